@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
-use crate::table::{EndpointLiveness, Impact, Published, Service, Table};
+use crate::table::{Impact, Published, Service, Table};
 
 /// Problems by cause: their kind, and the cluster that they concern.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,7 +85,7 @@ impl Causes {
         table
             .clone()
             .flat_map(Table::problems)
-            .for_each(|problem| causes.add(&problem));
+            .for_each(|problem| causes.add(problem));
         for service in table.flat_map(Table::services) {
             let impact = service.impact();
             causes.services = causes.services.max(impact);
@@ -141,11 +141,8 @@ impl Causes {
     /// Counts the endpoints of a service that are down or not ready, for the causes of that.
     fn count_endpoints(&mut self, service: &Service) {
         for endpoint in &service.endpoints {
-            let kind = match endpoint.liveness {
-                EndpointLiveness::Alive => continue,
-                EndpointLiveness::GatewayDown => ProblemKind::GatewayDown,
-                EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
-                EndpointLiveness::Unlinked => ProblemKind::Unlinked,
+            let Some(kind) = endpoint.liveness.problem() else {
+                continue;
             };
             if let Some(cause) = self.by_key.get_mut(&(kind, endpoint.cluster.clone())) {
                 cause.endpoints += 1;

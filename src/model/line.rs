@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 /// A text of one line that is safe to print. Control characters, line and paragraph separators, and marks of direction are
-/// escaped, such as `\n` and `\u{202e}`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
+/// escaped, such as `\n` and `\u{202e}`. They are also escaped in a text of a server of another version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub struct Line(String);
 
 /// Returns whether a character can end a line, control a terminal, or change the order of the text around it: controls,
@@ -105,13 +105,6 @@ impl Deref for Line {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
-    }
-}
-
-/// A server of another version may have other texts.
-impl<'de> Deserialize<'de> for Line {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -5,7 +5,6 @@
 //! repeats it. The manual has a section for each kind.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 
@@ -36,22 +35,15 @@ pub struct Problem {
     since: Option<NonZeroU64>,
 }
 
-/// What a problem says, without its detail: the kind, service, object, cluster and name. If it stays, the problem is not a
-/// new one.
-pub type ProblemFact<'p> = (
-    ProblemKind,
-    &'p Option<ServiceKey>,
-    &'p Option<ObjectRef>,
-    &'p Option<ClusterName>,
-    &'p Option<Line>,
-);
-
 /// Maximum number of characters in [`Problem::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
 const MAX_DETAIL: usize = 400;
 
 /// How bad a problem is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Level {
     /// Intended, or normal for a while. `check` stays green.
     Note,
@@ -348,46 +340,33 @@ impl Problem {
     }
 
     /// Sets the service.
-    pub fn of_service(self, service: &ServiceKey) -> Self {
-        Self {
-            service: Some(service.clone()),
-            ..self
-        }
+    pub fn of_service(mut self, service: &ServiceKey) -> Self {
+        self.service = Some(service.clone());
+        self
     }
 
     /// Sets the object.
-    pub fn of_object(self, object: ObjectRef) -> Self {
-        Self {
-            object: Some(object),
-            ..self
-        }
+    pub fn of_object(mut self, object: ObjectRef) -> Self {
+        self.object = Some(object);
+        self
     }
 
     /// Sets the cluster.
-    pub fn of_cluster(self, cluster: &ClusterName) -> Self {
-        Self {
-            cluster: Some(cluster.clone()),
-            ..self
-        }
+    pub fn of_cluster(mut self, cluster: &ClusterName) -> Self {
+        self.cluster = Some(cluster.clone());
+        self
     }
 
     /// Sets the name.
-    pub fn of_name(self, name: impl Into<Line>) -> Self {
-        Self {
-            name: Some(name.into()),
-            ..self
-        }
-    }
-
-    /// Sets the time since which it holds.
-    pub fn holds_since(mut self, since: impl Into<Option<Timestamp>>) -> Self {
-        self.set_since(since.into());
+    pub fn of_name(mut self, name: impl Into<Line>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
     /// Sets the time since which it holds.
-    pub fn set_since(&mut self, since: Option<Timestamp>) {
-        self.since = since.and_then(|since| NonZeroU64::new(since.0));
+    pub fn holds_since(mut self, since: impl Into<Option<Timestamp>>) -> Self {
+        self.since = since.into().and_then(|since| NonZeroU64::new(since.0));
+        self
     }
 
     /// Returns the time since which it holds, as far as this process knows. A change of the detail does not change it.
@@ -395,30 +374,24 @@ impl Problem {
         self.since.map(|since| Timestamp(since.get()))
     }
 
-    /// Returns what it says, without its detail.
-    pub fn fact(&self) -> ProblemFact<'_> {
-        let Self {
-            kind,
-            service,
-            object,
-            cluster,
-            name,
-            ..
-        } = self;
-        (*kind, service, object, cluster, name)
+    /// Returns what it says without its detail: the kind, service, object, cluster and name. If it stays, the problem is not a new
+    /// one.
+    pub fn fact(&self) -> impl Ord + '_ {
+        let subject = (&self.service, &self.object, &self.cluster, &self.name);
+        (self.kind, subject)
     }
 
-    /// Gives `new` problems the times since which they hold: that of the same problem in `old`, or of one that is gone and
-    /// differs in its detail only, or else `now`. Both lists are sorted.
-    pub fn carry_times(old: &[Self], new: &mut [Self], now: Timestamp) {
-        let gone = old.iter().filter(|one| new.binary_search(one).is_err());
-        let gone: BTreeMap<_, _> = gone.map(|one| (one.fact(), one.since())).collect();
+    /// Dates new problems: each has the time of the same problem in `old`, or of one that is gone and differs in its detail only, or
+    /// else its own, or `now`. Both lists are sorted.
+    pub fn date(old: &[Self], new: &mut [Self], now: Timestamp) {
+        let is_gone = |one: &&Self| new.binary_search(one).is_err();
+        let gone: Vec<&Self> = old.iter().filter(is_gone).collect();
         for problem in new {
-            let since = match old.binary_search(problem) {
-                Ok(index) => old[index].since(),
-                Err(_) => gone.get(&problem.fact()).copied().unwrap_or(Some(now)),
-            };
-            problem.set_since(since);
+            let same = old.binary_search(problem).map(|index| &old[index]);
+            let alike = || gone.iter().find(|one| one.fact() == problem.fact());
+            let known = same.ok().or_else(|| alike().copied());
+            let own = problem.since.or(NonZeroU64::new(now.0));
+            problem.since = known.map_or(own, |known| known.since);
         }
     }
 
@@ -428,11 +401,8 @@ impl Problem {
         let object = self.object.as_ref().map(|object| object.to_string().into());
         let service = || Some(self.service.as_ref()?.to_string().into());
         let cluster = || Some(self.cluster.as_ref()?.as_str().into());
-        object
-            .or_else(|| self.name.clone())
-            .or_else(service)
-            .or_else(cluster)
-            .unwrap_or_default()
+        let thing = object.or_else(|| self.name.clone());
+        thing.or_else(service).or_else(cluster).unwrap_or_default()
     }
 
     /// Returns what a person does, with the names of what it concerns. The commands can be copied.
@@ -506,11 +476,7 @@ impl fmt::Display for Problem {
 impl Level {
     /// Returns the level's name in reports and in the manual.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+        self.into()
     }
 }
 
@@ -596,7 +562,7 @@ mod tests {
             // The others with this name are not gone.
             problem("web", "in c"),
         ];
-        Problem::carry_times(&list, &mut next, at(2));
+        Problem::date(&list, &mut next, at(2));
         let times: Vec<_> = next.iter().map(|one| one.since().unwrap()).collect();
         assert_eq!(times, [at(2), at(1), at(1), at(1), at(2)]);
         assert_eq!(next[0], problem("api", "in a, b"));

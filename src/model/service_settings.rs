@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::EnumString;
+use strum::{EnumString, IntoStaticStr};
 
 use super::fields::shorten;
 use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar};
@@ -62,6 +62,7 @@ pub struct ServiceSettings {
     Deserialize,
     Serialize,
     EnumString,
+    IntoStaticStr,
     JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]

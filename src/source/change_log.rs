@@ -12,7 +12,6 @@ use super::problem_log::{log_new, log_problem, log_some};
 use crate::model::{ClusterName, Problem, ServiceKey, Timestamp, list_some};
 use crate::table::change::Change;
 use crate::table::diff::{changed_services, diff, diff_links};
-use crate::table::links::LinkStates;
 use crate::table::store::ServiceKeys;
 use crate::table::{Published, Service, Table};
 
@@ -44,7 +43,12 @@ impl ChangeLog {
         let last_table = last.table.as_ref();
         let keys: Vec<&ServiceKey> = changed_services(last_table, next, built).collect();
         events.note_table(now, last_table.map(|_| &*keys));
-        let of_services = changes_of_services(last_table, next, &keys);
+        // In the first table, nothing changes.
+        let changes = |key| last_table.map(|last| diff(last.find(key), next.find(key)));
+        let of_services: Vec<_> = keys
+            .iter()
+            .map(|key| (*key, changes(key).unwrap_or_default()))
+            .collect();
         log_new(last_table, next, &of_services);
         self.warn_of_cluster_name(next, &keys);
         let (generation, serial, services) = (now.generation, now.serial, keys.len());
@@ -54,7 +58,7 @@ impl ChangeLog {
         } else {
             debug!(generation, serial, services, "Published table");
         }
-        let changes = changes_of_links(last_table, next).into_iter();
+        let changes = diff_links(last_table, next).into_iter();
         for change in changes.chain(of_services.into_iter().flat_map(|(_, changes)| changes)) {
             events.count(change.kind);
             let undone = self.window.add(change, time);
@@ -75,7 +79,7 @@ impl ChangeLog {
 
     /// Records all changes that wait, before the process ends.
     pub(super) fn record_all(&mut self, feeds: &Feeds, time: Timestamp) {
-        let all = self.window.take_all();
+        let all = self.window.take_due(Timestamp(u64::MAX));
         self.record(all, feeds, time);
     }
 
@@ -108,22 +112,6 @@ impl ChangeLog {
             log_problem(&problem);
         }
     }
-}
-
-/// Returns the changes of links. Those of the first table are the links that need attention.
-fn changes_of_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
-    let none = LinkStates::default();
-    diff_links(last.map_or(&none, Table::links), next.links())
-}
-
-/// Returns the services that differ, each with its changes. In the first table, nothing changes.
-fn changes_of_services<'k>(
-    last: Option<&Table>,
-    next: &Table,
-    keys: &[&'k ServiceKey],
-) -> Vec<(&'k ServiceKey, Vec<Change>)> {
-    let changes = |key| last.map_or_else(Vec::new, |last| diff(last.find(key), next.find(key)));
-    keys.iter().map(|key| (*key, changes(key))).collect()
 }
 
 /// Logs a change, with the fields and the sentence of its event.

@@ -1,7 +1,7 @@
 //! The log lines of problems. The model is pure, so the lines are written here, by everybody who finds a problem: the source,
 //! the update loop, and the listeners.
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use tracing::{debug, error, info, warn};
@@ -48,11 +48,7 @@ pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Pro
 /// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
 /// change of its service tells is left out.
 pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceKey, Vec<Change>)]) {
-    let of_names = next.new_name_problems(last).into_iter().map(Cow::Borrowed);
-    // Changes tell those of clusters.
-    let of_links = next.new_link_problems(last).into_iter();
-    let of_links = of_links.filter(|one| one.cluster.is_none()).map(Cow::Owned);
-    let mut new: Vec<Cow<'_, Problem>> = of_names.chain(of_links).collect();
+    let mut new = next.new_problems(last);
     for (key, changes) in services {
         let (old, next) = (last.and_then(|last| last.find(key)), next.find(key));
         let known = old.map_or(&[][..], |old| &old.problems);
@@ -60,7 +56,7 @@ pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceK
             !is_known(known, one) && !changes.iter().any(|change| tells(change, one))
         };
         let all = next.into_iter().flat_map(|next| &next.problems);
-        new.extend(all.filter(is_new).map(Cow::Borrowed));
+        new.extend(all.filter(is_new));
     }
     log_some(&new);
 }

@@ -62,6 +62,11 @@ fn build_with(
     table.known_clusters = KnownClusters(known.clone());
     table.skipped = store.skipped().clone();
     table.links = timers.links.states().clone();
+    if table.links != last.links {
+        let mut problems = table.links.problems();
+        date(&last.link_problems, &mut problems, timers);
+        table.link_problems = problems.into();
+    }
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
     let mut has_other_answers = false;
     let services = closure(last, dirty, &known, rules);
@@ -81,11 +86,11 @@ fn build_with(
         if timers.of(key).unwrap_or(&ServiceTimers::default()) != &built.timers {
             next_timers.push((key.clone(), built.timers));
         }
-        let with_times = |new: Service| match timers.seen() {
-            Some(now) => new.with_times(old, now),
-            None => new,
-        };
-        let new = built.service.map(with_times).map(Arc::new);
+        let new = built.service.map(|mut new| {
+            let known = old.map_or(&[][..], |old| &old.problems);
+            date(known, &mut new.problems, timers);
+            Arc::new(new)
+        });
         if replace(&mut table, key, old, new.clone()) {
             is_changed = true;
             has_other_answers |= !has_same_answers(old, new.as_deref());
@@ -99,6 +104,13 @@ fn build_with(
         has_other_answers: has_other_answers || has_other_owners,
         services,
         timers: next_timers,
+    }
+}
+
+/// Dates new problems, if the process sees since when facts hold.
+pub(super) fn date(old: &[Problem], new: &mut [Problem], timers: &Timers) {
+    if let Some(now) = timers.seen() {
+        Problem::date(old, new, now);
     }
 }
 

@@ -3,19 +3,21 @@
 //! A change says what was seen in the objects of this cluster, not what may have happened in another one.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, ChangeKind};
 use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
-use super::failover::{Failover, StepHealth};
+use super::failover::StepHealth;
 use super::gate::Gate;
 use super::kind::ServiceKind;
-use super::links::{ClusterLink, LinkState, LinkStates};
+use super::links::LinkState;
 use super::missing::MissingHost;
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{ClusterName, GatewayDown, Hostname, Port, ServiceKey, list_some};
+use crate::model::{
+    ClusterName, Hostname, Line, Port, Problem, ProblemKind, ServiceKey, list_some,
+};
 
 /// Maximum number of addresses and hostnames in one text.
 const MAX_LISTED: usize = 5;
@@ -27,17 +29,21 @@ type Versions<T> = [T; 2];
 /// there is a change.
 pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
     let versions = [old, new];
-    let mut changes = Vec::new();
-    add_settings(versions, &mut changes);
+    let services = || versions.into_iter().flatten();
+    let mut changes = setting_changes(versions);
     // These say why other endpoints are selected.
     let explains = |one: &Change| matches!(one.kind, ChangeKind::Order | ChangeKind::Step);
     let is_moved = changes.iter().any(explains);
-    let services = || versions.into_iter().flatten();
     let of_endpoints =
         services().flat_map(|one| one.endpoints.iter().map(|one| one.cluster.as_ref()));
     let federated = services().flat_map(|one| one.federated.iter().map(Some));
     for cluster in of_endpoints.chain(federated).collect::<BTreeSet<_>>() {
         add_cluster(versions, cluster, is_moved, &mut changes);
+    }
+    let key = services().next().map(|service| &service.key);
+    for change in &mut changes {
+        change.services = key.cloned().into_iter().collect();
+        change.describe();
     }
     changes
 }
@@ -55,50 +61,52 @@ pub fn changed_services<'b>(
     keys.filter(move |key| find(last, key) != find(Some(next), key))
 }
 
-/// Compares the states of links. Of the first table, only those that need attention are changes.
-pub fn diff_links(old: &LinkStates, new: &LinkStates) -> Vec<Change> {
-    let links = new.clusters.iter();
-    let changes = links.filter_map(|(link, new)| link_change(old.clusters.get(link), new));
-    changes.collect()
-}
-
-fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
-    let was_good = old.is_none_or(|old| old.problem().is_none());
-    let problem = new.problem();
-    let is_same = old.is_some_and(|old| old.state.name() == new.state.name());
-    if is_same || was_good && problem.is_none() {
-        return None;
-    }
-    let kind = match &new.state {
-        LinkState::Frozen { .. } => ChangeKind::Frozen,
-        LinkState::Missing { .. } | LinkState::Unlinked { .. } => ChangeKind::Unlinked,
-        LinkState::Linked { .. } | LinkState::Unknown(_) => ChangeKind::Linked,
+/// Compares the problems of the links of clusters. In the first table, all of them are changes.
+pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
+    let old = last.map_or(&[][..], |last| &last.link_problems);
+    let new = &next.link_problems;
+    let is_linked = |cluster: &Option<ClusterName>| {
+        let mut links = next.links.clusters.values();
+        let is_good = |state| matches!(state, &LinkState::Linked { .. });
+        links.any(|link| cluster.as_ref() == Some(&link.cluster) && is_good(&link.state))
+            && new.iter().all(|one| one.cluster != *cluster)
     };
-    let cause = match (problem, &new.state) {
-        (Some(problem), _) => Some(problem.detail.to_string()),
-        (None, LinkState::Unknown(_)) => Some("its state is not known".to_owned()),
-        (None, _) => None,
+    let begins = new.iter().filter(|one| old.binary_search(one).is_err());
+    let ends = old.iter().filter(|one| is_linked(&one.cluster));
+    let begins = begins.map(|one| (one, Some(one.detail.clone())));
+    let differing = begins.chain(ends.map(|one| (one, None)));
+    let change = |(one, cause): (&Problem, Option<Line>)| {
+        let cluster = one.cluster.clone()?;
+        let kind = match (one.kind, &cause) {
+            (_, None) => ChangeKind::Linked,
+            (ProblemKind::Frozen, Some(_)) => ChangeKind::Frozen,
+            (_, Some(_)) => ChangeKind::Unlinked,
+        };
+        let mut change = Change::new(kind, "");
+        (change.cluster, change.cause, change.count) = (Some(cluster), cause, 0);
+        change.describe();
+        Some(change)
     };
-    Some(Change::of_link(kind, &new.cluster, cause))
+    differing.filter_map(change).collect()
 }
 
 /// Returns whether the answers of two versions of a service are the same. If not, [`diff`] has a change.
 pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> bool {
-    let endpoints = |one: Option<&Service>| one.map_or(0, |one| one.endpoints.len());
-    let failure = |one: Option<&Service>| one.and_then(|one| one.failure);
-    let (Some(before), Some(after)) = (old, new) else {
-        return endpoints(old) + endpoints(new) == 0 && failure(old) == failure(new);
-    };
-    let has_settings = (before.ttl, before.gateway_down) == (after.ttl, after.gateway_down);
-    has_settings
-        && before.failure == after.failure
-        && labels(&before.missing).eq(labels(&after.missing))
-        && before.endpoints.len() == after.endpoints.len()
-        && pairs(&before.endpoints, &after.endpoints).all(|pair| match pair {
+    let [before, after] = [old, new].map(|one| {
+        one.map_or((&[][..], &[][..], None), |one| {
+            (&*one.endpoints, &*one.missing, one.failure)
+        })
+    });
+    let settings = |one: &Service| (one.ttl, one.gateway_down);
+    old.zip(new)
+        .is_none_or(|(old, new)| settings(old) == settings(new))
+        && before.2 == after.2
+        && labels(before.1).eq(labels(after.1))
+        && pairs(before.0, after.0).all(|pair| match pair {
             (Some(before), Some(after)) => {
                 before.has_addresses_of(after)
                     && before.is_selected == after.is_selected
-                    && State::of(before) == State::of(after)
+                    && turn([before, after]).is_none()
             }
             _ => false,
         })
@@ -106,42 +114,47 @@ pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> 
 
 // === Settings ===
 
-/// Adds the changes of a service's settings, of the step that answers, and of its failure.
-fn add_settings(versions: Versions<Option<&Service>>, changes: &mut Vec<Change>) {
-    let [old, new] = versions;
-    let Some(key) = new.or(old).map(|service| &service.key) else {
-        return;
-    };
-    let mut add = |kind, texts: Versions<Option<String>>, cause: Option<String>| {
-        if texts[0] != texts[1] {
-            changes.push(Change::of_service(kind, key, texts, cause));
+/// Describes a setting or a state of a service, if it has it.
+type Describe = fn(&Service) -> Option<String>;
+
+/// What a person sets for a service, or sees of it.
+const SETTINGS: [(ChangeKind, Describe); 6] = [
+    (ChangeKind::Order, |one| {
+        Some(one.failover.as_ref()?.order.to_string())
+    }),
+    (ChangeKind::Gate, |one| Some(gate_text(one.gate.as_ref()?))),
+    (ChangeKind::Failing, |one| {
+        Some(one.failure?.reason().to_owned())
+    }),
+    (ChangeKind::Ttl, |one| Some(one.ttl.to_string())),
+    (ChangeKind::GatewayDown, |one| {
+        Some(<&str>::from(one.gateway_down).to_owned())
+    }),
+    (ChangeKind::Step, |one| {
+        Some(one.failover.as_ref()?.answering_text())
+    }),
+];
+
+/// Returns the changes of a service's settings, of the step that answers, and of its failure.
+fn setting_changes(versions: Versions<Option<&Service>>) -> Vec<Change> {
+    use ChangeKind::{Failing, GatewayDown, Step, Ttl};
+    let mut changes = Vec::new();
+    for (kind, describe) in SETTINGS {
+        let texts = versions.map(|one| describe(one?));
+        // A service that is new or gone had no other setting, and an order that begins or ends says which step answers.
+        let needs_both = matches!(kind, Ttl | GatewayDown | Step);
+        if texts[0] != texts[1] && (!needs_both || texts.iter().all(Option::is_some)) {
+            let mut change = Change::between(kind, texts);
+            change.cause = (kind == Step).then(|| step_cause(versions)).flatten();
+            changes.push(change);
         }
-    };
-    add(ChangeKind::Order, versions.map(order), None);
-    let gate = |one: Option<&Service>| Some(gate_text(one?.gate.as_ref()?));
-    add(ChangeKind::Gate, versions.map(gate), None);
-    let failure = |one: Option<&Service>| Some(one?.failure?.reason().to_owned());
-    add(ChangeKind::Failing, versions.map(failure), None);
-    let missing = [(old, new), (new, old)].map(|(one, other)| missing_alone(one?, other));
-    add(ChangeKind::Failing, missing, None);
-    let (Some(old), Some(new)) = (old, new) else {
-        return; // a service that is new or gone had no other setting
-    };
-    let versions = [old, new];
-    let ttl = |one: &Service| Some(one.ttl.to_string());
-    add(ChangeKind::Ttl, versions.map(ttl), None);
-    let rule = |one: &Service| {
-        let name = match one.gateway_down {
-            GatewayDown::LastResort => "last-resort",
-            GatewayDown::Include => "include",
-        };
-        Some(name.to_owned())
-    };
-    add(ChangeKind::GatewayDown, versions.map(rule), None);
-    if let (Some(last), Some(next)) = (&old.failover, &new.failover) {
-        let steps = [last, next].map(|one| Some(one.answering_text()));
-        add(ChangeKind::Step, steps, step_cause(last, next));
     }
+    let [old, new] = versions;
+    let missing = [(old, new), (new, old)].map(|(one, other)| missing_alone(one?, other));
+    if missing[0] != missing[1] {
+        changes.push(Change::between(Failing, missing));
+    }
+    changes
 }
 
 fn labels(missing: &[MissingHost]) -> impl Iterator<Item = (&str, &str)> {
@@ -151,12 +164,12 @@ fn labels(missing: &[MissingHost]) -> impl Iterator<Item = (&str, &str)> {
 /// Returns the hosts without endpoint mirror, whose names fail, if they differ from those of the other version. If a host has an
 /// endpoint in the other version, the change of that endpoint names it.
 fn missing_alone(service: &Service, other: Option<&Service>) -> Option<String> {
-    let listed = other.map_or(&[][..], |other| &other.missing);
     let is_told = |host: &&MissingHost| {
         let (cluster, hostname) = host.labels();
-        let mut listed = labels(listed);
-        let has_endpoint = |other: &Service| !other.at_host(cluster, hostname).is_empty();
-        other.is_some_and(has_endpoint) || listed.any(|one| one == (cluster, hostname))
+        other.is_some_and(|other| {
+            let mut listed = labels(&other.missing);
+            !other.at_host(cluster, hostname).is_empty() || listed.any(|one| one == host.labels())
+        })
     };
     let alone = service.missing.iter().filter(|host| !is_told(host));
     let hosts = alone.map(|host| format!("{}.{}", host.hostname, host.cluster));
@@ -170,188 +183,107 @@ fn gate_text(gate: &Gate) -> String {
     gate.expected.clusters() + &until
 }
 
-/// Returns the failover order that applies to a service.
-fn order(service: Option<&Service>) -> Option<String> {
-    let failover = service?.failover.as_ref()?;
-    Some(failover.order.to_string())
-}
-
 /// Returns what was seen when another step began to answer.
-fn step_cause(last: &Failover, next: &Failover) -> Option<String> {
+fn step_cause(versions: Versions<Option<&Service>>) -> Option<Line> {
+    let [last, next] = versions.map(|one| one?.failover.as_ref());
+    let (last, next) = (last?, next?);
     if last.order != next.order {
-        return Some("the order has changed".to_owned());
+        return Some("the order has changed".into());
     }
     let step = last.answering_text();
-    let health = next.steps.get(last.answering)?.health;
-    Some(match health {
+    let text = match next.steps.get(last.answering)?.health {
         StepHealth::Down => format!("no endpoint of {step} is alive"),
         StepHealth::Empty => format!("{step} has no endpoint"),
         StepHealth::Alive => "an earlier step has an endpoint that is alive".to_owned(),
-    })
+    };
+    Some(text.into())
 }
 
 // === Clusters ===
 
-/// What the liveness of an endpoint means for answers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Alive,
-    Down,
-    Unlinked,
-}
-
-/// A cluster of a service, or the endpoints that belong to no single one, in two versions.
-struct ClusterVersions<'s> {
-    /// Whether it has an endpoint, or a federated service names it.
-    is_member: Versions<bool>,
-    /// The kinds of its endpoints.
-    kinds: Versions<String>,
-    gone: Vec<&'s Endpoint>,
-    added: Vec<&'s Endpoint>,
-    kept: Vec<Versions<&'s Endpoint>>,
-}
-
-/// Adds the changes of a cluster. `is_moved` says whether another order or step explains why other endpoints are selected.
+/// Adds the changes of a cluster of a service, or of the endpoints that belong to no single one. `is_moved` says whether another
+/// order or step explains why other endpoints are selected.
 fn add_cluster(
     versions: Versions<Option<&Service>>,
     cluster: Option<&ClusterName>,
     is_moved: bool,
     changes: &mut Vec<Change>,
 ) {
-    let [old, new] = versions;
-    let Some(key) = new.or(old).map(|service| &service.key) else {
-        return;
+    let mut add = |kind, endpoints: &[&Endpoint], texts, cause: Option<&str>| {
+        let mut change = Change::between(kind, texts).of_endpoints(cluster, endpoints);
+        change.cause = cause.map(Line::from);
+        changes.push(change);
     };
-    let all = ClusterVersions::of(versions, cluster);
-    let mut add = |kind, endpoints: &[&Endpoint], texts, cause| {
-        let change = Change::of_service(kind, key, texts, cause);
-        changes.push(change.of_endpoints(cluster, endpoints));
-    };
-    let [gone, added] = [&all.gone, &all.added].map(|list| addresses(list));
-    let cause = || loss(&all.gone, cluster, new);
-    match all.is_member {
-        [false, _] => add(ChangeKind::Joined, &all.added, [None, added], None),
-        [true, false] => add(ChangeKind::Left, &all.gone, [gone, None], cause()),
-        [true, true] if all.has_other_kind(is_moved) => {
-            let kinds = all.kinds.clone().map(Some);
-            add(ChangeKind::Kind, &all.added, kinds, None);
-        }
-        [true, true] => {
-            if !all.gone.is_empty() {
-                add(ChangeKind::Shrank, &all.gone, [gone, None], cause());
-            }
-            if !all.added.is_empty() {
-                add(ChangeKind::Grew, &all.added, [None, added], None);
+    let endpoints = versions.map(|one| one.map_or(&[][..], |one| one.of_cluster(cluster)));
+    let is_named = |one: &Service| cluster.is_some_and(|cluster| one.federated.contains(cluster));
+    let is_named = versions.map(|one| one.is_some_and(is_named));
+    let is_member = [0, 1].map(|version| is_named[version] || !endpoints[version].is_empty());
+    let (mut gone, mut added, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for pair in pairs(endpoints[0], endpoints[1]) {
+        match pair {
+            (Some(old), Some(new)) => kept.push([old, new]),
+            (old, new) => {
+                gone.extend(old);
+                added.extend(new);
             }
         }
     }
-    let moved = all
-        .kept
-        .iter()
-        .filter(|[old, new]| !old.has_addresses_of(new));
-    let versions =
-        [0, 1].map(|version| moved.clone().map(|pair| pair[version]).collect::<Vec<_>>());
-    if !versions[1].is_empty() {
-        let texts = versions.each_ref().map(|list| addresses(list));
-        let has_moved = texts[0] != texts[1];
-        let texts = if has_moved {
-            texts
-        } else {
-            versions.each_ref().map(|list| ports(list))
+    let cause = loss(&gone, cluster, versions[1]);
+    let [lost, gained] = [&gone, &added].map(|list| addresses(list));
+    let kinds = endpoints.map(kinds);
+    let has_kinds = kinds.iter().all(|kinds| !kinds.is_empty());
+    let is_turned = |[old, new]: &Versions<&Endpoint>| old.is_selected != new.is_selected;
+    let has_other_kind =
+        has_kinds && kinds[0] != kinds[1] || !is_moved && kept.iter().any(is_turned);
+    match is_member {
+        [false, _] => add(ChangeKind::Joined, &added, [None, gained], None),
+        [_, false] => add(ChangeKind::Left, &gone, [lost, None], cause.as_deref()),
+        _ if has_other_kind => add(ChangeKind::Kind, &added, kinds.map(Some), None),
+        _ => {
+            if !gone.is_empty() {
+                add(ChangeKind::Shrank, &gone, [lost, None], cause.as_deref());
+            }
+            if !added.is_empty() {
+                add(ChangeKind::Grew, &added, [None, gained], None);
+            }
+        }
+    }
+    let moved = kept.iter().filter(|[old, new]| !old.has_addresses_of(new));
+    let moved = [0, 1].map(|version| moved.clone().map(|pair| pair[version]).collect::<Vec<_>>());
+    if !moved[1].is_empty() {
+        let mut texts = moved.each_ref().map(|list| addresses(list));
+        if texts[0] == texts[1] {
+            texts = moved.each_ref().map(|list| ports(list));
+        }
+        add(ChangeKind::Address, &moved[1], texts, None);
+    }
+    let mut turned: BTreeMap<ChangeKind, Vec<&Endpoint>> = BTreeMap::new();
+    for pair in kept {
+        if let Some(kind) = turn(pair) {
+            turned.entry(kind).or_default().push(pair[1]);
+        }
+    }
+    for (kind, endpoints) in turned {
+        let cause = match endpoints[0].liveness {
+            EndpointLiveness::GatewayDown => Some("no address of its gateway is ready"),
+            EndpointLiveness::NotReady => Some("it has no ready endpoint"),
+            EndpointLiveness::Alive | EndpointLiveness::Unlinked => None,
         };
-        add(ChangeKind::Address, &versions[1], texts, None);
-    }
-    for kind in [
-        ChangeKind::Unlinked,
-        ChangeKind::Linked,
-        ChangeKind::Down,
-        ChangeKind::Up,
-    ] {
-        let turned: Vec<&Endpoint> = all.turned(kind).collect();
-        if let Some(first) = turned.first() {
-            let cause = (kind == ChangeKind::Down).then(|| first.liveness.cause().to_owned());
-            add(kind, &turned, [None, None], cause);
-        }
+        let cause = cause.filter(|_| kind == ChangeKind::Down);
+        add(kind, &endpoints, [None, None], cause);
     }
 }
 
-// === impl ClusterVersions ===
-
-impl<'s> ClusterVersions<'s> {
-    fn of(versions: Versions<Option<&'s Service>>, cluster: Option<&ClusterName>) -> Self {
-        let endpoints = versions.map(|one| one.map_or(&[][..], |one| one.of_cluster(cluster)));
-        let is_named = versions.map(|one| {
-            one.zip(cluster)
-                .is_some_and(|(one, cluster)| one.federated.contains(cluster))
-        });
-        let mut all = Self {
-            is_member: [0, 1].map(|version| is_named[version] || !endpoints[version].is_empty()),
-            kinds: endpoints.map(kinds),
-            gone: Vec::new(),
-            added: Vec::new(),
-            kept: Vec::new(),
-        };
-        let [old, new] = endpoints;
-        for pair in pairs(old, new) {
-            match pair {
-                (Some(before), Some(after)) => all.kept.push([before, after]),
-                (gone, added) => {
-                    all.gone.extend(gone);
-                    all.added.extend(added);
-                }
-            }
-        }
-        all
-    }
-
-    /// Returns whether endpoints of another kind answer, or others of one kind.
-    fn has_other_kind(&self, is_moved: bool) -> bool {
-        let [before, after] = &self.kinds;
-        let is_turned = |[old, new]: &Versions<&Endpoint>| old.is_selected != new.is_selected;
-        let has_both = !before.is_empty() && !after.is_empty();
-        has_both && before != after || !is_moved && self.kept.iter().any(is_turned)
-    }
-
-    /// Returns the endpoints that a kind of change of the liveness concerns.
-    fn turned(&self, kind: ChangeKind) -> impl Iterator<Item = &'s Endpoint> {
-        let turned = self.kept.iter().filter(move |pair| {
-            let states = pair.map(State::of);
-            states[0] != states[1]
-                && kind
-                    == match states {
-                        [_, State::Unlinked] => ChangeKind::Unlinked,
-                        [State::Unlinked, _] => ChangeKind::Linked,
-                        [_, State::Down] => ChangeKind::Down,
-                        [_, State::Alive] => ChangeKind::Up,
-                    }
-        });
-        turned.map(|[_, after]| *after)
-    }
-}
-
-// === impl State ===
-
-impl State {
-    fn of(endpoint: &Endpoint) -> Self {
-        match endpoint.liveness {
-            EndpointLiveness::Alive => Self::Alive,
-            EndpointLiveness::GatewayDown | EndpointLiveness::NotReady => Self::Down,
-            EndpointLiveness::Unlinked => Self::Unlinked,
-        }
-    }
-}
-
-// === impl EndpointLiveness ===
-
-impl EndpointLiveness {
-    /// Returns what was seen of an endpoint that is down.
-    fn cause(self) -> &'static str {
-        match self {
-            Self::Alive => "it is alive",
-            Self::GatewayDown => "no address of its gateway is ready",
-            Self::NotReady => "it has no ready endpoint",
-            Self::Unlinked => "no Link names its cluster",
-        }
+/// Returns the change of an endpoint's liveness, if answers may differ.
+fn turn(versions: Versions<&Endpoint>) -> Option<ChangeKind> {
+    use EndpointLiveness::{Alive, Unlinked};
+    match versions.map(|one| one.liveness) {
+        [Unlinked, Unlinked] | [Alive, Alive] => None,
+        [_, Unlinked] => Some(ChangeKind::Unlinked),
+        [Unlinked, _] => Some(ChangeKind::Linked),
+        [Alive, _] => Some(ChangeKind::Down),
+        [_, Alive] => Some(ChangeKind::Up),
+        _ => None,
     }
 }
 

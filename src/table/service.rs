@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::endpoint::{Endpoint, EndpointLiveness};
+use super::endpoint::Endpoint;
 use super::failover::Failover;
 use super::gate::Gate;
 use super::kind::ServiceKind;
@@ -148,17 +148,10 @@ impl Service {
     /// Returns the time since which endpoints of a cluster like this one are down or not ready, as far as this process knows: that of
     /// their problem.
     pub fn since(&self, endpoint: &Endpoint) -> Option<Timestamp> {
-        let is_ready = !self
-            .not_ready
-            .as_ptr_range()
-            .contains(&std::ptr::from_ref(endpoint));
-        let kind = match endpoint.liveness {
-            EndpointLiveness::GatewayDown => ProblemKind::GatewayDown,
-            EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
-            EndpointLiveness::Alive if !is_ready => ProblemKind::PodNotReady,
-            // The problem of the cluster has the time.
-            EndpointLiveness::Alive | EndpointLiveness::Unlinked => return None,
-        };
+        let not_ready = self.not_ready.as_ptr_range();
+        let is_ready = !not_ready.contains(&std::ptr::from_ref(endpoint));
+        let of_pod = (!is_ready).then_some(ProblemKind::PodNotReady);
+        let kind = endpoint.liveness.problem().or(of_pod)?;
         let is_of_pods = kind == ProblemKind::PodNotReady;
         let is_it =
             |one: &&Problem| one.kind == kind && (is_of_pods || one.cluster == endpoint.cluster);

@@ -19,6 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::build::date;
 use super::content::{NameScope, Table};
 use super::rules::{ChildZone, Grammar, Rules, ShortNames};
 use super::service::Service;
@@ -175,9 +176,7 @@ fn replace_problems(
     if previous == problems {
         return;
     }
-    if let Some(now) = timers.seen() {
-        Problem::carry_times(previous, &mut problems, now);
-    }
+    date(previous, &mut problems, timers);
     let all = Arc::make_mut(&mut table.name_problems);
     if problems.is_empty() {
         all.remove(&scope);

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::Timestamp;
+use crate::table::links::{ClusterLink, LinkState, LinkStates};
 use crate::testing::{
     Server, backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, rules,
     service_keys, service_mirror, table,
@@ -314,34 +315,57 @@ fn step_has_the_cause_for_which_another_one_answers() {
 
 #[test]
 fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
-    let link = |state| ClusterLink {
-        cluster: "east".parse().unwrap(),
-        state,
+    let with = |states: &[LinkState]| {
+        let cluster = |state: &LinkState| ClusterLink {
+            cluster: "east".parse().unwrap(),
+            state: state.clone(),
+        };
+        let clusters = states
+            .iter()
+            .map(|state| ("east".parse().unwrap(), cluster(state)));
+        let links = LinkStates {
+            clusters: clusters.collect(),
+            ..LinkStates::default()
+        };
+        Table {
+            link_problems: links.problems().into(),
+            links: links.into(),
+            ..Table::default()
+        }
     };
     let since = Timestamp::from_seconds(10);
-    let linked = || link(LinkState::Linked { is_verified: true });
-    let frozen = LinkState::Frozen {
+    let end = Timestamp::from_seconds(20);
+    let none = with(&[]);
+    let linked = with(&[LinkState::Linked { is_verified: true }]);
+    let frozen = with(&[LinkState::Frozen {
         since,
         lease: "linkerd-multicluster/east".into(),
         is_released: false,
-    };
-    let changed = |old: Option<&ClusterLink>, new: &ClusterLink| {
-        link_change(old, new).map(|change| line(&change))
-    };
-    assert_eq!(changed(None, &linked()), None);
-    assert_eq!(
-        changed(Some(&linked()), &link(frozen)).unwrap(),
-        "!frozen: The mirror controller of cluster east has stopped: Lease linkerd-multicluster/east is not renewed."
-    );
-    let unlinked = link(LinkState::Unlinked { since });
-    assert_eq!(
-        changed(Some(&linked()), &unlinked).unwrap(),
-        "!unlinked: Cluster east has no Link: its endpoints are down."
-    );
-    assert_eq!(
-        changed(Some(&unlinked), &linked()).unwrap(),
-        "linked: Cluster east is linked again."
-    );
+    }]);
+    let missing = with(&[LinkState::Missing { since, end }]);
+    let unlinked = with(&[LinkState::Unlinked { since }]);
+    let stopped = "!frozen: The mirror controller of cluster east has stopped: Lease linkerd-multicluster/east is not \
+                   renewed.";
+    let missed =
+        "!unlinked: Cluster east has no Link: its endpoints count until 1970-01-01T00:00:20Z.";
+    let gone = "!unlinked: Cluster east has no Link: its endpoints are down.";
+    let back = "linked: Cluster east is linked again.";
+    let cases: [(Option<&Table>, &Table, &[&str]); 9] = [
+        (None, &linked, &[]),
+        (None, &unlinked, &[gone]),
+        (Some(&linked), &frozen, &[stopped]),
+        (Some(&frozen), &frozen, &[]),
+        (Some(&linked), &missing, &[missed]),
+        (Some(&missing), &unlinked, &[gone]),
+        (Some(&unlinked), &linked, &[back]),
+        (Some(&frozen), &linked, &[back]),
+        // Its mirrors were deleted.
+        (Some(&unlinked), &none, &[]),
+    ];
+    for (last, next, expected) in cases {
+        let changes: Vec<String> = diff_links(last, next).iter().map(line).collect();
+        assert_eq!(changes, expected);
+    }
     // Its services.
     let table = table(&db("east", "10.0.0.1"));
     let service = table.service("prod", "db").unwrap();
@@ -350,7 +374,7 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
     let [change] = &diff(Some(service), Some(&without))[..] else {
         panic!("one change");
     };
-    let mut all = link_change(Some(&linked()), &unlinked).unwrap();
+    let mut all = diff_links(Some(&linked), &unlinked).pop().unwrap();
     assert!(all.is_like(change));
     all.merge(change);
     assert_eq!(
