@@ -324,6 +324,7 @@ impl UpdateLoop<'_> {
             let known = last.table.as_ref();
             let known = known.and_then(|table| table.skip_of(kind, key));
             let known = known.map_or(&[][..], slice::from_ref);
+            let known = self.timers.is_started.then_some(known);
             Problem::date(known, slice::from_mut(skip), self.clock.now());
         }
     }

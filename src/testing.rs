@@ -1,6 +1,5 @@
 //! Rules, stores and tables for unit tests, and single objects of the builders in `tests/support`.
 
-
 use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::report::Age;
 use crate::table::{Impact, Published, Service, Table};
 
 /// Problems by cause: their kind, and the cluster that they concern.
@@ -26,8 +27,8 @@ pub(super) struct ProblemCause {
     count: u32,
     /// The first of them.
     first: Problem,
-    /// Since when the cause exists, if it is known: the earliest time of its problems.
-    since: Option<Timestamp>,
+    /// Since when the cause exists, if it is known: the earliest time of its problems, and whether it was first seen then.
+    since: Option<(Timestamp, bool)>,
     /// The number of services that it affects.
     services: u32,
     /// The number of endpoints that are down or not ready because of it.
@@ -59,8 +60,8 @@ pub(super) struct CauseReport {
     services: u32,
     endpoints: u32,
     failing: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
+    #[serde(flatten)]
+    age: Age,
     /// What a person does, with the names of one of the problems.
     hint: String,
     /// The section of the manual.
@@ -111,7 +112,8 @@ impl Causes {
     pub(super) fn add(&mut self, problem: &Problem) {
         let cause = self.of_problem(problem);
         cause.count += 1;
-        cause.since = [cause.since, problem.since()].into_iter().flatten().min();
+        let since = problem.since().map(|since| (since, !problem.is_older()));
+        cause.since = cause.since.into_iter().chain(since).min();
         // A detail says more than none: a watch that was not tried yet has no reason.
         let first = &cause.first;
         if (problem.detail.is_empty(), problem) < (first.detail.is_empty(), first) {
@@ -266,7 +268,9 @@ impl CauseReport {
             services: cause.services,
             endpoints: cause.endpoints,
             failing: cause.failing,
-            since: cause.since.map(Timestamp::to_text),
+            age: cause.since.map_or_else(Age::default, |(since, is_new)| {
+                Age::new(Some(since), !is_new)
+            }),
             hint: first.hint(),
             anchor: row.kind.anchor(),
         }

@@ -33,6 +33,8 @@ pub struct Problem {
     pub detail: Line,
     /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
     since: Option<NonZeroU64>,
+    /// Whether it held in the first table of this process, so that it began at an unknown time before.
+    is_older: bool,
 }
 
 /// Maximum number of characters in [`Problem::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
@@ -336,6 +338,7 @@ impl Problem {
             name: None,
             detail: detail.into().truncated(MAX_DETAIL),
             since: None,
+            is_older: false,
         }
     }
 
@@ -381,17 +384,24 @@ impl Problem {
         (self.kind, subject)
     }
 
-    /// Dates new problems: each has the time of the same problem in `old`, or of one that is gone and differs in its detail only, or
-    /// else its own, or `now`. Both lists are sorted.
-    pub fn date(old: &[Self], new: &mut [Self], now: Timestamp) {
+    /// Returns whether it held in the first table of this process, so that it began at an unknown time before [`Self::since`].
+    pub fn is_older(&self) -> bool {
+        self.is_older
+    }
+
+    /// Dates new problems: each has the time of the same problem in the last table, or of one that is gone and differs in its detail
+    /// only, or else its own, or `now`. Without a last table, this is the first one. Both lists are sorted.
+    pub fn date(last: Option<&[Self]>, new: &mut [Self], now: Timestamp) {
+        let known = last.unwrap_or_default();
         let is_gone = |one: &&Self| new.binary_search(one).is_err();
-        let gone: Vec<&Self> = old.iter().filter(is_gone).collect();
+        let gone: Vec<&Self> = known.iter().filter(is_gone).collect();
         for problem in new {
-            let same = old.binary_search(problem).map(|index| &old[index]);
+            let same = known.binary_search(problem).map(|index| &known[index]);
             let alike = || gone.iter().find(|one| one.fact() == problem.fact());
-            let known = same.ok().or_else(|| alike().copied());
-            let own = problem.since.or(NonZeroU64::new(now.0));
-            problem.since = known.map_or(own, |known| known.since);
+            let own = || (problem.since.or(NonZeroU64::new(now.0)), last.is_none());
+            let time = same.ok().or_else(|| alike().copied());
+            (problem.since, problem.is_older) =
+                time.map_or_else(own, |known| (known.since, known.is_older));
         }
     }
 
@@ -420,8 +430,9 @@ impl Problem {
 
     /// Returns it as one sentence with the time since which it holds.
     pub fn with_time(&self) -> String {
+        let word = if self.is_older { "before" } else { "since" };
         match self.since() {
-            Some(since) => format!("{self} (since {})", since.to_text()),
+            Some(since) => format!("{self} ({word} {})", since.to_text()),
             None => self.to_string(),
         }
     }
@@ -562,7 +573,7 @@ mod tests {
             // The others with this name are not gone.
             problem("web", "in c"),
         ];
-        Problem::date(&list, &mut next, at(2));
+        Problem::date(Some(&list), &mut next, at(2));
         let times: Vec<_> = next.iter().map(|one| one.since().unwrap()).collect();
         assert_eq!(times, [at(2), at(1), at(1), at(1), at(2)]);
         assert_eq!(next[0], problem("api", "in a, b"));
@@ -571,6 +582,14 @@ mod tests {
                 .with_time()
                 .ends_with(" (since 1970-01-01T00:00:02Z)")
         );
+        // What held in the first table began before it, as long as it holds.
+        let mut first = list.clone();
+        Problem::date(None, &mut first, at(3));
+        Problem::date(Some(&first), &mut next, at(4));
+        let is_older: Vec<bool> = next.iter().map(Problem::is_older).collect();
+        assert_eq!(is_older, [false, true, true, true, false]);
+        let text = next[2].with_time();
+        assert!(text.ends_with(" (before 1970-01-01T00:00:01Z)"), "{text}");
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn build_with(
 /// Dates new problems, if the process sees since when facts hold.
 pub(super) fn date(old: &[Problem], new: &mut [Problem], timers: &Timers) {
     if let Some(now) = timers.seen() {
-        Problem::date(old, new, now);
+        Problem::date(timers.is_started.then_some(old), new, now);
     }
 }
 

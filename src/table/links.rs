@@ -318,16 +318,6 @@ impl LinkStates {
 // === impl LinkState ===
 
 impl LinkState {
-    /// Returns the time since which nobody maintains the mirrors of the cluster, if that is so.
-    pub fn since(&self) -> Option<Timestamp> {
-        match self {
-            Self::Frozen { since, .. }
-            | Self::Missing { since, .. }
-            | Self::Unlinked { since, .. } => Some(*since),
-            Self::Linked { .. } | Self::Unknown(_) => None,
-        }
-    }
-
     /// The names of the states in metrics, reports and the manual.
     pub const NAMES: [&str; 5] = ["linked", "frozen", "missing", "unlinked", "unknown"];
 

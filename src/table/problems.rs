@@ -44,6 +44,12 @@ impl Table {
         })
     }
 
+    /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
+    pub fn link_problem(&self, cluster: &ClusterName) -> Option<&Problem> {
+        let mut problems = self.link_problems.iter();
+        problems.find(|problem| problem.cluster.as_ref() == Some(cluster))
+    }
+
     /// Returns the problems of every object that is not used, in no particular order.
     pub fn skipped(&self) -> impl Iterator<Item = &Problem> {
         self.problems().filter(|problem| problem.is_skip())

@@ -11,7 +11,6 @@ use super::missing::MissingHost;
 use super::name_index::{NameIndex, cluster_ranges};
 use crate::model::{
     ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ProblemKind, ServiceKey,
-    Timestamp,
 };
 
 /// One service with the endpoints of all its members.
@@ -145,9 +144,9 @@ impl Service {
         range_of(&self.endpoints, self.cluster_range(cluster), place)
     }
 
-    /// Returns the time since which endpoints of a cluster like this one are down or not ready, as far as this process knows: that of
-    /// their problem.
-    pub fn since(&self, endpoint: &Endpoint) -> Option<Timestamp> {
+    /// Returns the problem of endpoints of a cluster like this one, if they are down or not ready. Unlinked ones have that of their
+    /// cluster.
+    pub fn problem_of(&self, endpoint: &Endpoint) -> Option<&Problem> {
         let not_ready = self.not_ready.as_ptr_range();
         let is_ready = !not_ready.contains(&std::ptr::from_ref(endpoint));
         let of_pod = (!is_ready).then_some(ProblemKind::PodNotReady);
@@ -155,7 +154,7 @@ impl Service {
         let is_of_pods = kind == ProblemKind::PodNotReady;
         let is_it =
             |one: &&Problem| one.kind == kind && (is_of_pods || one.cluster == endpoint.cluster);
-        self.problems.iter().find(is_it)?.since()
+        self.problems.iter().find(is_it)
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.

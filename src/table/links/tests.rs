@@ -276,12 +276,3 @@ fn problems_have_the_times_of_their_states() {
     process.poll(99, &[("north", "b")]);
     assert_eq!(since(&process), [(ProblemKind::Unlinked, 90)]);
 }
-
-#[test]
-fn state_has_the_time_since_which_nobody_maintains_the_mirrors() {
-    let mut process = Process::new(&["east"]);
-    assert_eq!(process.poll(100, &[("east", "a")]).since(), None);
-    let frozen = process.poll(200, &[("east", "a")]);
-    assert_eq!(frozen.name(), "frozen");
-    assert!(frozen.since().is_some());
-}
