@@ -118,7 +118,9 @@ impl Shade {
         match kind {
             Joined | Grew | Up | Linked => Self::Good,
             Left | Down | Unlinked | Frozen | Failing | Step => Self::Attention,
-            Shrank | Address | Kind | Order | Gate | Ttl | GatewayDown | Demo => Self::Idle,
+            Shrank | Address | Kind | Order | Gate | Ttl | GatewayDown | ShortName | Demo => {
+                Self::Idle
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::flapping::Flapping;
 use super::problem_log::{log_new, log_problem, log_some};
 use crate::model::{ClusterName, Problem, ServiceKey, Timestamp, list_some};
 use crate::table::change::Change;
-use crate::table::diff::{changed_services, diff, diff_links};
+use crate::table::diff::{changed_services, diff, diff_links, diff_short_names};
 use crate::table::store::ServiceKeys;
 use crate::table::{Published, Service, Table};
 
@@ -58,7 +58,9 @@ impl ChangeLog {
         } else {
             debug!(generation, serial, services, "Published table");
         }
+        let short_names = last_table.map(|last| diff_short_names(last, next, built));
         let changes = diff_links(last_table, next).into_iter();
+        let changes = changes.chain(short_names.into_iter().flatten());
         for change in changes.chain(of_services.into_iter().flat_map(|(_, changes)| changes)) {
             events.count(change.kind);
             let undone = self.window.add(change, time);

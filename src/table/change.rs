@@ -62,6 +62,8 @@ pub enum ChangeKind {
     GatewayDown,
     /// The name of a service begins or ends to fail.
     Failing,
+    /// A service owns its short name or not any more, or another name hides a part of it.
+    ShortName,
     /// A caption of `demo --live`.
     #[default]
     Demo,
@@ -250,6 +252,7 @@ impl Change {
             Step => self.changed(&format!("The step that answers for {of}")),
             Failing if self.after.is_some() => format!("The name of {of} fails"),
             Failing => format!("The name of {of} answers again"),
+            ShortName => self.changed(&format!("The short name of {of}")),
             Demo => return,
         };
         let reason = self.after.as_ref().filter(|_| self.kind == Failing);

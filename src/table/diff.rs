@@ -14,9 +14,11 @@ use super::kind::ServiceKind;
 use super::links::LinkState;
 use super::missing::MissingHost;
 use super::service::Service;
+use super::short;
+use super::short_name::NoOwner;
 use super::store::ServiceKeys;
 use crate::model::{
-    ClusterName, Hostname, Line, Port, Problem, ProblemKind, ServiceKey, list_some,
+    ClusterName, Hostname, Line, Port, Problem, ProblemKind, ServiceKey, ServiceName, list_some,
 };
 
 /// Maximum number of addresses and hostnames in one text.
@@ -59,6 +61,53 @@ pub fn changed_services<'b>(
     };
     let keys = built.iter();
     keys.filter(move |key| find(last, key) != find(Some(next), key))
+}
+
+/// Compares the short names of two tables that differ in these services. A service that begins or ends to have names has other changes
+/// that tell it.
+pub fn diff_short_names(last: &Table, next: &Table, built: &ServiceKeys) -> Vec<Change> {
+    let names = |key: &ServiceKey| [key.service.clone(), key.namespace.as_service()];
+    let names: BTreeSet<ServiceName> = built.iter().flat_map(names).collect();
+    let tables = [last, next];
+    let mut changes = Vec::new();
+    for name in &names {
+        let owners = tables.map(|table| table.short_service(name.as_str()));
+        let owners: BTreeSet<_> = owners.into_iter().flatten().map(|one| &one.key).collect();
+        let has_names = |table: &Table, key| table.find(key).is_some_and(Service::has_names);
+        for key in owners {
+            let texts = tables.map(|table| short_name_text(table, key));
+            if texts[0] == texts[1] || !tables.iter().all(|table| has_names(table, key)) {
+                continue;
+            }
+            let mut change = Change::between(ChangeKind::ShortName, texts);
+            if change.after.is_none() {
+                change.cause = loss_of_short_name(next, name).map(Line::from);
+            }
+            change.services = [key.clone()].into();
+            change.describe();
+            changes.push(change);
+        }
+    }
+    changes
+}
+
+/// Describes the short name of a service, if it owns it.
+fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
+    let name = &key.service;
+    let owner = table.short_service(name.as_str())?;
+    let hidden = short::hidden_clusters(table, owner).into_iter();
+    let hidden = list_some(hidden.map(|one| format!("{one}.{name}")), MAX_LISTED);
+    let without = if hidden.is_empty() { "" } else { " without " };
+    (owner.key == *key).then(|| format!("{name}{without}{hidden}"))
+}
+
+/// Returns why a service does not own its short name.
+fn loss_of_short_name(next: &Table, name: &ServiceName) -> Option<String> {
+    Some(match &next.short_name(name.as_str())?.owner {
+        Ok(owner) => format!("{} owns it", owner.key),
+        Err(NoOwner::Ambiguous) => "several namespaces have it".to_owned(),
+        Err(_) => "no setting assigns it".to_owned(),
+    })
 }
 
 /// Compares the problems of the links of clusters. In the first table, all of them are changes.

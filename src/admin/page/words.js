@@ -58,6 +58,7 @@ const CHANGES = {
   gate: ["change", "idle"],
   ttl: ["change", "idle"],
   "gateway-down": ["change", "idle"],
+  "short-name": ["change", "idle"],
 };
 /** Returns the shape and the color of a change. */
 export const styleOfChange = (kind) => CHANGES[kind] ?? ["note", "idle"];

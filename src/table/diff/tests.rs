@@ -383,6 +383,41 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
     );
 }
 
+#[test]
+fn service_whose_short_name_ends_or_begins_to_answer_has_a_change() {
+    let prod = db("east", "10.0.0.1");
+    let of = |namespace: &str, service: &str| {
+        let host = endpoint(namespace, service, "east", "db-0", &["10.0.0.2"]);
+        vec![mirror(namespace, service, "east"), host]
+    };
+    let (shop, hiding) = (of("shop", "db"), of("db", "east"));
+    let ambiguous = all(&[&prod, &shop]);
+    let hidden = all(&[&prod, &hiding]);
+    let lines = |before: &[Value], after: &[Value]| -> Vec<String> {
+        let (last, next) = (table(before), table(after));
+        let services = last.services().chain(next.services());
+        let built = services.map(|service| service.key.clone()).collect();
+        let changes = diff_short_names(&last, &next, &built);
+        changes.iter().map(line).collect()
+    };
+    let name = "short-name: The short name of prod/db";
+    for (before, after, expected) in [
+        (
+            &prod,
+            &ambiguous,
+            "ended; it was db: several namespaces have it.",
+        ),
+        (&ambiguous, &prod, "is now db."),
+        (&prod, &hidden, "changed from db to db without east.db."),
+        (&hidden, &prod, "changed from db without east.db to db."),
+    ] {
+        assert_eq!(lines(before, after), [format!("{name} {expected}")]);
+    }
+    // A service that is new or gone has other changes, and the others keep their short names.
+    assert_eq!(lines(&[], &prod), [""; 0]);
+    assert_eq!(lines(&prod, &all(&[&prod, &of("shop", "web")])), [""; 0]);
+}
+
 /// A process that follows a service, whatever happens to it.
 #[test]
 fn version_with_the_same_answers_has_no_change() {
