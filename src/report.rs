@@ -25,7 +25,7 @@ pub use clusters::ClusterReport;
 pub use document::{KnownItems, RecordReport, SchemaVersion};
 pub use endpoint::{EndpointReport, EndpointState, NameReply, is_last_resort};
 pub use failover::FailoverReport;
-pub use problems::{Age, ConflictReport, ProblemReport, SkipReport};
+pub use problems::{Age, ConflictReport, ProblemReport, SkipReport, problem_with_age};
 
 use crate::model::{Problem, ProblemKind};
 use crate::table::{Published, Service, Table};

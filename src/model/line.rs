@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// A text of one line that is safe to print. Control characters, line and paragraph separators, and marks of direction are
 /// escaped, such as `\n` and `\u{202e}`. They are also escaped in a text of a server of another version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[serde(from = "String")]
 pub struct Line(String);
 
 /// Returns whether a character can end a line, control a terminal, or change the order of the text around it: controls,
@@ -75,10 +75,7 @@ impl Line {
 
 impl From<String> for Line {
     fn from(text: String) -> Self {
-        match escaped(&text) {
-            Cow::Owned(safe) => Self(safe),
-            Cow::Borrowed(_) => Self(text),
-        }
+        Self::from(text.as_str())
     }
 }
 

@@ -81,7 +81,7 @@ impl ProblemReport {
         } else {
             format!("{}: {}", row.sentence, self.detail)
         };
-        let level = style.colors.paint(self.level.into(), self.level.name());
+        let level = style.colors.paint(self.level.into(), self.level.into());
         let [kind, subject] = [row.kind.name(), &self.subject].map(str::to_owned);
         let age = self.age.to_text(style);
         [level, kind, subject, age, text]
@@ -120,6 +120,16 @@ impl Age {
         let word = if self.is_older { "before" } else { "since" };
         let since = self.since.as_ref();
         since.map_or_else(String::new, |time| format!("{word} {}", style.time(time)))
+    }
+}
+
+/// Returns a problem as one sentence with its age.
+pub fn problem_with_age(problem: &Problem) -> String {
+    let age = Age::from(problem).to_text(Style::default());
+    if age.is_empty() {
+        problem.to_string()
+    } else {
+        format!("{problem} ({age})")
     }
 }
 

@@ -139,7 +139,7 @@ impl Events {
     }
 
     /// Notes a table that was published, so that open streams look at it. `changed` are the services that differ. `None`: all.
-    pub(crate) fn note_table(&self, now: &Published, changed: Option<&[&ServiceKey]>) {
+    pub(crate) fn note_table(&self, now: &Published, changed: Option<&ServiceKeys>) {
         self.0.ring.lock().note_changed(now.version, changed);
         self.0.latest.send_if_modified(|latest| {
             let is_new = latest.version != now.version;
@@ -281,14 +281,14 @@ impl Ring {
     }
 
     /// Notes the services that a version of the table changed. `None`: all.
-    fn note_changed(&mut self, version: u64, keys: Option<&[&ServiceKey]>) {
+    fn note_changed(&mut self, version: u64, keys: Option<&ServiceKeys>) {
         let Some(keys) = keys.filter(|keys| keys.len() <= MAX_CHANGED) else {
             self.changed.clear();
             self.changed_since = version;
             return;
         };
         self.changed
-            .extend(keys.iter().map(|key| (version, (*key).clone())));
+            .extend(keys.iter().map(|key| (version, key.clone())));
         while self.changed.len() > MAX_CHANGED {
             let oldest = self.changed.pop_front();
             self.changed_since = oldest.map_or(version, |(version, _)| version);

@@ -4,8 +4,6 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use tracing::{debug, error, info, warn};
-
 use crate::failures::Failures;
 use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::Table;
@@ -18,24 +16,34 @@ const MAX_LOGGED: usize = 20;
 /// The target of the lines, for filters.
 const TARGET: &str = "global_dns::problem";
 
-/// Logs a line with the level of a row. A setting that excludes a cluster skips all its objects, so these
-/// lines have the level debug.
-macro_rules! log_row {
-    ($row:expr, $($fields:tt)+) => {
-        match $row.level {
-            Level::Note if $row.kind == ProblemKind::LeftOut => debug!(target: TARGET, $($fields)+),
-            Level::Note => info!(target: TARGET, $($fields)+),
-            Level::Warning => warn!(target: TARGET, $($fields)+),
-            Level::Error => error!(target: TARGET, $($fields)+),
+/// Logs a line with a level that is known at run time.
+macro_rules! log_at {
+    ($level:expr, $($fields:tt)+) => {
+        match $level {
+            ::tracing::Level::ERROR => ::tracing::error!($($fields)+),
+            ::tracing::Level::WARN => ::tracing::warn!($($fields)+),
+            ::tracing::Level::INFO => ::tracing::info!($($fields)+),
+            _ => ::tracing::debug!($($fields)+),
         }
     };
+}
+pub(super) use log_at;
+
+/// Returns the level of the lines of a kind. A setting that excludes a cluster skips all its objects.
+fn level_of(kind: ProblemKind) -> tracing::Level {
+    match kind.row().level {
+        Level::Note if kind == ProblemKind::LeftOut => tracing::Level::DEBUG,
+        Level::Note => tracing::Level::INFO,
+        Level::Warning => tracing::Level::WARN,
+        Level::Error => tracing::Level::ERROR,
+    }
 }
 
 /// Logs a problem with the level of its kind.
 pub fn log_problem(problem: &Problem) {
     let Problem { kind, detail, .. } = problem;
-    let (row, subject) = (kind.row(), problem.subject());
-    log_row!(row, problem = row.kind.name(), %subject, %detail, "{}", row.sentence);
+    let (sentence, subject) = (kind.row().sentence, problem.subject());
+    log_at!(level_of(*kind), target: TARGET, problem = kind.name(), %subject, %detail, "{sentence}");
 }
 
 /// Returns the problem that there were failures since the start of the process, if there were any.
@@ -73,7 +81,8 @@ pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
     }
     for (kind, count) in counts {
         if let Some(more @ 1..) = count.checked_sub(MAX_LOGGED) {
-            log_more(kind, more);
+            let sentence = kind.row().sentence;
+            log_at!(level_of(kind), target: TARGET, problem = kind.name(), count = more, "{sentence}: {more} more");
         }
     }
 }
@@ -103,16 +112,4 @@ fn tells(change: &Change, problem: &Problem) -> bool {
         _ => return false,
     };
     kinds.contains(&change.kind) && (!is_of_cluster || change.cluster == problem.cluster)
-}
-
-/// Logs that there are more problems of a kind than those that were logged.
-fn log_more(kind: ProblemKind, count: usize) {
-    let row = kind.row();
-    log_row!(
-        row,
-        problem = row.kind.name(),
-        count,
-        "{}: {count} more",
-        row.sentence
-    );
 }

@@ -7,7 +7,6 @@ use std::iter;
 use serde::{Serialize, Serializer};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::Endpoint;
 use crate::model::{ClusterName, Line, ServiceKey, list_some};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
@@ -106,7 +105,7 @@ pub struct Change {
 pub const MAX_KEYS: usize = 100;
 
 /// Maximum number of endpoints that a change names.
-const MAX_ENDPOINTS: usize = 5;
+pub(super) const MAX_ENDPOINTS: usize = 5;
 
 /// Maximum length of the causes of a change, in octets.
 const MAX_CAUSES: usize = 200;
@@ -147,20 +146,6 @@ impl Change {
             after,
             ..Self::new(kind, "")
         }
-    }
-
-    /// Adds the cluster and the endpoints.
-    pub(super) fn of_endpoints(
-        mut self,
-        cluster: Option<&ClusterName>,
-        endpoints: &[&Endpoint],
-    ) -> Self {
-        let hostnames = endpoints.iter().filter_map(|one| one.hostname.as_ref());
-        let hostnames = hostnames.map(|host| host.as_str().into());
-        self.endpoints = hostnames.take(MAX_ENDPOINTS).collect();
-        self.cluster = cluster.cloned();
-        self.count = endpoints.len().max(1);
-        self
     }
 
     /// Returns whether clients may notice it: `warn` in the log.

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Change, ChangeKind};
+use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::StepHealth;
@@ -30,44 +30,33 @@ type Versions<T> = [T; 2];
 /// Compares two versions of a service. There is a change for each cluster and kind, and for each setting. If the answers differ,
 /// there is a change.
 pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
-    let versions = [old, new];
-    let services = || versions.into_iter().flatten();
-    let mut changes = setting_changes(versions);
+    let Some(key) = new.or(old).map(|service| &service.key) else {
+        return Vec::new();
+    };
+    let none = Service::new(key.clone());
+    let versions = [old, new].map(|one| one.unwrap_or(&none));
+    let mut changes = setting_changes(versions, old.is_some() && new.is_some());
     // These say why other endpoints are selected.
     let explains = |one: &Change| matches!(one.kind, ChangeKind::Order | ChangeKind::Step);
     let is_moved = changes.iter().any(explains);
-    let of_endpoints =
-        services().flat_map(|one| one.endpoints.iter().map(|one| one.cluster.as_ref()));
-    let federated = services().flat_map(|one| one.federated.iter().map(Some));
-    for cluster in of_endpoints.chain(federated).collect::<BTreeSet<_>>() {
+    let endpoints = versions.iter().flat_map(|one| &one.endpoints);
+    let federated = versions.iter().flat_map(|one| &one.federated).map(Some);
+    let clusters = endpoints.map(|one| one.cluster.as_ref()).chain(federated);
+    for cluster in clusters.collect::<BTreeSet<_>>() {
         add_cluster(versions, cluster, is_moved, &mut changes);
     }
-    let key = services().next().map(|service| &service.key);
     for change in &mut changes {
-        change.services = key.cloned().into_iter().collect();
+        change.services = [key.clone()].into();
         change.describe();
     }
     changes
 }
 
-/// Returns those of the built services that differ between two tables, which share the others.
-pub fn changed_services<'b>(
-    last: Option<&'b Table>,
-    next: &'b Table,
-    built: &'b ServiceKeys,
-) -> impl Iterator<Item = &'b ServiceKey> {
-    let find = |table: Option<&Table>, key: &ServiceKey| -> Option<*const Service> {
-        table?.find(key).map(std::ptr::from_ref)
-    };
-    let keys = built.iter();
-    keys.filter(move |key| find(last, key) != find(Some(next), key))
-}
-
 /// Compares the short names of two tables that differ in these services. A service that begins or ends to have names has other changes
 /// that tell it.
-pub fn diff_short_names(last: &Table, next: &Table, built: &ServiceKeys) -> Vec<Change> {
+pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Vec<Change> {
     let names = |key: &ServiceKey| [key.service.clone(), key.namespace.as_service()];
-    let names: BTreeSet<ServiceName> = built.iter().flat_map(names).collect();
+    let names: BTreeSet<ServiceName> = changed.iter().flat_map(names).collect();
     let tables = [last, next];
     let mut changes = Vec::new();
     for name in &names {
@@ -141,21 +130,20 @@ pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
 
 /// Returns whether the answers of two versions of a service are the same. If not, [`diff`] has a change.
 pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> bool {
-    let [before, after] = [old, new].map(|one| {
-        one.map_or((&[][..], &[][..], None), |one| {
-            (&*one.endpoints, &*one.missing, one.failure)
-        })
-    });
+    let Some(key) = new.or(old).map(|service| &service.key) else {
+        return true;
+    };
+    let none = Service::new(key.clone());
+    let [old, new] = [old, new].map(|one| one.unwrap_or(&none));
     let settings = |one: &Service| (one.ttl, one.gateway_down);
-    old.zip(new)
-        .is_none_or(|(old, new)| settings(old) == settings(new))
-        && before.2 == after.2
-        && labels(before.1).eq(labels(after.1))
-        && pairs(before.0, after.0).all(|pair| match pair {
-            (Some(before), Some(after)) => {
-                before.has_addresses_of(after)
-                    && before.is_selected == after.is_selected
-                    && turn([before, after]).is_none()
+    (old.endpoints.is_empty() || settings(old) == settings(new))
+        && old.failure == new.failure
+        && labels(old).eq(labels(new))
+        && pairs([old, new].map(|one| &*one.endpoints)).all(|pair| match pair {
+            (Some(old), Some(new)) => {
+                old.has_addresses_of(new)
+                    && old.is_selected == new.is_selected
+                    && turn([old, new]).is_none()
             }
             _ => false,
         })
@@ -184,44 +172,45 @@ const SETTINGS: [(ChangeKind, Describe); 6] = [
     }),
 ];
 
-/// Returns the changes of a service's settings, of the step that answers, and of its failure.
-fn setting_changes(versions: Versions<Option<&Service>>) -> Vec<Change> {
+/// Returns the changes of a service's settings, of the step that answers, and of its failure. `is_old` says whether both versions
+/// exist: a service that is new or gone had no other setting.
+fn setting_changes(versions: Versions<&Service>, is_old: bool) -> Vec<Change> {
     use ChangeKind::{Failing, GatewayDown, Step, Ttl};
     let mut changes = Vec::new();
     for (kind, describe) in SETTINGS {
-        let texts = versions.map(|one| describe(one?));
-        // A service that is new or gone had no other setting, and an order that begins or ends says which step answers.
-        let needs_both = matches!(kind, Ttl | GatewayDown | Step);
-        if texts[0] != texts[1] && (!needs_both || texts.iter().all(Option::is_some)) {
+        let texts = versions.map(describe);
+        let is_new = match kind {
+            Ttl | GatewayDown => !is_old,
+            // An order that begins or ends says which step answers.
+            Step => texts.iter().any(Option::is_none),
+            _ => false,
+        };
+        if texts[0] != texts[1] && !is_new {
             let mut change = Change::between(kind, texts);
             change.cause = (kind == Step).then(|| step_cause(versions)).flatten();
             changes.push(change);
         }
     }
     let [old, new] = versions;
-    let missing = [(old, new), (new, old)].map(|(one, other)| missing_alone(one?, other));
+    let missing = [missing_alone(old, new), missing_alone(new, old)];
     if missing[0] != missing[1] {
         changes.push(Change::between(Failing, missing));
     }
     changes
 }
 
-fn labels(missing: &[MissingHost]) -> impl Iterator<Item = (&str, &str)> {
-    missing.iter().map(MissingHost::labels)
+fn labels(service: &Service) -> impl Iterator<Item = (&str, &str)> {
+    service.missing.iter().map(MissingHost::labels)
 }
 
 /// Returns the hosts without endpoint mirror, whose names fail, if they differ from those of the other version. If a host has an
 /// endpoint in the other version, the change of that endpoint names it.
-fn missing_alone(service: &Service, other: Option<&Service>) -> Option<String> {
-    let is_told = |host: &&MissingHost| {
-        let (cluster, hostname) = host.labels();
-        other.is_some_and(|other| {
-            let mut listed = labels(&other.missing);
-            !other.at_host(cluster, hostname).is_empty() || listed.any(|one| one == host.labels())
-        })
+fn missing_alone(service: &Service, other: &Service) -> Option<String> {
+    let is_told = |host: &(&str, &str)| {
+        !other.at_host(host.0, host.1).is_empty() || labels(other).any(|one| one == *host)
     };
-    let alone = service.missing.iter().filter(|host| !is_told(host));
-    let hosts = alone.map(|host| format!("{}.{}", host.hostname, host.cluster));
+    let alone = labels(service).filter(|host| !is_told(host));
+    let hosts = alone.map(|(cluster, hostname)| format!("{hostname}.{cluster}"));
     let hosts = list_some(hosts, MAX_LISTED);
     (!hosts.is_empty()).then(|| format!("no endpoint mirror of {hosts}"))
 }
@@ -233,8 +222,8 @@ fn gate_text(gate: &Gate) -> String {
 }
 
 /// Returns what was seen when another step began to answer.
-fn step_cause(versions: Versions<Option<&Service>>) -> Option<Line> {
-    let [last, next] = versions.map(|one| one?.failover.as_ref());
+fn step_cause(versions: Versions<&Service>) -> Option<Line> {
+    let [last, next] = versions.map(|one| one.failover.as_ref());
     let (last, next) = (last?, next?);
     if last.order != next.order {
         return Some("the order has changed".into());
@@ -253,22 +242,27 @@ fn step_cause(versions: Versions<Option<&Service>>) -> Option<Line> {
 /// Adds the changes of a cluster of a service, or of the endpoints that belong to no single one. `is_moved` says whether another
 /// order or step explains why other endpoints are selected.
 fn add_cluster(
-    versions: Versions<Option<&Service>>,
+    versions: Versions<&Service>,
     cluster: Option<&ClusterName>,
     is_moved: bool,
     changes: &mut Vec<Change>,
 ) {
-    let mut add = |kind, endpoints: &[&Endpoint], texts, cause: Option<&str>| {
-        let mut change = Change::between(kind, texts).of_endpoints(cluster, endpoints);
-        change.cause = cause.map(Line::from);
-        changes.push(change);
+    let mut add = |kind, of: &[&Endpoint], texts, cause: Option<&str>| {
+        let hosts = of.iter().filter_map(|one| one.hostname.as_ref());
+        let hosts = hosts.map(|host| host.as_str().into());
+        changes.push(Change {
+            cluster: cluster.cloned(),
+            endpoints: hosts.take(MAX_ENDPOINTS).collect(),
+            cause: cause.map(Line::from),
+            count: of.len().max(1),
+            ..Change::between(kind, texts)
+        });
     };
-    let endpoints = versions.map(|one| one.map_or(&[][..], |one| one.of_cluster(cluster)));
+    let endpoints = versions.map(|one| one.of_cluster(cluster));
     let is_named = |one: &Service| cluster.is_some_and(|cluster| one.federated.contains(cluster));
-    let is_named = versions.map(|one| one.is_some_and(is_named));
-    let is_member = [0, 1].map(|version| is_named[version] || !endpoints[version].is_empty());
+    let is_member = versions.map(|one| is_named(one) || !one.of_cluster(cluster).is_empty());
     let (mut gone, mut added, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-    for pair in pairs(endpoints[0], endpoints[1]) {
+    for pair in pairs(endpoints) {
         match pair {
             (Some(old), Some(new)) => kept.push([old, new]),
             (old, new) => {
@@ -297,6 +291,14 @@ fn add_cluster(
             }
         }
     }
+    add_kept(&kept, add);
+}
+
+/// Adds the changes of endpoints that stay.
+fn add_kept(
+    kept: &[Versions<&Endpoint>],
+    mut add: impl FnMut(ChangeKind, &[&Endpoint], Versions<Option<String>>, Option<&str>),
+) {
     let moved = kept.iter().filter(|[old, new]| !old.has_addresses_of(new));
     let moved = [0, 1].map(|version| moved.clone().map(|pair| pair[version]).collect::<Vec<_>>());
     if !moved[1].is_empty() {
@@ -308,7 +310,7 @@ fn add_cluster(
     }
     let mut turned: BTreeMap<ChangeKind, Vec<&Endpoint>> = BTreeMap::new();
     for pair in kept {
-        if let Some(kind) = turn(pair) {
+        if let Some(kind) = turn(*pair) {
             turned.entry(kind).or_default().push(pair[1]);
         }
     }
@@ -384,21 +386,15 @@ fn kinds(endpoints: &[Endpoint]) -> String {
 }
 
 /// Returns what was seen of endpoints that are gone. `new` is the version of the service that lacks them.
-fn loss(
-    gone: &[&Endpoint],
-    cluster: Option<&ClusterName>,
-    new: Option<&Service>,
-) -> Option<String> {
+fn loss(gone: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -> Option<String> {
     let (first, cluster) = (gone.first()?, cluster?);
-    let is_gone = |host: &Hostname| gone.iter().any(|one| one.hostname.as_ref() == Some(host));
-    let missing = new.map_or(&[][..], |new| &new.missing);
-    let listed = missing.iter().filter(|one| one.cluster == *cluster);
-    let listed = listed.map(|one| &one.hostname).filter(|host| is_gone(host));
+    let is_gone = |host: &&Hostname| gone.iter().any(|one| one.hostname.as_ref() == Some(*host));
+    let missing = new.missing.iter().filter(|one| one.cluster == *cluster);
+    let listed = missing.map(|one| &one.hostname).filter(is_gone);
     let listed = list_some(listed, MAX_LISTED);
-    let not_ready = new.map_or(&[][..], |new| &new.not_ready).iter();
-    let not_ready = not_ready.filter_map(|pod| pod.hostname.as_ref());
-    let not_ready = list_some(not_ready.filter(|pod| is_gone(pod)), MAX_LISTED);
-    let has_mirror = new.is_some_and(|new| new.mirrors.iter().any(|(one, _)| one == cluster));
+    let not_ready = new.not_ready.iter().filter_map(|pod| pod.hostname.as_ref());
+    let not_ready = list_some(not_ready.filter(is_gone), MAX_LISTED);
+    let has_mirror = new.mirrors.iter().any(|(one, _)| one == cluster);
     let text = match (first.is_local(), &first.hostname) {
         (true, _) if !not_ready.is_empty() => format!("{not_ready} is not ready"),
         (true, Some(_)) => "no ready pod here has its name".to_owned(),
@@ -416,7 +412,7 @@ fn loss(
 type Pair<'s> = (Option<&'s Endpoint>, Option<&'s Endpoint>);
 
 /// Pairs the endpoints of two versions of a service, which are sorted.
-fn pairs<'s>(mut old: &'s [Endpoint], mut new: &'s [Endpoint]) -> impl Iterator<Item = Pair<'s>> {
+fn pairs<'s>([mut old, mut new]: Versions<&'s [Endpoint]>) -> impl Iterator<Item = Pair<'s>> {
     std::iter::from_fn(move || {
         let order = match (old.first(), new.first()) {
             (Some(old), Some(new)) => old.name().cmp(&new.name()),

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::published::Published;
 use super::service::Service;
+use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
@@ -36,7 +37,7 @@ const SERVICES_OF_ENDPOINT: usize = 512;
 
 /// The tables of a process, up to the current one.
 #[derive(Debug)]
-pub(super) struct History {
+pub struct History {
     /// Maximum age of a table, counted from its end.
     age: Duration,
     /// The tables, the oldest first. The last one is the current one.
@@ -93,7 +94,7 @@ impl History {
     pub(super) fn push(
         &mut self,
         next: Arc<Published>,
-        keys: &[&ServiceKey],
+        keys: &ServiceKeys,
         now: Timestamp,
     ) -> Vec<Arc<Published>> {
         let mut gone = Vec::new();
@@ -113,7 +114,11 @@ impl History {
     }
 
     /// Returns the table that answered at a time.
-    pub(super) fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
+    ///
+    /// # Errors
+    ///
+    /// If the history begins later.
+    pub fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
         let later = self.tables.partition_point(|table| table.start <= time);
         let table = later.checked_sub(1).map(|index| self.tables[index].clone());
         table.ok_or_else(|| BeforeHistory {
@@ -122,28 +127,28 @@ impl History {
     }
 
     /// Returns the time at which the history begins.
-    pub(super) fn start(&self) -> Timestamp {
+    pub fn start(&self) -> Timestamp {
         self.tables
             .front()
             .map_or_else(Timestamp::default, |first| first.start)
     }
 
     /// Returns the number of earlier tables. The current table is not one.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.tables.len() - 1
     }
 
     /// Counts a version of each of these services. Returns whether all of them have too many in this hour.
-    fn count_versions(&mut self, keys: &[&ServiceKey], now: Timestamp) -> bool {
+    fn count_versions(&mut self, keys: &ServiceKeys, now: Timestamp) -> bool {
         if now >= self.hour.after(HOUR) {
             self.versions.clear();
             self.hour = now;
         }
         let mut is_busy = !keys.is_empty();
         for key in keys {
-            let count = self.versions.entry((*key).clone()).or_default();
+            let count = self.versions.entry(key.clone()).or_default();
             *count += 1;
-            is_busy &= *count > MAX_VERSIONS || self.flapping.contains(*key);
+            is_busy &= *count > MAX_VERSIONS || self.flapping.contains(key);
         }
         is_busy
     }
@@ -185,7 +190,7 @@ impl History {
 
 impl Published {
     /// Returns what a table that differs in these services does not share with this one, in endpoints.
-    fn unshared(&self, keys: &[&ServiceKey]) -> usize {
+    fn unshared(&self, keys: &ServiceKeys) -> usize {
         let Some(table) = &self.table else {
             return 0;
         };

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Built;
-use super::diff::changed_services;
-use super::history::{BeforeHistory, History, Moment};
+use super::history::History;
 use super::published::Published;
 use crate::model::{ServiceKey, Timestamp};
 
@@ -82,11 +81,11 @@ impl Publisher {
             since: if is_first { Some(now) } else { last.since },
         });
         self.reader.current.store(next.clone());
-        let tables = next.table.iter();
-        let keys =
-            tables.flat_map(|table| changed_services(last.table.as_ref(), table, &built.services));
-        let keys: Vec<&ServiceKey> = keys.collect();
-        let gone = self.reader.history.lock().push(next.clone(), &keys, now);
+        let gone = self
+            .reader
+            .history
+            .lock()
+            .push(next.clone(), &built.services, now);
         drop(last);
         self.retired.lock().extend(gone);
         self.free_retired();
@@ -116,23 +115,9 @@ impl Default for Publisher {
 // === impl Reader ===
 
 impl Reader {
-    /// Returns the table that answered at a time.
-    ///
-    /// # Errors
-    ///
-    /// If the history begins later.
-    pub fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
-        self.history.lock().at(time)
-    }
-
-    /// Returns the time at which the history begins.
-    pub fn history_start(&self) -> Timestamp {
-        self.history.lock().start()
-    }
-
-    /// Returns the number of earlier tables in the history.
-    pub fn history_count(&self) -> usize {
-        self.history.lock().count()
+    /// Returns the tables up to the current one. Publishing waits while they are read.
+    pub fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock()
     }
 
     /// Returns the current table, for one query or one batch of queries.
@@ -244,10 +229,18 @@ mod tests {
             publisher.publish(built(true), at(second), wall);
         }
         let reader = publisher.reader();
-        assert_eq!((reader.history_start(), reader.history_count()), (at(1), 3));
+        assert_eq!(
+            (reader.history().start(), reader.history().count()),
+            (at(1), 3)
+        );
         for (second, generation) in [(5, 0), (15, 1), (25, 2), (35, 3)] {
             assert_eq!(
-                reader.at(at(second)).unwrap().published.generation,
+                reader
+                    .history()
+                    .at(at(second))
+                    .unwrap()
+                    .published
+                    .generation,
                 generation
             );
         }

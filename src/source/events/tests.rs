@@ -113,12 +113,11 @@ fn tables(changed: &[Option<&[&str]>]) -> Events {
     let events = Events::default();
     for (version, names) in (1..).zip(changed) {
         let keys = service_keys(names.unwrap_or_default());
-        let keys: Vec<&ServiceKey> = keys.iter().collect();
         let now = Published {
             version,
             ..Published::default()
         };
-        events.note_table(&now, names.map(|_| &*keys));
+        events.note_table(&now, names.map(|_| &keys));
     }
     events
 }
