@@ -105,12 +105,6 @@ impl fmt::Display for Line {
     }
 }
 
-impl PartialEq<String> for Line {
-    fn eq(&self, other: &String) -> bool {
-        self.0 == *other
-    }
-}
-
 impl PartialEq<&str> for Line {
     fn eq(&self, other: &&str) -> bool {
         self.0 == **other
@@ -155,7 +149,6 @@ mod tests {
             let line = Line::from(text);
             assert_eq!(line, expected);
             assert_ne!(line, "another");
-            assert_ne!(line, "another".to_owned());
             assert_eq!(Line::from(text.to_owned()), line);
             assert_eq!(Line::from(&*line), line, "escaped twice");
             let json = serde_json::to_string(text).unwrap();

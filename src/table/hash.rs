@@ -1,9 +1,9 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
-//! The hash is a sum, which does not depend on the order: one SipHash-2-4 with a fixed key for each service with endpoints, for each
-//! short name with an owner, for each short name that a canonical name hides, for each service whose name fails, and for each
-//! host without an endpoint mirror. That of a service covers its key, TTL, endpoints (cluster, hostname, addresses and ports), and
-//! which of them each of its names returns.
+//! The hash is a sum, which does not depend on the order: one SipHash-2-4 with a fixed key for each service with names, for each
+//! short name with an owner, and for each short name that a canonical name hides. That of a service covers its key, whether its name
+//! fails, its hosts without endpoint mirrors, its TTL, its endpoints (cluster, hostname, addresses and ports), and which of them
+//! each of its names returns.
 //!
 //! Tables with the same answers have the same hash in every process of one version on machines with the same size and order of
 //! words. The key is not secret, because the hash does not protect against forgery.
@@ -30,8 +30,7 @@ const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 impl Table {
     /// Returns a hash of all answers. It has 53 bits, so that a floating-point number represents it exactly.
     pub fn answers_hash(&self) -> u64 {
-        let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-        let answering = self.services().filter(has_endpoints).map(hash_of);
+        let named = self.services().filter(|service| service.has_names());
         let owners = self.short_names.iter().filter_map(|(name, short)| {
             let owner = short.owner.as_ref().ok()?;
             let hash = || hash_of(&("short name", name, &owner.key.namespace));
@@ -43,11 +42,7 @@ impl Table {
         let hidden = problems.filter(|(scope, _)| is_hidden(scope));
         let hidden = hidden.flat_map(|(_, problems)| problems);
         let hidden = hidden.map(|one: &Problem| hash_of(&("hidden", one.subject())));
-        let failing = self.services().filter(|service| service.failure.is_some());
-        let failing = failing.map(|service| hash_of(&("failing", &service.key)));
-        let missing = self.services().flat_map(missing_hosts);
-        let parts = answering.chain(owners).chain(hidden);
-        let parts = parts.chain(failing).chain(missing);
+        let parts = named.map(hash_of).chain(owners).chain(hidden);
         parts.fold(0, u64::wrapping_add) >> EXCESS
     }
 }
@@ -58,20 +53,17 @@ fn hash_of(part: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Returns the hashes of the hosts whose names fail because their endpoint mirrors are missing.
-fn missing_hosts(service: &Service) -> impl Iterator<Item = u64> {
-    let hosts: BTreeSet<_> = service.missing.iter().map(MissingHost::labels).collect();
-    let hosts = hosts.into_iter();
-    hosts
-        .filter(|(cluster, hostname)| service.at_host(cluster, hostname).is_empty())
-        .map(|host| hash_of(&("missing", &service.key, host)))
-}
-
 /// Feeds what answers of the service depend on.
 impl Hash for Service {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.key, self.ttl).hash(state);
-        self.endpoints.hash(state);
+        (&self.key, self.failure.is_some()).hash(state);
+        let missing = self.missing.iter().map(MissingHost::labels);
+        let missing = missing.filter(|(cluster, host)| self.at_host(cluster, host).is_empty());
+        missing.collect::<BTreeSet<_>>().hash(state);
+        if self.endpoints.is_empty() {
+            return;
+        }
+        (self.ttl, &self.endpoints).hash(state);
         let mut feed = |name: Members<'_>| {
             let answered = name.answered(self.gateway_down);
             answered.count().hash(state);
