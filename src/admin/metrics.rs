@@ -198,12 +198,12 @@ impl Metrics {
         page.published(&now, &facts)?;
         let moment = Timestamp(unix_milliseconds());
         let clock = self.feeds.clock();
-        let at = |moment| self.reader.history().at(clock.of_wall(moment));
+        let at = |moment| self.reader.at(clock.of_wall(moment));
         if let Some(hash) = self.facts.compared_hash(moment, at) {
             let help = "Hash of all answers at the last multiple of five minutes of the clock; equal in replicas with equal answers";
             page.gauge("compared_table_hash", help, hash as f64)?; // 53 bits: exact
         }
-        let history = self.reader.history().count() as f64;
+        let history = self.reader.history_count() as f64;
         page.gauge("history_tables", "Earlier tables of the history", history)?;
         self.encode_source(page)?;
         self.encode_updates(page)?;

@@ -88,8 +88,7 @@ impl AdminState {
             return Err(NoMoment::Future(shown(text)));
         }
         let clock = self.feeds.clock();
-        let moment = self.reader.history().at(clock.of_wall(time));
-        let mut moment = moment.map_err(|mut early| {
+        let mut moment = self.reader.at(clock.of_wall(time)).map_err(|mut early| {
             early.start = clock.wall(early.start);
             NoMoment::Early(time, early)
         })?;

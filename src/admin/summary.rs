@@ -37,7 +37,7 @@ pub(super) async fn status(
     let latest = state.feeds.events().latest();
     let head = Head::new(&state, &state.reader.load(), latest);
     let time = Timestamp(unix_milliseconds()).to_text();
-    let history_start = state.reader.history().start();
+    let history_start = state.reader.history_start();
     let history_start = state.feeds.clock().wall(history_start).to_exact_text();
     let status = Status {
         head,

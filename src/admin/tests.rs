@@ -302,7 +302,7 @@ fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     let hash = |(publisher, facts): &(Publisher, CurrentFacts), now| {
         let reader = publisher.reader();
         let _ = facts.of(&reader.load());
-        facts.compared_hash(now, |moment| reader.history().at(moment))
+        facts.compared_hash(now, |moment| reader.at(moment))
     };
     let [first, second] = [replica(), replica()];
     // The start is later than the moment, and then no table answered at it.

@@ -64,7 +64,7 @@ fn build_with(
     table.links = timers.links.states().clone();
     if table.links != last.links {
         let mut problems = table.links.problems();
-        date(&last.link_problems, &mut problems, timers);
+        timers.date(&last.link_problems, &mut problems);
         table.link_problems = problems.into();
     }
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
@@ -88,7 +88,7 @@ fn build_with(
         }
         let new = built.service.map(|mut new| {
             let known = old.map_or(&[][..], |old| &old.problems);
-            date(known, &mut new.problems, timers);
+            timers.date(known, &mut new.problems);
             Arc::new(new)
         });
         if replace(&mut table, key, old, new.clone()) {
@@ -104,13 +104,6 @@ fn build_with(
         has_other_answers: has_other_answers || has_other_owners,
         services: changed,
         timers: next_timers,
-    }
-}
-
-/// Dates new problems, if the process sees since when facts hold.
-pub(super) fn date(old: &[Problem], new: &mut [Problem], timers: &Timers) {
-    if let Some(now) = timers.seen() {
-        Problem::date(timers.is_started.then_some(old), new, now);
     }
 }
 

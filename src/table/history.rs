@@ -37,7 +37,7 @@ const SERVICES_OF_ENDPOINT: usize = 512;
 
 /// The tables of a process, up to the current one.
 #[derive(Debug)]
-pub struct History {
+pub(super) struct History {
     /// Maximum age of a table, counted from its end.
     age: Duration,
     /// The tables, the oldest first. The last one is the current one.
@@ -114,11 +114,7 @@ impl History {
     }
 
     /// Returns the table that answered at a time.
-    ///
-    /// # Errors
-    ///
-    /// If the history begins later.
-    pub fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
+    pub(super) fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
         let later = self.tables.partition_point(|table| table.start <= time);
         let table = later.checked_sub(1).map(|index| self.tables[index].clone());
         table.ok_or_else(|| BeforeHistory {
@@ -127,14 +123,14 @@ impl History {
     }
 
     /// Returns the time at which the history begins.
-    pub fn start(&self) -> Timestamp {
+    pub(super) fn start(&self) -> Timestamp {
         self.tables
             .front()
             .map_or_else(Timestamp::default, |first| first.start)
     }
 
     /// Returns the number of earlier tables. The current table is not one.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.tables.len() - 1
     }
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::Built;
-use super::history::History;
+use super::history::{BeforeHistory, History, Moment};
 use super::published::Published;
 use crate::model::{ServiceKey, Timestamp};
 
@@ -115,9 +115,23 @@ impl Default for Publisher {
 // === impl Reader ===
 
 impl Reader {
-    /// Returns the tables up to the current one. Publishing waits while they are read.
-    pub fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock()
+    /// Returns the table that answered at a time.
+    ///
+    /// # Errors
+    ///
+    /// If the history begins later.
+    pub fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
+        self.history.lock().at(time)
+    }
+
+    /// Returns the time at which the history begins.
+    pub fn history_start(&self) -> Timestamp {
+        self.history.lock().start()
+    }
+
+    /// Returns the number of earlier tables in the history.
+    pub fn history_count(&self) -> usize {
+        self.history.lock().count()
     }
 
     /// Returns the current table, for one query or one batch of queries.
@@ -229,18 +243,10 @@ mod tests {
             publisher.publish(built(true), at(second), wall);
         }
         let reader = publisher.reader();
-        assert_eq!(
-            (reader.history().start(), reader.history().count()),
-            (at(1), 3)
-        );
+        assert_eq!((reader.history_start(), reader.history_count()), (at(1), 3));
         for (second, generation) in [(5, 0), (15, 1), (25, 2), (35, 3)] {
             assert_eq!(
-                reader
-                    .history()
-                    .at(at(second))
-                    .unwrap()
-                    .published
-                    .generation,
+                reader.at(at(second)).unwrap().published.generation,
                 generation
             );
         }

@@ -19,7 +19,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::build::date;
 use super::content::{NameScope, Table};
 use super::rules::{ChildZone, Grammar, Rules, ShortNames};
 use super::service::Service;
@@ -176,7 +175,7 @@ fn replace_problems(
     if previous == problems {
         return;
     }
-    date(previous, &mut problems, timers);
+    timers.date(previous, &mut problems);
     let all = Arc::make_mut(&mut table.name_problems);
     if problems.is_empty() {
         all.remove(&scope);

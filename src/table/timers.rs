@@ -8,7 +8,7 @@ use super::failover::Debounce;
 use super::links::Links;
 use super::own_settings::KeptOrder;
 use super::store::ServiceKeys;
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::{Problem, ServiceKey, Timestamp};
 
 /// The timers of all services, and the time of a build. A build reads them; [`Self::apply`] records what it returns.
 #[derive(Clone, Debug, Default)]
@@ -44,9 +44,11 @@ impl Timers {
         self.services.get(service)
     }
 
-    /// Returns the time since which new facts hold, if it is known.
-    pub(super) fn seen(&self) -> Option<Timestamp> {
-        self.is_following.then_some(self.now)
+    /// Dates new problems, if the process sees since when facts hold. `old` are those of the table before.
+    pub(super) fn date(&self, old: &[Problem], new: &mut [Problem]) {
+        if self.is_following {
+            Problem::date(self.is_started.then_some(old), new, self.now);
+        }
     }
 
     /// Notes that a complete table exists. From now on, each table continues the one before.
