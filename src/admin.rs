@@ -48,6 +48,7 @@ pub use state::{AdminState, Identity};
 use crate::explain::{Context, Explanation, Observer, Subject, service_of};
 use crate::model::{ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
+use crate::report::problem_with_age;
 use crate::table::{Grammar, Table};
 use crate::zone::{Zone, ZoneName, Zones};
 
@@ -102,7 +103,9 @@ async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String)
     };
     let ready = status.is_success().then(|| "ok".to_owned());
     let problems = shutdown.into_iter().chain(state.metrics.problems(&now));
-    let lines = ready.into_iter().chain(problems.map(|one| one.with_time()));
+    let lines = ready
+        .into_iter()
+        .chain(problems.map(|one| problem_with_age(&one)));
     let waits = now.table.iter().flat_map(missing_clusters);
     let lines: Vec<String> = lines.chain(waits).collect();
     (status, lines.join("\n") + "\n")
@@ -116,7 +119,7 @@ fn missing_clusters(table: &Table) -> Vec<String> {
     let waiting = table.waiting_services().take(MAX_LINES);
     let problems = waiting.flat_map(|service| &service.problems);
     let waits = problems.filter(|problem| problem.kind == ProblemKind::ExpectedClustersMissing);
-    let mut lines: Vec<String> = waits.map(|problem| problem.with_time()).collect();
+    let mut lines: Vec<String> = waits.map(problem_with_age).collect();
     let more = table.waiting_count().saturating_sub(MAX_LINES);
     if more > 0 {
         let sentence = ProblemKind::ExpectedClustersMissing.row().sentence;

@@ -17,7 +17,6 @@ mod style;
 mod summary;
 mod wide;
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +25,7 @@ pub use clusters::ClusterReport;
 pub use document::{KnownItems, RecordReport, SchemaVersion};
 pub use endpoint::{EndpointReport, EndpointState, NameReply, is_last_resort};
 pub use failover::FailoverReport;
-pub use problems::{ConflictReport, ProblemReport, SkipReport};
+pub use problems::{Age, ConflictReport, ProblemReport, SkipReport, problem_with_age};
 
 use crate::model::{Problem, ProblemKind};
 use crate::table::{Published, Service, Table};
@@ -72,7 +71,7 @@ pub struct Report<
 pub(super) struct Parts<'t> {
     published: &'t Published,
     services: Vec<&'t Service>,
-    problems: Vec<Cow<'t, Problem>>,
+    problems: Vec<&'t Problem>,
 }
 
 /// The report on one service.
@@ -183,8 +182,7 @@ impl<'t> Parts<'t> {
         let table = published.table.as_ref();
         let services = table.into_iter().flat_map(Table::sorted_services);
         let of_table = table.into_iter().flat_map(Table::problems);
-        let of_server = of_server.iter().map(Cow::Borrowed);
-        let mut problems: Vec<_> = of_server.chain(of_table).collect();
+        let mut problems: Vec<_> = of_server.iter().chain(of_table).collect();
         problems.sort();
         problems.dedup();
         Self {
@@ -215,7 +213,7 @@ impl<'t> Parts<'t> {
         &'p self,
         is_selected: impl Fn(&Problem) -> bool + Clone,
     ) -> impl Iterator<Item = R> + Clone {
-        let problems = self.problems.iter().map(AsRef::as_ref);
+        let problems = self.problems.iter().copied();
         problems.filter(move |one| is_selected(one)).map(R::from)
     }
 }

@@ -18,6 +18,7 @@ mod steady_clock;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -278,7 +279,7 @@ impl<'p> UpdateLoop<'p> {
 
     fn apply(&mut self, kind: Kind, key: ObjectKey, mut object: Option<Object>, arrival: Arrival) {
         if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
-            self.add_time(kind, &key, skip);
+            self.date(kind, &key, skip);
         }
         let services = match object {
             Some(object) => self.store.apply(kind, key.clone(), object),
@@ -298,19 +299,16 @@ impl<'p> UpdateLoop<'p> {
         }
     }
 
-    /// Adds the time since which an object is skipped: that of the current table, if the kind of the problem is the same.
-    fn add_time(&self, kind: Kind, key: &ObjectKey, skip: &mut Problem) {
-        if !self.timers.is_following {
-            return;
+    /// Dates the problem of an object that is skipped.
+    fn date(&self, kind: Kind, key: &ObjectKey, skip: &mut Problem) {
+        if self.timers.is_following {
+            let last = self.reader.load();
+            let known = last.table.as_ref();
+            let known = known.and_then(|table| table.skip_of(kind, key));
+            let known = known.map_or(&[][..], slice::from_ref);
+            let known = self.timers.is_started.then_some(known);
+            Problem::date(known, slice::from_mut(skip), self.feeds.clock.now());
         }
-        let last = self.reader.load();
-        let known = last
-            .table
-            .as_ref()
-            .and_then(|table| table.skip_of(kind, key));
-        let known = known.filter(|known| known.kind == skip.kind);
-        let since = known.map(Problem::since);
-        skip.set_since(since.unwrap_or(Some(self.feeds.clock.now())));
     }
 
     /// Applies complete lists. When all feeds are listed, the first lists replace the current table, if there is one.
@@ -329,7 +327,7 @@ impl<'p> UpdateLoop<'p> {
             debug!(%feed, objects = objects.len(), "Listed");
             for (key, object) in &mut objects {
                 if let Some(skip) = object.skipped_mut() {
-                    self.add_time(feed.kind, key, skip);
+                    self.date(feed.kind, key, skip);
                 }
             }
             let services = self.store.reset(feed.kind, namespace_of(&feed), objects);

@@ -1,7 +1,5 @@
 //! Rules, stores and tables for unit tests, and single objects of the builders in `tests/support`.
 
-use std::borrow::Cow;
-
 use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 
@@ -142,8 +140,8 @@ impl Table {
     /// Returns every conflict, in no particular order.
     pub(crate) fn conflicts(&self) -> impl Iterator<Item = Problem> {
         self.problems()
-            .map(Cow::into_owned)
-            .filter(Problem::is_conflict)
+            .filter(|problem| problem.is_conflict())
+            .cloned()
     }
 }
 

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
-use crate::table::{EndpointLiveness, Impact, Published, Service, Table};
+use crate::report::Age;
+use crate::table::{Impact, Published, Service, Table};
 
 /// Problems by cause: their kind, and the cluster that they concern.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,8 +27,8 @@ pub(super) struct ProblemCause {
     count: u32,
     /// The first of them.
     first: Problem,
-    /// Since when the cause exists, if it is known: the earliest time of its problems.
-    since: Option<Timestamp>,
+    /// Since when the cause exists, if it is known: the earliest time of its problems, and whether it was first seen then.
+    since: Option<(Timestamp, bool)>,
     /// The number of services that it affects.
     services: u32,
     /// The number of endpoints that are down or not ready because of it.
@@ -59,8 +60,8 @@ pub(super) struct CauseReport {
     services: u32,
     endpoints: u32,
     failing: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
+    #[serde(flatten)]
+    age: Age,
     /// What a person does, with the names of one of the problems.
     hint: String,
     /// The section of the manual.
@@ -85,7 +86,7 @@ impl Causes {
         table
             .clone()
             .flat_map(Table::problems)
-            .for_each(|problem| causes.add(&problem));
+            .for_each(|problem| causes.add(problem));
         for service in table.flat_map(Table::services) {
             let impact = service.impact();
             causes.services = causes.services.max(impact);
@@ -111,7 +112,8 @@ impl Causes {
     pub(super) fn add(&mut self, problem: &Problem) {
         let cause = self.of_problem(problem);
         cause.count += 1;
-        cause.since = [cause.since, problem.since()].into_iter().flatten().min();
+        let since = problem.since().map(|since| (since, !problem.is_older()));
+        cause.since = cause.since.into_iter().chain(since).min();
         // A detail says more than none: a watch that was not tried yet has no reason.
         let first = &cause.first;
         if (problem.detail.is_empty(), problem) < (first.detail.is_empty(), first) {
@@ -141,11 +143,8 @@ impl Causes {
     /// Counts the endpoints of a service that are down or not ready, for the causes of that.
     fn count_endpoints(&mut self, service: &Service) {
         for endpoint in &service.endpoints {
-            let kind = match endpoint.liveness {
-                EndpointLiveness::Alive => continue,
-                EndpointLiveness::GatewayDown => ProblemKind::GatewayDown,
-                EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
-                EndpointLiveness::Unlinked => ProblemKind::Unlinked,
+            let Some(kind) = endpoint.liveness.problem() else {
+                continue;
             };
             if let Some(cause) = self.by_key.get_mut(&(kind, endpoint.cluster.clone())) {
                 cause.endpoints += 1;
@@ -269,7 +268,9 @@ impl CauseReport {
             services: cause.services,
             endpoints: cause.endpoints,
             failing: cause.failing,
-            since: cause.since.map(Timestamp::to_text),
+            age: cause.since.map_or_else(Age::default, |(since, is_new)| {
+                Age::new(Some(since), !is_new)
+            }),
             hint: first.hint(),
             anchor: row.kind.anchor(),
         }

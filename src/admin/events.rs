@@ -36,10 +36,10 @@ use super::limits::EVENT_STREAM;
 use super::state::{AdminState, NoMoment, shown};
 use crate::explain::service_of;
 use crate::report::SchemaVersion;
-use crate::report::events::{Event, EventsReport};
+use crate::report::events::EventsReport;
 use crate::server::Lifetime;
 use crate::source::Events;
-use crate::source::events::{EventFilter, FoundEvents, Latest, MAX_EVENTS};
+use crate::source::events::{EventFilter, Latest, MAX_EVENTS};
 use crate::table::change::ChangeKind;
 use crate::zone::Name;
 
@@ -132,20 +132,9 @@ pub(super) async fn events(
 /// Returns the response with the events that follow `after`, or else all.
 fn list(events: &Events, after: Option<u64>, filter: &EventFilter) -> Response {
     let known = after.and_then(|id| events.after(id, MAX_EVENTS));
-    let is_selected = |event: &Arc<Event>| filter.selects(event);
-    let FoundEvents {
-        events,
-        known_since,
-    } = match known {
-        Some(mut known) => {
-            known.retain(is_selected);
-            FoundEvents {
-                known_since: events.known_since(),
-                events: known,
-            }
-        }
-        None => events.find(filter),
-    };
+    let (all, known_since) = events.all();
+    let mut events = known.unwrap_or(all);
+    events.retain(|event| filter.selects(event));
     let report = EventsReport {
         schema_version: SchemaVersion,
         known_since: known_since.to_text(),

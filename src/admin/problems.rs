@@ -1,6 +1,5 @@
 //! `/api/v1/problems`: the problems of the server and of its table, selected and page by page.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -61,7 +60,7 @@ pub(super) async fn problems(
     let of_server = state.problems_at(&now, at);
     let all = || {
         let of_table = now.table.iter().flat_map(Table::problems);
-        of_server.iter().map(Cow::Borrowed).chain(of_table)
+        of_server.iter().chain(of_table)
     };
     let page = ProblemPage::new(&query, all, &memory);
     Ok(page.map_or_else(no_memory, |page| json(&headers, &page)))
@@ -72,7 +71,7 @@ pub(super) async fn problems(
 impl ProblemPage {
     /// Selects a page. There may be a problem for each object, so only those up to the end of the page are kept, within the
     /// limit of memory. Returns `None` if there is not enough.
-    fn new<'p, P: Iterator<Item = Cow<'p, Problem>>>(
+    fn new<'p, P: Iterator<Item = &'p Problem>>(
         query: &ProblemsQuery,
         all: impl Fn() -> P,
         memory: &Memory,
@@ -96,9 +95,7 @@ impl ProblemPage {
         Some(Self {
             schema_version: SchemaVersion,
             total,
-            problems: page
-                .map(|(_, _, problem)| ProblemReport::from(problem.as_ref()))
-                .collect(),
+            problems: page.map(|(_, _, problem)| problem.into()).collect(),
         })
     }
 }
@@ -136,7 +133,7 @@ mod tests {
         let many: Vec<Problem> = (0..5000)
             .map(|number| Problem::new(ProblemKind::NoParent, format!("object {number:04}")))
             .collect();
-        let all = || many.iter().map(Cow::Borrowed);
+        let all = || many.iter();
         let memory = Memory::new(PROBLEM_SIZE * 1000 / 1024);
         let page = |offset: usize, limit: usize| {
             let query = ProblemsQuery {

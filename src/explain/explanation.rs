@@ -383,13 +383,13 @@ fn problems(name: &ReadName<'_>) -> BTreeSet<Problem> {
         })
     });
     let own = services.iter().flat_map(|service| &service.problems);
-    let of_names = table.name_problems().filter(concerns).cloned();
+    let of_names = table.name_problems().filter(concerns);
     let of_links = services
         .iter()
         .flat_map(|service| table.link_problems(service));
-    let skipped = table.skipped().filter(is_about).cloned();
-    let all = own.cloned().chain(of_names).chain(skipped);
-    all.chain(of_links).chain(non_members).collect()
+    let skipped = table.skipped().filter(is_about);
+    let all = own.chain(of_names).chain(skipped).chain(of_links);
+    all.cloned().chain(non_members).collect()
 }
 
 /// Reports the problems that are selected.

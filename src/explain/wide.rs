@@ -48,11 +48,12 @@ impl Explanation {
 fn row(endpoint: &EndpointReport, style: Style) -> [String; 8] {
     let [cluster, host, addresses, ports, state, _, object] = endpoint.row(style.colors);
     let why = endpoint.why.clone().unwrap_or_default();
-    let since = endpoint
-        .since
-        .iter()
-        .map(|since| format!(" (since {})", style.time(since)));
-    let why = why + &since.collect::<String>();
+    let age = endpoint.age.to_text(style);
+    let why = if age.is_empty() {
+        why
+    } else {
+        format!("{why} ({age})")
+    };
     let kind = endpoint.kind.clone();
     [kind, cluster, host, addresses, ports, state, object, why]
 }

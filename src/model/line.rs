@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 /// A text of one line that is safe to print. Control characters, line and paragraph separators, and marks of direction are
-/// escaped, such as `\n` and `\u{202e}`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
+/// escaped, such as `\n` and `\u{202e}`. They are also escaped in a text of a server of another version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String")]
 pub struct Line(String);
 
 /// Returns whether a character can end a line, control a terminal, or change the order of the text around it: controls,
@@ -75,10 +75,7 @@ impl Line {
 
 impl From<String> for Line {
     fn from(text: String) -> Self {
-        match escaped(&text) {
-            Cow::Owned(safe) => Self(safe),
-            Cow::Borrowed(_) => Self(text),
-        }
+        Self::from(text.as_str())
     }
 }
 
@@ -105,19 +102,6 @@ impl Deref for Line {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
-    }
-}
-
-/// A server of another version may have other texts.
-impl<'de> Deserialize<'de> for Line {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::from)
-    }
-}
-
-impl PartialEq<String> for Line {
-    fn eq(&self, other: &String) -> bool {
-        self.0 == *other
     }
 }
 
@@ -165,7 +149,6 @@ mod tests {
             let line = Line::from(text);
             assert_eq!(line, expected);
             assert_ne!(line, "another");
-            assert_ne!(line, "another".to_owned());
             assert_eq!(Line::from(text.to_owned()), line);
             assert_eq!(Line::from(&*line), line, "escaped twice");
             let json = serde_json::to_string(text).unwrap();

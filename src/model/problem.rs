@@ -5,12 +5,11 @@
 //! repeats it. The manual has a section for each kind.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use super::{ClusterName, Line, ObjectRef, ServiceKey, Timestamp};
 
@@ -34,24 +33,19 @@ pub struct Problem {
     pub detail: Line,
     /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
     since: Option<NonZeroU64>,
+    /// Whether it held in the first table of this process, so that it began at an unknown time before.
+    is_older: bool,
 }
-
-/// What a problem says, without its detail: the kind, service, object, cluster and name. If it stays, the problem is not a
-/// new one.
-pub type ProblemFact<'p> = (
-    ProblemKind,
-    &'p Option<ServiceKey>,
-    &'p Option<ObjectRef>,
-    &'p Option<ClusterName>,
-    &'p Option<Line>,
-);
 
 /// Maximum number of characters in [`Problem::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
 const MAX_DETAIL: usize = 400;
 
 /// How bad a problem is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Level {
     /// Intended, or normal for a while. `check` stays green.
     Note,
@@ -87,6 +81,7 @@ pub enum Family {
     Hash,
     Serialize,
     Deserialize,
+    Display,
     IntoStaticStr,
     VariantArray,
 )]
@@ -344,50 +339,38 @@ impl Problem {
             name: None,
             detail: detail.into().truncated(MAX_DETAIL),
             since: None,
+            is_older: false,
         }
     }
 
     /// Sets the service.
-    pub fn of_service(self, service: &ServiceKey) -> Self {
-        Self {
-            service: Some(service.clone()),
-            ..self
-        }
+    pub fn of_service(mut self, service: &ServiceKey) -> Self {
+        self.service = Some(service.clone());
+        self
     }
 
     /// Sets the object.
-    pub fn of_object(self, object: ObjectRef) -> Self {
-        Self {
-            object: Some(object),
-            ..self
-        }
+    pub fn of_object(mut self, object: ObjectRef) -> Self {
+        self.object = Some(object);
+        self
     }
 
     /// Sets the cluster.
-    pub fn of_cluster(self, cluster: &ClusterName) -> Self {
-        Self {
-            cluster: Some(cluster.clone()),
-            ..self
-        }
+    pub fn of_cluster(mut self, cluster: &ClusterName) -> Self {
+        self.cluster = Some(cluster.clone());
+        self
     }
 
     /// Sets the name.
-    pub fn of_name(self, name: impl Into<Line>) -> Self {
-        Self {
-            name: Some(name.into()),
-            ..self
-        }
-    }
-
-    /// Sets the time since which it holds.
-    pub fn holds_since(mut self, since: impl Into<Option<Timestamp>>) -> Self {
-        self.set_since(since.into());
+    pub fn of_name(mut self, name: impl Into<Line>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
     /// Sets the time since which it holds.
-    pub fn set_since(&mut self, since: Option<Timestamp>) {
-        self.since = since.and_then(|since| NonZeroU64::new(since.0));
+    pub fn holds_since(mut self, since: impl Into<Option<Timestamp>>) -> Self {
+        self.since = since.into().and_then(|since| NonZeroU64::new(since.0));
+        self
     }
 
     /// Returns the time since which it holds, as far as this process knows. A change of the detail does not change it.
@@ -395,30 +378,31 @@ impl Problem {
         self.since.map(|since| Timestamp(since.get()))
     }
 
-    /// Returns what it says, without its detail.
-    pub fn fact(&self) -> ProblemFact<'_> {
-        let Self {
-            kind,
-            service,
-            object,
-            cluster,
-            name,
-            ..
-        } = self;
-        (*kind, service, object, cluster, name)
+    /// Returns what it says without its detail: the kind, service, object, cluster and name. If it stays, the problem is not a new
+    /// one.
+    pub fn fact(&self) -> impl Ord + '_ {
+        let subject = (&self.service, &self.object, &self.cluster, &self.name);
+        (self.kind, subject)
     }
 
-    /// Gives `new` problems the times since which they hold: that of the same problem in `old`, or of one that is gone and
-    /// differs in its detail only, or else `now`. Both lists are sorted.
-    pub fn carry_times(old: &[Self], new: &mut [Self], now: Timestamp) {
-        let gone = old.iter().filter(|one| new.binary_search(one).is_err());
-        let gone: BTreeMap<_, _> = gone.map(|one| (one.fact(), one.since())).collect();
+    /// Returns whether it held in the first table of this process, so that it began at an unknown time before [`Self::since`].
+    pub fn is_older(&self) -> bool {
+        self.is_older
+    }
+
+    /// Dates new problems: each has the time of the same problem in the last table, or of one that is gone and differs in its detail
+    /// only, or else its own, or `now`. Without a last table, this is the first one. Both lists are sorted.
+    pub fn date(last: Option<&[Self]>, new: &mut [Self], now: Timestamp) {
+        let known = last.unwrap_or_default();
+        let is_gone = |one: &&Self| new.binary_search(one).is_err();
+        let gone: Vec<&Self> = known.iter().filter(is_gone).collect();
         for problem in new {
-            let since = match old.binary_search(problem) {
-                Ok(index) => old[index].since(),
-                Err(_) => gone.get(&problem.fact()).copied().unwrap_or(Some(now)),
-            };
-            problem.set_since(since);
+            let same = known.binary_search(problem).map(|index| &known[index]);
+            let alike = || gone.iter().find(|one| one.fact() == problem.fact());
+            let own = || (problem.since.or(NonZeroU64::new(now.0)), last.is_none());
+            let time = same.ok().or_else(|| alike().copied());
+            (problem.since, problem.is_older) =
+                time.map_or_else(own, |known| (known.since, known.is_older));
         }
     }
 
@@ -428,11 +412,8 @@ impl Problem {
         let object = self.object.as_ref().map(|object| object.to_string().into());
         let service = || Some(self.service.as_ref()?.to_string().into());
         let cluster = || Some(self.cluster.as_ref()?.as_str().into());
-        object
-            .or_else(|| self.name.clone())
-            .or_else(service)
-            .or_else(cluster)
-            .unwrap_or_default()
+        let thing = object.or_else(|| self.name.clone());
+        thing.or_else(service).or_else(cluster).unwrap_or_default()
     }
 
     /// Returns what a person does, with the names of what it concerns. The commands can be copied.
@@ -446,14 +427,6 @@ impl Problem {
         let hint = hint.replace("{service}", service);
         hint.replace("{namespace}", namespace)
             .replace("{cluster}", cluster)
-    }
-
-    /// Returns it as one sentence with the time since which it holds.
-    pub fn with_time(&self) -> String {
-        match self.since() {
-            Some(since) => format!("{self} (since {})", since.to_text()),
-            None => self.to_string(),
-        }
     }
 
     /// Returns whether it is about an object that is not used.
@@ -501,19 +474,6 @@ impl fmt::Display for Problem {
     }
 }
 
-// === impl Level ===
-
-impl Level {
-    /// Returns the level's name in reports and in the manual.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
 // === impl ProblemKind ===
 
 impl ProblemKind {
@@ -541,12 +501,6 @@ impl ProblemKind {
     /// Returns the page and the anchor of the kind's section in the manual.
     pub fn anchor(self) -> String {
         format!("problems.html#{}", self.name())
-    }
-}
-
-impl fmt::Display for ProblemKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -596,15 +550,16 @@ mod tests {
             // The others with this name are not gone.
             problem("web", "in c"),
         ];
-        Problem::carry_times(&list, &mut next, at(2));
+        Problem::date(Some(&list), &mut next, at(2));
         let times: Vec<_> = next.iter().map(|one| one.since().unwrap()).collect();
         assert_eq!(times, [at(2), at(1), at(1), at(1), at(2)]);
         assert_eq!(next[0], problem("api", "in a, b"));
-        assert!(
-            next[0]
-                .with_time()
-                .ends_with(" (since 1970-01-01T00:00:02Z)")
-        );
+        // What held in the first table began before it, as long as it holds.
+        let mut first = list.clone();
+        Problem::date(None, &mut first, at(3));
+        Problem::date(Some(&first), &mut next, at(4));
+        let is_older: Vec<bool> = next.iter().map(Problem::is_older).collect();
+        assert_eq!(is_older, [false, true, true, true, false]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use strum::EnumString;
+use strum::{EnumString, IntoStaticStr};
 
 use super::fields::shorten;
 use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar};
@@ -70,6 +70,7 @@ type SetOrder = Option<Option<FailoverOrder>>;
     Deserialize,
     Serialize,
     EnumString,
+    IntoStaticStr,
     JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ClusterName, Timestamp};
+use super::Age;
+use crate::model::ClusterName;
 use crate::table::Table;
 use crate::table::links::{ClusterLink, LinkState, UnknownReason};
 
@@ -17,9 +18,9 @@ pub struct ClusterReport {
     /// The state of its Links: `linked`, `frozen`, `missing`, `unlinked` or `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Since when the state holds, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
+    /// Since when nobody maintains its mirrors, if that is so.
+    #[serde(flatten)]
+    pub age: Age,
 }
 
 // === impl ClusterReport ===
@@ -31,11 +32,15 @@ impl ClusterReport {
             name: own.to_string(),
             is_own: true,
             link: None,
-            since: None,
+            age: Age::default(),
         };
         let links = table
             .into_iter()
             .flat_map(|table| table.links().clusters.values());
+        let age = |cluster: &ClusterName| {
+            let problem = table.and_then(|table| table.link_problem(cluster));
+            problem.map(Age::from).unwrap_or_default()
+        };
         // Files without Links say nothing about them.
         let is_given =
             |link: &&ClusterLink| link.state != LinkState::Unknown(UnknownReason::NotGiven);
@@ -43,7 +48,7 @@ impl ClusterReport {
             name: link.cluster.to_string(),
             is_own: false,
             link: Some(link.state.name().to_owned()),
-            since: link.state.since().map(Timestamp::to_text),
+            age: age(&link.cluster),
         });
         std::iter::once(own).chain(linked).collect()
     }

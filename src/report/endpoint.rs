@@ -7,8 +7,8 @@ use std::ptr;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use super::Colors;
-use crate::model::{GatewayDown, Port, Protocol, Timestamp};
+use super::{Age, Colors};
+use crate::model::{GatewayDown, Port, Protocol};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::answer_question;
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
@@ -37,9 +37,9 @@ pub struct EndpointReport {
     /// Why it has this state, and why it is returned or not. `None` if it is alive and returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Since when it is down or not ready. `None` if it is, or if the time is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
+    /// Since when it is down or not ready.
+    #[serde(flatten)]
+    pub age: Age,
     /// Source object. A merged endpoint has several.
     pub object: String,
 }
@@ -218,7 +218,10 @@ impl<'t> NameReply<'t> {
         EndpointReport {
             returned,
             why: self.why(service, endpoint, state, returned),
-            since: service.since(endpoint).map(Timestamp::to_text),
+            age: service
+                .problem_of(endpoint)
+                .map(Age::from)
+                .unwrap_or_default(),
             ..EndpointReport::new(service, endpoint, state)
         }
     }
@@ -307,7 +310,7 @@ impl EndpointReport {
             state,
             returned: false,
             why: None,
-            since: None,
+            age: Age::default(),
             object: objects.join(" "),
         }
     }

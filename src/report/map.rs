@@ -150,9 +150,13 @@ impl Cell {
             CellState::Alive => String::new(),
             other => format!(" {}", other.name()),
         };
-        let since = self.since.as_deref();
-        let since = style.since(since.filter(|_| style.form == TextForm::Wide));
         let text = format!("{}{counts}{state}", shade.sign());
-        style.colors.paint(color, &text) + &since
+        let text = style.colors.paint(color, &text);
+        let age = self.age.to_text(style);
+        if age.is_empty() || style.form == TextForm::Narrow {
+            text
+        } else {
+            format!("{text} {age}")
+        }
     }
 }

@@ -25,15 +25,27 @@ pub struct ProblemReport {
     pub cluster: Option<String>,
     /// What is wrong in this case.
     pub detail: Line,
-    /// The time since which it holds, if it is known (RFC 3339).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
+    /// Since when it holds.
+    #[serde(flatten)]
+    pub age: Age,
     /// What a person does.
     #[serde(default)]
     pub hint: Line,
     /// The section of the manual for the kind: a page and its anchor.
     #[serde(default)]
     pub anchor: String,
+}
+
+/// Since when something holds, as far as the server knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Age {
+    /// The time since which it holds, if it is known (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Whether it held in the first table of the process, so that it began at an unknown time before `since`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_older: bool,
 }
 
 /// The report on one skipped object.
@@ -69,10 +81,10 @@ impl ProblemReport {
         } else {
             format!("{}: {}", row.sentence, self.detail)
         };
-        let level = style.colors.paint(self.level.into(), self.level.name());
+        let level = style.colors.paint(self.level.into(), self.level.into());
         let [kind, subject] = [row.kind.name(), &self.subject].map(str::to_owned);
-        let since = style.since(self.since.as_deref());
-        [level, kind, subject, since.trim_start().to_owned(), text]
+        let age = self.age.to_text(style);
+        [level, kind, subject, age, text]
     }
 }
 
@@ -87,12 +99,47 @@ impl From<&Problem> for ProblemReport {
             service: problem.service.as_ref().map(ToString::to_string),
             cluster: problem.cluster.as_ref().map(ToString::to_string),
             detail: problem.detail.clone(),
-            since: problem.since().map(Timestamp::to_text),
+            age: problem.into(),
             hint: problem.hint().into(),
             anchor: problem.kind.anchor(),
         }
     }
 }
+
+// === impl Age ===
+
+impl Age {
+    /// Makes the age of something that holds since a time.
+    pub fn new(since: Option<Timestamp>, is_older: bool) -> Self {
+        let since = since.map(Timestamp::to_text);
+        Self { since, is_older }
+    }
+
+    /// Returns `since TIME` or `before TIME`, or nothing if the time is not known.
+    pub fn to_text(&self, style: Style) -> String {
+        let word = if self.is_older { "before" } else { "since" };
+        let since = self.since.as_ref();
+        since.map_or_else(String::new, |time| format!("{word} {}", style.time(time)))
+    }
+}
+
+/// Returns a problem as one sentence with its age.
+pub fn problem_with_age(problem: &Problem) -> String {
+    let age = Age::from(problem).to_text(Style::default());
+    if age.is_empty() {
+        problem.to_string()
+    } else {
+        format!("{problem} ({age})")
+    }
+}
+
+impl From<&Problem> for Age {
+    fn from(problem: &Problem) -> Self {
+        Self::new(problem.since(), problem.is_older())
+    }
+}
+
+// === impl SkipReport ===
 
 impl From<&Problem> for SkipReport {
     fn from(problem: &Problem) -> Self {
@@ -103,6 +150,8 @@ impl From<&Problem> for SkipReport {
         }
     }
 }
+
+// === impl ConflictReport ===
 
 impl From<&Problem> for ConflictReport {
     fn from(problem: &Problem) -> Self {

@@ -77,11 +77,6 @@ impl Style {
             .filter(|time| !time.ends_with(" UTC"))
             .unwrap_or_else(|| text.to_owned())
     }
-
-    /// Returns ` since TIME`, or nothing if the time is not known.
-    pub fn since(self, time: Option<&str>) -> String {
-        time.map_or_else(String::new, |time| format!(" since {}", self.time(time)))
-    }
 }
 
 // === impl Colors ===
@@ -123,7 +118,9 @@ impl Shade {
         match kind {
             Joined | Grew | Up | Linked => Self::Good,
             Left | Down | Unlinked | Frozen | Failing | Step => Self::Attention,
-            Shrank | Address | Kind | Order | Gate | Ttl | GatewayDown | Demo => Self::Idle,
+            Shrank | Address | Kind | Order | Gate | Ttl | GatewayDown | ShortName | Demo => {
+                Self::Idle
+            }
         }
     }
 

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use strum::IntoStaticStr;
 
 use super::lazy::Lazy;
-use super::{EndpointState, SchemaVersion, Shade};
-use crate::model::Timestamp;
+use super::{Age, EndpointState, SchemaVersion, Shade};
+use crate::model::Problem;
 use crate::table::{Impact, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Name, RecordType, Zone, Zones};
@@ -91,9 +91,9 @@ pub struct Cell {
     pub endpoints: u32,
     /// The number of endpoints that the name of the service returns.
     pub returned: u32,
-    /// Since when an endpoint is down or not ready: the earliest time, if it is known (RFC 3339).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
+    /// Since when an endpoint is down or not ready: the earliest time.
+    #[serde(flatten)]
+    pub age: Age,
 }
 
 /// The state of a cell, the worst first.
@@ -173,7 +173,10 @@ impl ServiceRow {
                 .entry(endpoint.labels()[1])
                 .or_insert_with_key(|cluster| Cell::new(cluster, CellState::Alive));
             cell.state = cell.state.min(state.into());
-            cell.note_since(service.since(endpoint));
+            service
+                .problem_of(endpoint)
+                .into_iter()
+                .for_each(|problem| cell.note_age(problem));
             cell.endpoints += 1;
             cell.alive += u32::from(state.is_alive());
             cell.returned += u32::from(is_returned);
@@ -227,14 +230,16 @@ impl Cell {
             alive: 0,
             endpoints: 0,
             returned: 0,
-            since: None,
+            age: Age::default(),
         }
     }
 
-    /// Notes a time. The earliest counts.
-    fn note_since(&mut self, since: Option<Timestamp>) {
-        let since = since.map(Timestamp::to_text);
-        self.since = [self.since.take(), since].into_iter().flatten().min();
+    /// Notes a problem of an endpoint. The earliest counts.
+    fn note_age(&mut self, problem: &Problem) {
+        let age = Age::from(problem);
+        if self.age.since.is_none() || age.since.is_some() && age.since < self.age.since {
+            self.age = age;
+        }
     }
 }
 

@@ -6,7 +6,9 @@ use strum::VariantArray as _;
 use crate::model::{Family, GatewayDown, ProblemKind};
 use crate::table::change::ChangeKind;
 use crate::table::{Rules, ServiceKind};
-use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
+use crate::testing::{
+    Server, endpoint, gateway, local, mirror, published, rules, table, table_by, zones,
+};
 
 fn names_of(families: &[Family]) -> Vec<&'static str> {
     let kinds = families.iter().copied().flat_map(ProblemKind::of_family);
@@ -124,4 +126,50 @@ fn streamed_document_equals_the_report() {
     assert!(
         !report.services.is_empty() && !report.skipped.is_empty() && !report.conflicts.is_empty()
     );
+}
+
+#[test]
+fn problem_of_the_first_table_began_before_it() {
+    let mut server = Server::new(rules());
+    let cluster = |cluster: &str, address: &str, is_up: bool| {
+        [
+            mirror("prod", "db", cluster),
+            endpoint("prod", "db", cluster, "db-0", &[address]),
+            gateway("prod", &format!("db-0-{cluster}"), is_up),
+        ]
+    };
+    let east = || cluster("east", "10.96.0.1", false);
+    let west = |is_up| cluster("west", "10.96.0.2", is_up);
+    server.see(10, &[east(), west(true)].concat());
+    server.timers.is_started = true;
+    server.see(20, &[east(), west(false)].concat());
+    let (zones, now) = (zones(&["global"]), published(server.table));
+    let document = |report: Value| json!([report["cluster"], report["since"], report["isOlder"]]);
+    let expected = json!([
+        ["east", "1970-01-01T00:00:10Z", true],
+        ["west", "1970-01-01T00:00:20Z", null],
+    ]);
+    let report = Report::new(&zones, &now);
+    let down = report.problems.iter();
+    let down = down.filter(|one| one.kind == ProblemKind::GatewayDown);
+    let ages: Vec<String> = down
+        .clone()
+        .map(|one| one.age.to_text(Style::default()))
+        .collect();
+    assert_eq!(
+        ages,
+        ["before 1970-01-01T00:00:10Z", "since 1970-01-01T00:00:20Z"]
+    );
+    let problems: Value = down.map(|one| document(json!(one))).collect();
+    let service = now.table.as_ref().unwrap().service("prod", "db").unwrap();
+    let reply = NameReply::of_own_name(service);
+    let endpoints: Value = reply
+        .reports(service)
+        .map(|one| document(json!(one)))
+        .collect();
+    let cells = ServiceRow::new(&zones, &now, service).cells.into_iter();
+    let cells: Value = cells.map(|one| document(json!(one))).collect();
+    for views in [problems, endpoints, cells] {
+        assert_eq!(views, expected);
+    }
 }

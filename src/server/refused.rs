@@ -43,9 +43,8 @@ impl RefusedClients {
     /// Returns the problem that a client is refused, if one was in the last minutes.
     pub fn problem(&self, now: u32) -> Option<Problem> {
         let refused = (*self.0.lock()).filter(|one| one.is_held(now))?;
-        let mut problem = Problem::new(ProblemKind::RefusedClient, refused.prefix.to_string());
-        problem.set_since(Some(Timestamp::from_seconds(refused.since.into())));
-        Some(problem)
+        let problem = Problem::new(ProblemKind::RefusedClient, refused.prefix.to_string());
+        Some(problem.holds_since(Timestamp::from_seconds(refused.since.into())))
     }
 }
 

@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
-use tracing::{debug, info, warn};
+use tracing::Level;
 
 use super::Feeds;
 use super::events::{TimedChange, Window};
 use super::flapping::Flapping;
-use super::problem_log::{log_new, log_problem, log_some};
-use crate::model::{ClusterName, Problem, ServiceKey, Timestamp, list_some};
+use super::problem_log::{log_at, log_new, log_problem, log_some};
+use crate::model::{ClusterName, Problem, Timestamp, list_some};
 use crate::table::change::Change;
-use crate::table::diff::{changed_services, diff, diff_links};
-use crate::table::links::LinkStates;
+use crate::table::diff::{diff, diff_links, diff_short_names};
 use crate::table::store::ServiceKeys;
 use crate::table::{Published, Service, Table};
 
@@ -29,32 +28,36 @@ pub(super) struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Tells what a table that was published after `last` changes. `built` are the services in which they may differ, and `time` is
-    /// that of the clock of the process.
+    /// Tells what a table that was published after `last` changes. `changed` are the services that differ, and `time` is that of the
+    /// clock of the process.
     pub(super) fn note_published(
         &mut self,
         last: &Published,
         now: &Arc<Published>,
-        built: &ServiceKeys,
+        changed: &ServiceKeys,
         feeds: &Feeds,
         time: Timestamp,
     ) {
         let events = &feeds.events;
         let Some(next) = &now.table else { return };
         let last_table = last.table.as_ref();
-        let keys: Vec<&ServiceKey> = changed_services(last_table, next, built).collect();
-        events.note_table(now, last_table.map(|_| &*keys));
-        let of_services = changes_of_services(last_table, next, &keys);
+        events.note_table(now, last_table.map(|_| changed));
+        // In the first table, nothing changes.
+        let changes = |key| last_table.map(|last| diff(last.find(key), next.find(key)));
+        let of_services = changed
+            .iter()
+            .map(|key| (key, changes(key).unwrap_or_default()));
+        let of_services: Vec<_> = of_services.collect();
         log_new(last_table, next, &of_services);
-        self.warn_of_cluster_name(next, &keys);
-        let (generation, serial, services) = (now.generation, now.serial, keys.len());
+        self.warn_of_cluster_name(next, changed);
+        let (generation, serial, services) = (now.generation, now.serial, changed.len());
         // Each of the others has lines of its changes.
-        if last.generation == 0 {
-            info!(generation, serial, services, "Published table");
-        } else {
-            debug!(generation, serial, services, "Published table");
-        }
-        let changes = changes_of_links(last_table, next).into_iter();
+        let is_first = last.generation == 0;
+        let level = if is_first { Level::INFO } else { Level::DEBUG };
+        log_at!(level, generation, serial, services, "Published table");
+        let short_names = last_table.map(|last| diff_short_names(last, next, changed));
+        let changes = diff_links(last_table, next).into_iter();
+        let changes = changes.chain(short_names.into_iter().flatten());
         for change in changes.chain(of_services.into_iter().flat_map(|(_, changes)| changes)) {
             events.count(change.kind);
             let undone = self.window.add(change, time);
@@ -75,7 +78,7 @@ impl ChangeLog {
 
     /// Records all changes that wait, before the process ends.
     pub(super) fn record_all(&mut self, feeds: &Feeds, time: Timestamp) {
-        let all = self.window.take_all();
+        let all = self.window.take_due(Timestamp(u64::MAX));
         self.record(all, feeds, time);
     }
 
@@ -98,11 +101,11 @@ impl ChangeLog {
         feeds.events.record(changes);
     }
 
-    fn warn_of_cluster_name(&mut self, next: &Table, keys: &[&ServiceKey]) {
+    fn warn_of_cluster_name(&mut self, next: &Table, changed: &ServiceKeys) {
         if self.warned_of_cluster_name {
             return;
         }
-        let mut services = keys.iter().filter_map(|key| next.find(key));
+        let mut services = changed.iter().filter_map(|key| next.find(key));
         if let Some(problem) = services.find_map(Service::default_cluster_name) {
             self.warned_of_cluster_name = true;
             log_problem(&problem);
@@ -110,45 +113,23 @@ impl ChangeLog {
     }
 }
 
-/// Returns the changes of links. Those of the first table are the links that need attention.
-fn changes_of_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
-    let none = LinkStates::default();
-    diff_links(last.map_or(&none, Table::links), next.links())
-}
-
-/// Returns the services that differ, each with its changes. In the first table, nothing changes.
-fn changes_of_services<'k>(
-    last: Option<&Table>,
-    next: &Table,
-    keys: &[&'k ServiceKey],
-) -> Vec<(&'k ServiceKey, Vec<Change>)> {
-    let changes = |key| last.map_or_else(Vec::new, |last| diff(last.find(key), next.find(key)));
-    keys.iter().map(|key| (*key, changes(key))).collect()
-}
-
 /// Logs a change, with the fields and the sentence of its event.
 fn log_change(change: &Change, moment: Timestamp) {
-    macro_rules! line {
-        ($level:ident) => {
-            $level!(
-                time = moment.to_exact_text(),
-                kind = <&str>::from(change.kind),
-                services = %list_some(&change.services, MAX_LOGGED_SERVICES),
-                cluster = change.cluster.as_ref().map(ClusterName::as_str),
-                before = change.before.as_deref(),
-                after = change.after.as_deref(),
-                cause = change.cause.as_deref(),
-                count = change.count,
-                "{}",
-                change.text
-            )
-        };
-    }
-    if change.is_trouble() {
-        line!(warn);
-    } else {
-        line!(info);
-    }
+    let is_trouble = change.is_trouble();
+    let level = if is_trouble { Level::WARN } else { Level::INFO };
+    log_at!(
+        level,
+        time = moment.to_exact_text(),
+        kind = <&str>::from(change.kind),
+        services = %list_some(&change.services, MAX_LOGGED_SERVICES),
+        cluster = change.cluster.as_ref().map(ClusterName::as_str),
+        before = change.before.as_deref(),
+        after = change.after.as_deref(),
+        cause = change.cause.as_deref(),
+        count = change.count,
+        "{}",
+        change.text
+    );
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@
 //! failover before them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,9 +43,10 @@ const NUMBER_BITS: u32 = 33;
 const EPOCH_BITS: u32 = 20;
 
 /// The last changes of answers. Clones share them.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Events(Arc<Shared>);
 
+#[derive(Debug)]
 struct Shared {
     ring: Mutex<Ring>,
     latest: watch::Sender<Latest>,
@@ -63,15 +63,6 @@ pub struct EventFilter {
     pub kinds: BTreeSet<ChangeKind>,
 }
 
-/// The events that a reader wants.
-#[derive(Debug)]
-pub struct FoundEvents {
-    /// The events, the newest last.
-    pub events: Vec<Arc<Event>>,
-    /// The time since which all events are known.
-    pub known_since: Timestamp,
-}
-
 /// The state that readers wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latest {
@@ -83,11 +74,10 @@ pub struct Latest {
     pub version: u64,
 }
 
+#[derive(Debug, Default)]
 struct Ring {
     /// The last events. Their IDs increase.
     events: VecDeque<Arc<Event>>,
-    /// The number of events of each kind.
-    counts: BTreeMap<ChangeKind, usize>,
     /// The ID of the last event.
     last_id: u64,
     /// The highest ID of an event that was forgotten, or the ID before the first event.
@@ -124,19 +114,10 @@ struct Waiting {
 // === impl Events ===
 
 impl Events {
-    /// Returns the time since which all events are in the ring.
-    pub fn known_since(&self) -> Timestamp {
-        self.0.ring.lock().known_since
-    }
-
-    /// Returns the selected events.
-    pub fn find(&self, filter: &EventFilter) -> FoundEvents {
+    /// Returns all events in the ring, the newest last, and the time since which they are all.
+    pub fn all(&self) -> (Vec<Arc<Event>>, Timestamp) {
         let ring = self.0.ring.lock();
-        let selected = ring.events.iter().filter(|event| filter.selects(event));
-        FoundEvents {
-            events: selected.cloned().collect(),
-            known_since: ring.known_since,
-        }
+        (ring.events.iter().cloned().collect(), ring.known_since)
     }
 
     /// Records changes with the times of their events.
@@ -158,7 +139,7 @@ impl Events {
     }
 
     /// Notes a table that was published, so that open streams look at it. `changed` are the services that differ. `None`: all.
-    pub(crate) fn note_table(&self, now: &Published, changed: Option<&[&ServiceKey]>) {
+    pub(crate) fn note_table(&self, now: &Published, changed: Option<&ServiceKeys>) {
         self.0.ring.lock().note_changed(now.version, changed);
         self.0.latest.send_if_modified(|latest| {
             let is_new = latest.version != now.version;
@@ -186,12 +167,6 @@ impl Events {
     pub fn total(&self, kind: ChangeKind) -> u64 {
         let ring = self.0.ring.lock();
         ring.totals.get(&kind).copied().unwrap_or_default()
-    }
-
-    /// Returns all events in the ring, the newest last.
-    #[cfg(test)]
-    pub fn all(&self) -> Vec<Arc<Event>> {
-        self.0.ring.lock().events.iter().cloned().collect()
     }
 
     /// Returns at most `max` events that follow an ID. Returns `None` if the ID is of another process, or if an event
@@ -236,15 +211,11 @@ impl Events {
         if !(ring.changed_since..=self.latest().version).contains(&version) {
             return None;
         }
-        let first = ring
+        let later = ring
             .changed
-            .partition_point(|(changed, _)| *changed <= version);
-        Some(
-            ring.changed
-                .range(first..)
-                .map(|(_, key)| key.clone())
-                .collect(),
-        )
+            .iter()
+            .filter(|(changed, _)| *changed > version);
+        Some(later.map(|(_, key)| key.clone()).collect())
     }
 
     /// Returns the state that readers wait for, as it is now.
@@ -268,7 +239,12 @@ impl Default for Events {
             id: last_id,
             ..Latest::default()
         };
-        let ring = Ring::new(last_id, Timestamp(unix_milliseconds()));
+        let ring = Ring {
+            last_id,
+            forgotten: last_id,
+            known_since: Timestamp(unix_milliseconds()),
+            ..Ring::default()
+        };
         Self(Arc::new(Shared {
             ring: Mutex::new(ring),
             latest: watch::Sender::new(latest),
@@ -276,77 +252,46 @@ impl Default for Events {
     }
 }
 
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Events")
-    }
-}
-
 // === impl Ring ===
 
 impl Ring {
-    fn new(last_id: u64, known_since: Timestamp) -> Self {
-        Self {
-            events: VecDeque::new(),
-            counts: BTreeMap::new(),
-            last_id,
-            forgotten: last_id,
-            known_since,
-            changed: VecDeque::new(),
-            changed_since: 0,
-            totals: BTreeMap::new(),
-            flapping: Vec::new(),
-        }
-    }
-
+    /// Adds an event. A full ring forgets the oldest one of the kind that it has most of.
     fn push(&mut self, moment: Timestamp, change: Change) {
         self.last_id += 1;
-        *self.counts.entry(change.kind).or_default() += 1;
         self.events.push_back(Arc::new(Event {
             id: self.last_id,
             time: moment.to_text(),
             moment,
             change,
         }));
-        self.forget();
+        if self.events.len() <= MAX_EVENTS {
+            return;
+        }
+        let mut counts: BTreeMap<ChangeKind, usize> = BTreeMap::new();
+        for event in &self.events {
+            *counts.entry(event.change.kind).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let is_of_most = |one: &Arc<Event>| most.is_some_and(|(kind, _)| one.change.kind == kind);
+        let oldest = self.events.iter().position(is_of_most);
+        if let Some(event) = oldest.and_then(|place| self.events.remove(place)) {
+            self.forgotten = self.forgotten.max(event.id);
+            self.known_since = self.known_since.max(Timestamp(event.moment.0 + 1));
+        }
     }
 
     /// Notes the services that a version of the table changed. `None`: all.
-    fn note_changed(&mut self, version: u64, keys: Option<&[&ServiceKey]>) {
+    fn note_changed(&mut self, version: u64, keys: Option<&ServiceKeys>) {
         let Some(keys) = keys.filter(|keys| keys.len() <= MAX_CHANGED) else {
             self.changed.clear();
             self.changed_since = version;
             return;
         };
         self.changed
-            .extend(keys.iter().map(|key| (version, (*key).clone())));
+            .extend(keys.iter().map(|key| (version, key.clone())));
         while self.changed.len() > MAX_CHANGED {
             let oldest = self.changed.pop_front();
             self.changed_since = oldest.map_or(version, |(version, _)| version);
-        }
-    }
-
-    /// Forgets the oldest events of the kinds that have most of them.
-    fn forget(&mut self) {
-        while self.events.len() > MAX_EVENTS {
-            let most = self.counts.iter().max_by_key(|(_, count)| **count);
-            let Some((&kind, _)) = most else {
-                return; // unreachable: events have kinds
-            };
-            let oldest = self
-                .events
-                .iter()
-                .enumerate()
-                .find(|(_, one)| one.change.kind == kind);
-            let Some(event) = oldest
-                .map(|(place, _)| place)
-                .and_then(|place| self.events.remove(place))
-            else {
-                return; // unreachable: it is counted
-            };
-            *self.counts.entry(kind).or_default() -= 1;
-            self.forgotten = self.forgotten.max(event.id);
-            self.known_since = self.known_since.max(Timestamp(event.moment.0 + 1));
         }
     }
 }
@@ -388,11 +333,6 @@ impl Window {
     /// Returns the changes that have waited long enough.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<TimedChange> {
         self.take(|one| one.due() <= now)
-    }
-
-    /// Returns all changes.
-    pub(super) fn take_all(&mut self) -> Vec<TimedChange> {
-        self.take(|_| true)
     }
 
     /// Returns when the next change has waited long enough.

@@ -217,7 +217,8 @@ impl Feeds {
             match known.find(|(one, _)| one.kind == kind && one.detail == reason) {
                 None => united.push((Problem::new(kind, reason).holds_since(since), vec![feed])),
                 Some((one, feeds)) => {
-                    one.set_since(one.since().into_iter().chain([since]).min());
+                    let first = one.since().into_iter().chain([since]).min();
+                    *one = one.clone().holds_since(first);
                     feeds.push(feed);
                 }
             }

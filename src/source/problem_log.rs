@@ -1,10 +1,8 @@
 //! The log lines of problems. The model is pure, so the lines are written here, by everybody who finds a problem: the source,
 //! the update loop, and the listeners.
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
-
-use tracing::{debug, error, info, warn};
 
 use crate::failures::Failures;
 use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
@@ -18,24 +16,34 @@ const MAX_LOGGED: usize = 20;
 /// The target of the lines, for filters.
 const TARGET: &str = "global_dns::problem";
 
-/// Logs a line with the level of a row. A setting that excludes a cluster skips all its objects, so these
-/// lines have the level debug.
-macro_rules! log_row {
-    ($row:expr, $($fields:tt)+) => {
-        match $row.level {
-            Level::Note if $row.kind == ProblemKind::LeftOut => debug!(target: TARGET, $($fields)+),
-            Level::Note => info!(target: TARGET, $($fields)+),
-            Level::Warning => warn!(target: TARGET, $($fields)+),
-            Level::Error => error!(target: TARGET, $($fields)+),
+/// Logs a line with a level that is known at run time.
+macro_rules! log_at {
+    ($level:expr, $($fields:tt)+) => {
+        match $level {
+            ::tracing::Level::ERROR => ::tracing::error!($($fields)+),
+            ::tracing::Level::WARN => ::tracing::warn!($($fields)+),
+            ::tracing::Level::INFO => ::tracing::info!($($fields)+),
+            _ => ::tracing::debug!($($fields)+),
         }
     };
+}
+pub(super) use log_at;
+
+/// Returns the level of the lines of a kind. A setting that excludes a cluster skips all its objects.
+fn level_of(kind: ProblemKind) -> tracing::Level {
+    match kind.row().level {
+        Level::Note if kind == ProblemKind::LeftOut => tracing::Level::DEBUG,
+        Level::Note => tracing::Level::INFO,
+        Level::Warning => tracing::Level::WARN,
+        Level::Error => tracing::Level::ERROR,
+    }
 }
 
 /// Logs a problem with the level of its kind.
 pub fn log_problem(problem: &Problem) {
     let Problem { kind, detail, .. } = problem;
-    let (row, subject) = (kind.row(), problem.subject());
-    log_row!(row, problem = row.kind.name(), %subject, %detail, "{}", row.sentence);
+    let (sentence, subject) = (kind.row().sentence, problem.subject());
+    log_at!(level_of(*kind), target: TARGET, problem = kind.name(), %subject, %detail, "{sentence}");
 }
 
 /// Returns the problem that there were failures since the start of the process, if there were any.
@@ -48,11 +56,7 @@ pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Pro
 /// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
 /// change of its service tells is left out.
 pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceKey, Vec<Change>)]) {
-    let of_names = next.new_name_problems(last).into_iter().map(Cow::Borrowed);
-    // Changes tell those of clusters.
-    let of_links = next.new_link_problems(last).into_iter();
-    let of_links = of_links.filter(|one| one.cluster.is_none()).map(Cow::Owned);
-    let mut new: Vec<Cow<'_, Problem>> = of_names.chain(of_links).collect();
+    let mut new = next.new_problems(last);
     for (key, changes) in services {
         let (old, next) = (last.and_then(|last| last.find(key)), next.find(key));
         let known = old.map_or(&[][..], |old| &old.problems);
@@ -60,7 +64,7 @@ pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceK
             !is_known(known, one) && !changes.iter().any(|change| tells(change, one))
         };
         let all = next.into_iter().flat_map(|next| &next.problems);
-        new.extend(all.filter(is_new).map(Cow::Borrowed));
+        new.extend(all.filter(is_new));
     }
     log_some(&new);
 }
@@ -77,7 +81,8 @@ pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
     }
     for (kind, count) in counts {
         if let Some(more @ 1..) = count.checked_sub(MAX_LOGGED) {
-            log_more(kind, more);
+            let sentence = kind.row().sentence;
+            log_at!(level_of(kind), target: TARGET, problem = kind.name(), count = more, "{sentence}: {more} more");
         }
     }
 }
@@ -107,16 +112,4 @@ fn tells(change: &Change, problem: &Problem) -> bool {
         _ => return false,
     };
     kinds.contains(&change.kind) && (!is_of_cluster || change.cluster == problem.cluster)
-}
-
-/// Logs that there are more problems of a kind than those that were logged.
-fn log_more(kind: ProblemKind, count: usize) {
-    let row = kind.row();
-    log_row!(
-        row,
-        problem = row.kind.name(),
-        count,
-        "{}: {count} more",
-        row.sentence
-    );
 }

@@ -30,7 +30,7 @@ pub struct Built {
     pub is_changed: bool,
     /// Whether answers differ.
     pub has_other_answers: bool,
-    /// The services that were built: those that changed, and those that depend on them.
+    /// The services that differ from those of the previous table.
     pub services: ServiceKeys,
     /// What the next build remembers of these services.
     pub timers: Vec<(ServiceKey, ServiceTimers)>,
@@ -62,10 +62,15 @@ fn build_with(
     table.known_clusters = KnownClusters(known.clone());
     table.skipped = store.skipped().clone();
     table.links = timers.links.states.clone();
+    if table.links != last.links {
+        let mut problems = table.links.problems();
+        timers.date(&last.link_problems, &mut problems);
+        table.link_problems = problems.into();
+    }
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
     let mut has_other_answers = false;
     let services = closure(last, dirty, &known, rules);
-    let mut next_timers = Vec::new();
+    let (mut changed, mut next_timers) = (ServiceKeys::new(), Vec::new());
     for key in &services {
         let old = last.find(key);
         let context = BuildContext {
@@ -82,13 +87,13 @@ fn build_with(
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
             next_timers.push((key.clone(), built.timers));
         }
-        let with_times = |new: Service| match timers.seen() {
-            Some(now) => new.with_times(old, now),
-            None => new,
-        };
-        let new = built.service.map(with_times).map(Arc::new);
+        let new = built.service.map(|mut new| {
+            let known = old.map_or(&[][..], |old| &old.problems);
+            timers.date(known, &mut new.problems);
+            Arc::new(new)
+        });
         if replace(&mut table, key, old, new.clone()) {
-            is_changed = true;
+            changed.insert(key.clone());
             has_other_answers |= !has_same_answers(old, new.as_deref());
         }
     }
@@ -96,9 +101,9 @@ fn build_with(
     short::update_problems(&mut table, &services, rules, timers);
     Built {
         table,
-        is_changed: is_changed || has_other_owners,
+        is_changed: is_changed || !changed.is_empty() || has_other_owners,
         has_other_answers: has_other_answers || has_other_owners,
-        services,
+        services: changed,
         timers: next_timers,
     }
 }

@@ -118,23 +118,24 @@ fn service(
     let (mut endpoints, not_ready) = merge(candidates, &mut problems);
     limit_ports(&mut endpoints, &mut problems);
     mark_duplicates(&mut endpoints);
-    for problem in &mut problems {
-        problem.service = Some(service.key.clone());
-    }
-    problems.sort();
-    problems.dedup();
     let is_missing = endpoints.is_empty() && !service.missing.is_empty();
-    Service {
+    let mut service = Service {
         failure: service
             .failure
             .or(is_missing.then_some(NameFailure::EndpointMirrorsMissing)),
         names: NameIndex::new(&endpoints, service.gateway_down, has_mcs_zones),
         endpoints: endpoints.into(),
         not_ready: not_ready.into(),
-        problems: problems.into(),
         ..service
+    };
+    service.add_state_problems(&mut problems);
+    for problem in &mut problems {
+        problem.service = Some(service.key.clone());
     }
-    .with_state_problems()
+    problems.sort();
+    problems.dedup();
+    service.problems = problems.into();
+    service
 }
 
 /// Returns why the name of a service fails, if it does (rules K5, K8).

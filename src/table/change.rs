@@ -2,11 +2,11 @@
 //! status page show this one struct.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use serde::{Serialize, Serializer};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::Endpoint;
 use crate::model::{ClusterName, Line, ServiceKey, list_some};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
@@ -22,6 +22,7 @@ use crate::model::{ClusterName, Line, ServiceKey, list_some};
     EnumString,
     IntoStaticStr,
     VariantArray,
+    Default,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -60,12 +61,15 @@ pub enum ChangeKind {
     GatewayDown,
     /// The name of a service begins or ends to fail.
     Failing,
+    /// A service owns its short name or not any more, or another name hides a part of it.
+    ShortName,
     /// A caption of `demo --live`.
+    #[default]
     Demo,
 }
 
 /// A change of one service, or the same change of several.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The kind.
     pub kind: ChangeKind,
@@ -101,45 +105,24 @@ pub struct Change {
 pub const MAX_KEYS: usize = 100;
 
 /// Maximum number of endpoints that a change names.
-const MAX_ENDPOINTS: usize = 5;
+pub(super) const MAX_ENDPOINTS: usize = 5;
 
 /// Maximum length of the causes of a change, in octets.
 const MAX_CAUSES: usize = 200;
 
-/// Returns the causes of two changes.
-fn merged_cause(first: Option<Line>, later: Option<&Line>) -> Option<Line> {
-    match (first, later) {
-        (Some(first), Some(later)) if !first.contains(&**later) && first.len() < MAX_CAUSES => {
-            Some(format!("{first}; {later}").into())
-        }
-        (first, later) => first.or_else(|| later.cloned()),
-    }
-}
+/// The kinds of changes that undo each other.
+const OPPOSITES: [[ChangeKind; 2]; 4] = [
+    [ChangeKind::Joined, ChangeKind::Left],
+    [ChangeKind::Grew, ChangeKind::Shrank],
+    [ChangeKind::Down, ChangeKind::Up],
+    [ChangeKind::Linked, ChangeKind::Unlinked],
+];
 
 fn serialize_keys<S: Serializer>(
     keys: &BTreeSet<ServiceKey>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(keys.iter().map(ToString::to_string))
-}
-
-// === impl ChangeKind ===
-
-impl ChangeKind {
-    /// Returns the kind of a change in the other direction.
-    fn opposite(self) -> Option<Self> {
-        Some(match self {
-            Self::Joined => Self::Left,
-            Self::Left => Self::Joined,
-            Self::Grew => Self::Shrank,
-            Self::Shrank => Self::Grew,
-            Self::Down => Self::Up,
-            Self::Up => Self::Down,
-            Self::Linked => Self::Unlinked,
-            Self::Unlinked => Self::Linked,
-            _ => return None,
-        })
-    }
 }
 
 // === impl Change ===
@@ -149,61 +132,20 @@ impl Change {
     pub fn new(kind: ChangeKind, text: impl Into<Line>) -> Self {
         Self {
             kind,
-            services: BTreeSet::new(),
-            cluster: None,
-            endpoints: Vec::new(),
-            before: None,
-            after: None,
-            cause: None,
             text: text.into(),
             count: 1,
+            ..Self::default()
         }
     }
 
-    /// Makes a change of a setting or a state of a service.
-    pub(super) fn of_service(
-        kind: ChangeKind,
-        service: &ServiceKey,
-        [before, after]: [Option<String>; 2],
-        cause: Option<String>,
-    ) -> Self {
+    /// Makes a change between two states. It has no sentence yet.
+    pub(super) fn between(kind: ChangeKind, states: [Option<String>; 2]) -> Self {
+        let [before, after] = states.map(|text| text.map(Line::from));
         Self {
-            services: [service.clone()].into(),
-            before: before.map(Line::from),
-            after: after.map(Line::from),
-            cause: cause.map(Line::from),
+            before,
+            after,
             ..Self::new(kind, "")
         }
-        .described()
-    }
-
-    /// Adds the cluster and the endpoints.
-    pub(super) fn of_endpoints(
-        self,
-        cluster: Option<&ClusterName>,
-        endpoints: &[&Endpoint],
-    ) -> Self {
-        let hostnames = endpoints.iter().filter_map(|one| one.hostname.as_ref());
-        Self {
-            cluster: cluster.cloned(),
-            endpoints: hostnames
-                .take(MAX_ENDPOINTS)
-                .map(|host| host.as_str().into())
-                .collect(),
-            count: endpoints.len().max(1),
-            ..self
-        }
-        .described()
-    }
-
-    /// Makes a change of the Link of a cluster.
-    pub(super) fn of_link(kind: ChangeKind, cluster: &ClusterName, cause: Option<String>) -> Self {
-        Self {
-            cluster: Some(cluster.clone()),
-            cause: cause.map(Line::from),
-            ..Self::new(kind, "")
-        }
-        .described()
     }
 
     /// Returns whether clients may notice it: `warn` in the log.
@@ -223,10 +165,11 @@ impl Change {
 
     /// Returns whether another change undoes it for one of its services.
     pub fn is_undone_by(&self, later: &Self) -> bool {
-        let is_back = match self.kind.opposite() {
-            Some(opposite) => later.kind == opposite,
-            None => later.kind == self.kind && later.is_trouble() != self.is_trouble(),
-        };
+        let kinds = [self.kind, later.kind];
+        let is_back = OPPOSITES
+            .iter()
+            .any(|&[one, other]| kinds == [one, other] || kinds == [other, one])
+            || self.kind == later.kind && later.is_trouble() != self.is_trouble();
         is_back
             && self.cluster == later.cluster
             && (!self.services.is_disjoint(&later.services)
@@ -235,30 +178,20 @@ impl Change {
 
     /// Adds a later change of the same cluster and kind.
     pub fn merge(&mut self, later: &Self) {
-        // The change of a Link itself counts no endpoint, and its cause is that of all services.
-        let are_links = [&*self, later].map(|one| one.services.is_empty());
-        self.count = match are_links {
-            [true, false] => later.count,
-            [_, true] => self.count,
-            [false, false] => self.count + later.count,
+        self.count += later.count;
+        self.cause = match (self.cause.take(), &later.cause) {
+            (Some(first), Some(later)) if !first.contains(&**later) && first.len() < MAX_CAUSES => {
+                Some(format!("{first}; {later}").into())
+            }
+            (first, later) => first.or_else(|| later.clone()),
         };
-        let is_of_link = are_links[0] && self.cause.is_some();
-        if !is_of_link {
-            self.cause = merged_cause(self.cause.take(), later.cause.as_ref());
-        }
-        let is_same = self.services == later.services;
-        let known = self.services.iter().chain(&later.services).cloned();
-        self.services = known.take(2 * MAX_KEYS).collect::<BTreeSet<_>>();
-        while self.services.len() > MAX_KEYS {
-            self.services.pop_last();
-        }
-        if is_same && self.endpoints == later.endpoints {
+        if self.services == later.services && self.endpoints == later.endpoints {
             self.after.clone_from(&later.after);
         } else {
             // Addresses of one endpoint do not describe another one.
             (self.before, self.after) = (None, None);
         }
-        if is_same {
+        if self.services == later.services {
             let known = self.endpoints.clone();
             let new = later.endpoints.iter().filter(|one| !known.contains(one));
             self.endpoints.extend(new.cloned());
@@ -266,16 +199,15 @@ impl Change {
         } else {
             self.endpoints.clear();
         }
-        self.text = self.sentence().into();
+        self.services.extend(later.services.iter().cloned());
+        while self.services.len() > MAX_KEYS {
+            self.services.pop_last();
+        }
+        self.describe();
     }
 
-    fn described(mut self) -> Self {
-        self.text = self.sentence().into();
-        self
-    }
-
-    /// Returns what it says.
-    fn sentence(&self) -> String {
+    /// Writes its sentence.
+    pub(super) fn describe(&mut self) {
         use ChangeKind::*;
         let of = self.subject();
         let (cluster, place) = match &self.cluster {
@@ -285,13 +217,14 @@ impl Change {
                 "all clusters".to_owned(),
             ),
         };
+        let endpoints = |verb| format!("{cluster} {verb} {of}{}", self.listed());
         let text = match self.kind {
-            Joined => format!("{cluster} joined {of}{}", self.listed()),
-            Left => format!("{cluster} left {of}{}", self.listed()),
-            Grew => format!("{cluster} has more endpoints of {of}{}", self.listed()),
-            Shrank => format!("{cluster} has fewer endpoints of {of}{}", self.listed()),
-            Down => format!("{cluster} is down for {of}{}", self.listed()),
-            Up => format!("{cluster} is up again for {of}{}", self.listed()),
+            Joined => endpoints("joined"),
+            Left => endpoints("left"),
+            Grew => endpoints("has more endpoints of"),
+            Shrank => endpoints("has fewer endpoints of"),
+            Down => endpoints("is down for"),
+            Up => endpoints("is up again for"),
             Address => self.changed(&format!("The address of {place} in {of}{}", self.listed())),
             Kind => self.changed(&format!("The kind of {place} in {of}")),
             Linked => format!("{cluster} is linked again{}", self.affected()),
@@ -304,13 +237,13 @@ impl Change {
             Step => self.changed(&format!("The step that answers for {of}")),
             Failing if self.after.is_some() => format!("The name of {of} fails"),
             Failing => format!("The name of {of} answers again"),
-            Demo => return self.text.to_string(),
+            ShortName => self.changed(&format!("The short name of {of}")),
+            Demo => return,
         };
-        match (&self.cause, self.kind, &self.after) {
-            (Some(cause), ..) => format!("{text}: {cause}."),
-            (None, Failing, Some(reason)) => format!("{text}: {reason}."),
-            (None, ..) => format!("{text}."),
-        }
+        let reason = self.after.as_ref().filter(|_| self.kind == Failing);
+        let cause = self.cause.as_ref().or(reason);
+        let cause = cause.map_or(String::new(), |cause| format!(": {cause}"));
+        self.text = format!("{text}{cause}.").into();
     }
 
     /// Returns the services in words.
@@ -335,24 +268,20 @@ impl Change {
         if self.services.len() > 1 {
             return format!(", {}", self.number());
         }
-        let addresses = match (self.kind, &self.before, &self.after) {
-            (ChangeKind::Address, ..) => None,
-            (_, before, after) => after.as_ref().or(before.as_ref()),
+        let known = self.endpoints.len();
+        let more = if known > 0 {
+            self.count.saturating_sub(known)
+        } else {
+            0
         };
-        let more = self.count.saturating_sub(self.endpoints.len());
-        let hosts = match (self.endpoints.is_empty(), more) {
-            (true, _) => String::new(),
-            (false, 0) => list_some(&self.endpoints, MAX_ENDPOINTS),
-            (false, more) => format!(
-                "{} and {more} more",
-                list_some(&self.endpoints, MAX_ENDPOINTS)
-            ),
-        };
-        match (hosts.is_empty(), addresses) {
-            (true, None) => String::new(),
-            (true, Some(addresses)) => format!(" ({addresses})"),
-            (false, None) => format!(" ({hosts})"),
-            (false, Some(addresses)) => format!(" ({hosts}: {addresses})"),
+        let hosts = self.endpoints.iter().map(Line::as_str);
+        let hosts = list_some(hosts.chain(iter::repeat_n("", more)), known);
+        let addresses = self.after.as_deref().or(self.before.as_deref());
+        let addresses = addresses.filter(|_| self.kind != ChangeKind::Address);
+        match (hosts.as_str(), addresses) {
+            ("", None) => String::new(),
+            ("", Some(one)) | (one, None) => format!(" ({one})"),
+            (hosts, Some(addresses)) => format!(" ({hosts}: {addresses})"),
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Table {
     pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
     pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
+    /// The problems of links: one for each cluster that nobody maintains, and one if the states are unknown. Sorted.
+    pub(super) link_problems: Arc<[Problem]>,
     /// Problems of names, which concern several services.
     pub(super) name_problems: Arc<BTreeMap<NameScope, Vec<Problem>>>,
 }

@@ -3,19 +3,23 @@
 //! A change says what was seen in the objects of this cluster, not what may have happened in another one.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Change, ChangeKind};
+use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
-use super::failover::{Failover, StepHealth};
+use super::failover::StepHealth;
 use super::gate::Gate;
 use super::kind::ServiceKind;
-use super::links::{ClusterLink, LinkState, LinkStates};
+use super::links::LinkState;
 use super::missing::MissingHost;
 use super::service::Service;
+use super::short;
+use super::short_name::NoOwner;
 use super::store::ServiceKeys;
-use crate::model::{ClusterName, GatewayDown, Hostname, Port, ServiceKey, list_some};
+use crate::model::{
+    ClusterName, Hostname, Line, Port, Problem, ProblemKind, ServiceKey, ServiceName, list_some,
+};
 
 /// Maximum number of addresses and hostnames in one text.
 const MAX_LISTED: usize = 5;
@@ -26,79 +30,121 @@ type Versions<T> = [T; 2];
 /// Compares two versions of a service. There is a change for each cluster and kind, and for each setting. If the answers differ,
 /// there is a change.
 pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
-    let versions = [old, new];
-    let mut changes = Vec::new();
-    add_settings(versions, &mut changes);
+    let Some(key) = new.or(old).map(|service| &service.key) else {
+        return Vec::new();
+    };
+    let none = Service::new(key.clone());
+    let versions = [old, new].map(|one| one.unwrap_or(&none));
+    let mut changes = setting_changes(versions, old.is_some() && new.is_some());
     // These say why other endpoints are selected.
     let explains = |one: &Change| matches!(one.kind, ChangeKind::Order | ChangeKind::Step);
     let is_moved = changes.iter().any(explains);
-    let services = || versions.into_iter().flatten();
-    let of_endpoints =
-        services().flat_map(|one| one.endpoints.iter().map(|one| one.cluster.as_ref()));
-    let federated = services().flat_map(|one| one.federated.iter().map(Some));
-    for cluster in of_endpoints.chain(federated).collect::<BTreeSet<_>>() {
+    let endpoints = versions.iter().flat_map(|one| &one.endpoints);
+    let federated = versions.iter().flat_map(|one| &one.federated).map(Some);
+    let clusters = endpoints.map(|one| one.cluster.as_ref()).chain(federated);
+    for cluster in clusters.collect::<BTreeSet<_>>() {
         add_cluster(versions, cluster, is_moved, &mut changes);
+    }
+    for change in &mut changes {
+        change.services = [key.clone()].into();
+        change.describe();
     }
     changes
 }
 
-/// Returns those of the built services that differ between two tables, which share the others.
-pub fn changed_services<'b>(
-    last: Option<&'b Table>,
-    next: &'b Table,
-    built: &'b ServiceKeys,
-) -> impl Iterator<Item = &'b ServiceKey> {
-    let find = |table: Option<&Table>, key: &ServiceKey| -> Option<*const Service> {
-        table?.find(key).map(std::ptr::from_ref)
-    };
-    let keys = built.iter();
-    keys.filter(move |key| find(last, key) != find(Some(next), key))
-}
-
-/// Compares the states of links. Of the first table, only those that need attention are changes.
-pub fn diff_links(old: &LinkStates, new: &LinkStates) -> Vec<Change> {
-    let links = new.clusters.iter();
-    let changes = links.filter_map(|(link, new)| link_change(old.clusters.get(link), new));
-    changes.collect()
-}
-
-fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
-    let was_good = old.is_none_or(|old| old.problem().is_none());
-    let problem = new.problem();
-    let is_same = old.is_some_and(|old| old.state.name() == new.state.name());
-    if is_same || was_good && problem.is_none() {
-        return None;
+/// Compares the short names of two tables that differ in these services. A service that begins or ends to have names has other changes
+/// that tell it.
+pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Vec<Change> {
+    let names = |key: &ServiceKey| [key.service.clone(), key.namespace.as_service()];
+    let names: BTreeSet<ServiceName> = changed.iter().flat_map(names).collect();
+    let tables = [last, next];
+    let mut changes = Vec::new();
+    for name in &names {
+        let owners = tables.map(|table| table.short_service(name.as_str()));
+        let owners: BTreeSet<_> = owners.into_iter().flatten().map(|one| &one.key).collect();
+        let has_names =
+            |table: &Table, key| table.find(key).is_some_and(|one| one.has_names_at(&[]));
+        for key in owners {
+            let texts = tables.map(|table| short_name_text(table, key));
+            if texts[0] == texts[1] || !tables.iter().all(|table| has_names(table, key)) {
+                continue;
+            }
+            let mut change = Change::between(ChangeKind::ShortName, texts);
+            if change.after.is_none() {
+                change.cause = loss_of_short_name(next, name).map(Line::from);
+            }
+            change.services = [key.clone()].into();
+            change.describe();
+            changes.push(change);
+        }
     }
-    let kind = match &new.state {
-        LinkState::Frozen { .. } => ChangeKind::Frozen,
-        LinkState::Missing { .. } | LinkState::Unlinked { .. } => ChangeKind::Unlinked,
-        LinkState::Linked | LinkState::Unknown(_) => ChangeKind::Linked,
+    changes
+}
+
+/// Describes the short name of a service, if it owns it.
+fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
+    let name = &key.service;
+    let owner = table.short_service(name.as_str())?;
+    let hidden = short::hidden_clusters(table, owner).into_iter();
+    let hidden = list_some(hidden.map(|one| format!("{one}.{name}")), MAX_LISTED);
+    let without = if hidden.is_empty() { "" } else { " without " };
+    (owner.key == *key).then(|| format!("{name}{without}{hidden}"))
+}
+
+/// Returns why a service does not own its short name.
+fn loss_of_short_name(next: &Table, name: &ServiceName) -> Option<String> {
+    Some(match &next.short_name(name.as_str())?.owner {
+        Ok(owner) => format!("{} owns it", owner.key),
+        Err(NoOwner::Ambiguous) => "several namespaces have it".to_owned(),
+        Err(_) => "no setting assigns it".to_owned(),
+    })
+}
+
+/// Compares the problems of the links of clusters. In the first table, all of them are changes.
+pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
+    let old = last.map_or(&[][..], |last| &last.link_problems);
+    let new = &next.link_problems;
+    let is_linked = |cluster: &Option<ClusterName>| {
+        let mut links = next.links.clusters.values();
+        let is_good = |state| matches!(state, &LinkState::Linked { .. });
+        links.any(|link| cluster.as_ref() == Some(&link.cluster) && is_good(&link.state))
+            && new.iter().all(|one| one.cluster != *cluster)
     };
-    let cause = match (problem, &new.state) {
-        (Some(problem), _) => Some(problem.detail.to_string()),
-        (None, LinkState::Unknown(_)) => Some("its state is not known".to_owned()),
-        (None, _) => None,
+    let begins = new.iter().filter(|one| old.binary_search(one).is_err());
+    let ends = old.iter().filter(|one| is_linked(&one.cluster));
+    let begins = begins.map(|one| (one, Some(one.detail.clone())));
+    let differing = begins.chain(ends.map(|one| (one, None)));
+    let change = |(one, cause): (&Problem, Option<Line>)| {
+        let cluster = one.cluster.clone()?;
+        let kind = match (one.kind, &cause) {
+            (_, None) => ChangeKind::Linked,
+            (ProblemKind::Frozen, Some(_)) => ChangeKind::Frozen,
+            (_, Some(_)) => ChangeKind::Unlinked,
+        };
+        let mut change = Change::new(kind, "");
+        (change.cluster, change.cause, change.count) = (Some(cluster), cause, 0);
+        change.describe();
+        Some(change)
     };
-    Some(Change::of_link(kind, &new.cluster, cause))
+    differing.filter_map(change).collect()
 }
 
 /// Returns whether the answers of two versions of a service are the same. If not, [`diff`] has a change.
 pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> bool {
-    let endpoints = |one: Option<&Service>| one.map_or(0, |one| one.endpoints.len());
-    let failure = |one: Option<&Service>| one.and_then(|one| one.failure);
-    let (Some(before), Some(after)) = (old, new) else {
-        return endpoints(old) + endpoints(new) == 0 && failure(old) == failure(new);
+    let Some(key) = new.or(old).map(|service| &service.key) else {
+        return true;
     };
-    let has_settings = (before.ttl, before.gateway_down) == (after.ttl, after.gateway_down);
-    has_settings
-        && before.failure == after.failure
-        && labels(&before.missing).eq(labels(&after.missing))
-        && before.endpoints.len() == after.endpoints.len()
-        && pairs(&before.endpoints, &after.endpoints).all(|pair| match pair {
-            (Some(before), Some(after)) => {
-                before.has_addresses_of(after)
-                    && before.is_selected == after.is_selected
-                    && State::of(before) == State::of(after)
+    let none = Service::new(key.clone());
+    let [old, new] = [old, new].map(|one| one.unwrap_or(&none));
+    let settings = |one: &Service| (one.ttl, one.gateway_down);
+    (old.endpoints.is_empty() || settings(old) == settings(new))
+        && old.failure == new.failure
+        && labels(old).eq(labels(new))
+        && pairs([old, new].map(|one| &*one.endpoints)).all(|pair| match pair {
+            (Some(old), Some(new)) => {
+                old.has_addresses_of(new)
+                    && old.is_selected == new.is_selected
+                    && turn([old, new]).is_none()
             }
             _ => false,
         })
@@ -106,60 +152,66 @@ pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> 
 
 // === Settings ===
 
-/// Adds the changes of a service's settings, of the step that answers, and of its failure.
-fn add_settings(versions: Versions<Option<&Service>>, changes: &mut Vec<Change>) {
-    let [old, new] = versions;
-    let Some(key) = new.or(old).map(|service| &service.key) else {
-        return;
-    };
-    let mut add = |kind, texts: Versions<Option<String>>, cause: Option<String>| {
-        if texts[0] != texts[1] {
-            changes.push(Change::of_service(kind, key, texts, cause));
-        }
-    };
-    add(ChangeKind::Order, versions.map(order), None);
-    let gate = |one: Option<&Service>| Some(gate_text(one?.gate.as_ref()?));
-    add(ChangeKind::Gate, versions.map(gate), None);
-    let failure = |one: Option<&Service>| Some(one?.failure?.reason().to_owned());
-    add(ChangeKind::Failing, versions.map(failure), None);
-    let missing = [(old, new), (new, old)].map(|(one, other)| missing_alone(one?, other));
-    add(ChangeKind::Failing, missing, None);
-    let (Some(old), Some(new)) = (old, new) else {
-        return; // a service that is new or gone had no other setting
-    };
-    let versions = [old, new];
-    let ttl = |one: &Service| Some(one.ttl.to_string());
-    add(ChangeKind::Ttl, versions.map(ttl), None);
-    let rule = |one: &Service| {
-        let name = match one.gateway_down {
-            GatewayDown::LastResort => "last-resort",
-            GatewayDown::Include => "include",
+/// Describes a setting or a state of a service, if it has it.
+type Describe = fn(&Service) -> Option<String>;
+
+/// What a person sets for a service, or sees of it.
+const SETTINGS: [(ChangeKind, Describe); 6] = [
+    (ChangeKind::Order, |one| {
+        Some(one.failover.as_ref()?.order.to_string())
+    }),
+    (ChangeKind::Gate, |one| Some(gate_text(one.gate.as_ref()?))),
+    (ChangeKind::Failing, |one| {
+        Some(one.failure?.reason().to_owned())
+    }),
+    (ChangeKind::Ttl, |one| Some(one.ttl.to_string())),
+    (ChangeKind::GatewayDown, |one| {
+        Some(<&str>::from(one.gateway_down).to_owned())
+    }),
+    (ChangeKind::Step, |one| {
+        Some(one.failover.as_ref()?.answering_text())
+    }),
+];
+
+/// Returns the changes of a service's settings, of the step that answers, and of its failure. `is_old` says whether both versions
+/// exist: a service that is new or gone had no other setting.
+fn setting_changes(versions: Versions<&Service>, is_old: bool) -> Vec<Change> {
+    use ChangeKind::{Failing, GatewayDown, Step, Ttl};
+    let mut changes = Vec::new();
+    for (kind, describe) in SETTINGS {
+        let texts = versions.map(describe);
+        let is_new = match kind {
+            Ttl | GatewayDown => !is_old,
+            // An order that begins or ends says which step answers.
+            Step => texts.iter().any(Option::is_none),
+            _ => false,
         };
-        Some(name.to_owned())
-    };
-    add(ChangeKind::GatewayDown, versions.map(rule), None);
-    if let (Some(last), Some(next)) = (&old.failover, &new.failover) {
-        let steps = [last, next].map(|one| Some(one.answering_text()));
-        add(ChangeKind::Step, steps, step_cause(last, next));
+        if texts[0] != texts[1] && !is_new {
+            let mut change = Change::between(kind, texts);
+            change.cause = (kind == Step).then(|| step_cause(versions)).flatten();
+            changes.push(change);
+        }
     }
+    let [old, new] = versions;
+    let missing = [missing_alone(old, new), missing_alone(new, old)];
+    if missing[0] != missing[1] {
+        changes.push(Change::between(Failing, missing));
+    }
+    changes
 }
 
-fn labels(missing: &[MissingHost]) -> impl Iterator<Item = (&str, &str)> {
-    missing.iter().map(MissingHost::labels)
+fn labels(service: &Service) -> impl Iterator<Item = (&str, &str)> {
+    service.missing.iter().map(MissingHost::labels)
 }
 
 /// Returns the hosts without endpoint mirror, whose names fail, if they differ from those of the other version. If a host has an
 /// endpoint in the other version, the change of that endpoint names it.
-fn missing_alone(service: &Service, other: Option<&Service>) -> Option<String> {
-    let listed = other.map_or(&[][..], |other| &other.missing);
-    let is_told = |host: &&MissingHost| {
-        let (cluster, hostname) = host.labels();
-        let mut listed = labels(listed);
-        let has_endpoint = |other: &Service| !other.endpoints_at(&[hostname, cluster]).is_empty();
-        other.is_some_and(has_endpoint) || listed.any(|one| one == (cluster, hostname))
+fn missing_alone(service: &Service, other: &Service) -> Option<String> {
+    let is_told = |host: &(&str, &str)| {
+        !other.endpoints_at(&[host.1, host.0]).is_empty() || labels(other).any(|one| one == *host)
     };
-    let alone = service.missing.iter().filter(|host| !is_told(host));
-    let hosts = alone.map(|host| format!("{}.{}", host.hostname, host.cluster));
+    let alone = labels(service).filter(|host| !is_told(host));
+    let hosts = alone.map(|(cluster, hostname)| format!("{hostname}.{cluster}"));
     let hosts = list_some(hosts, MAX_LISTED);
     (!hosts.is_empty()).then(|| format!("no endpoint mirror of {hosts}"))
 }
@@ -170,189 +222,121 @@ fn gate_text(gate: &Gate) -> String {
     gate.expected.clusters() + &until
 }
 
-/// Returns the failover order that applies to a service.
-fn order(service: Option<&Service>) -> Option<String> {
-    let failover = service?.failover.as_ref()?;
-    Some(failover.order.to_string())
-}
-
 /// Returns what was seen when another step began to answer.
-fn step_cause(last: &Failover, next: &Failover) -> Option<String> {
+fn step_cause(versions: Versions<&Service>) -> Option<Line> {
+    let [last, next] = versions.map(|one| one.failover.as_ref());
+    let (last, next) = (last?, next?);
     if last.order != next.order {
-        return Some("the order has changed".to_owned());
+        return Some("the order has changed".into());
     }
     let step = last.answering_text();
-    let health = next.steps.get(last.answering)?.health;
-    Some(match health {
+    let text = match next.steps.get(last.answering)?.health {
         StepHealth::Down => format!("no endpoint of {step} is alive"),
         StepHealth::Empty => format!("{step} has no endpoint"),
         StepHealth::Alive => "an earlier step has an endpoint that is alive".to_owned(),
-    })
+    };
+    Some(text.into())
 }
 
 // === Clusters ===
 
-/// What the liveness of an endpoint means for answers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Alive,
-    Down,
-    Unlinked,
-}
-
-/// A cluster of a service, or the endpoints that belong to no single one, in two versions.
-struct ClusterVersions<'s> {
-    /// Whether it has an endpoint, or a federated service names it.
-    is_member: Versions<bool>,
-    /// The kinds of its endpoints.
-    kinds: Versions<String>,
-    gone: Vec<&'s Endpoint>,
-    added: Vec<&'s Endpoint>,
-    kept: Vec<Versions<&'s Endpoint>>,
-}
-
-/// Adds the changes of a cluster. `is_moved` says whether another order or step explains why other endpoints are selected.
+/// Adds the changes of a cluster of a service, or of the endpoints that belong to no single one. `is_moved` says whether another
+/// order or step explains why other endpoints are selected.
 fn add_cluster(
-    versions: Versions<Option<&Service>>,
+    versions: Versions<&Service>,
     cluster: Option<&ClusterName>,
     is_moved: bool,
     changes: &mut Vec<Change>,
 ) {
-    let [old, new] = versions;
-    let Some(key) = new.or(old).map(|service| &service.key) else {
-        return;
-    };
-    let all = ClusterVersions::of(versions, cluster);
-    let mut add = |kind, endpoints: &[&Endpoint], texts, cause| {
-        let change = Change::of_service(kind, key, texts, cause);
-        changes.push(change.of_endpoints(cluster, endpoints));
-    };
-    let [gone, added] = [&all.gone, &all.added].map(|list| addresses(list));
-    let cause = || loss(&all.gone, cluster, new);
-    match all.is_member {
-        [false, _] => add(ChangeKind::Joined, &all.added, [None, added], None),
-        [true, false] => add(ChangeKind::Left, &all.gone, [gone, None], cause()),
-        [true, true] if all.has_other_kind(is_moved) => {
-            let kinds = all.kinds.clone().map(Some);
-            add(ChangeKind::Kind, &all.added, kinds, None);
-        }
-        [true, true] => {
-            if !all.gone.is_empty() {
-                add(ChangeKind::Shrank, &all.gone, [gone, None], cause());
-            }
-            if !all.added.is_empty() {
-                add(ChangeKind::Grew, &all.added, [None, added], None);
-            }
-        }
-    }
-    let moved = all
-        .kept
-        .iter()
-        .filter(|[old, new]| !old.has_addresses_of(new));
-    let versions =
-        [0, 1].map(|version| moved.clone().map(|pair| pair[version]).collect::<Vec<_>>());
-    if !versions[1].is_empty() {
-        let texts = versions.each_ref().map(|list| addresses(list));
-        let has_moved = texts[0] != texts[1];
-        let texts = if has_moved {
-            texts
-        } else {
-            versions.each_ref().map(|list| ports(list))
-        };
-        add(ChangeKind::Address, &versions[1], texts, None);
-    }
-    for kind in [
-        ChangeKind::Unlinked,
-        ChangeKind::Linked,
-        ChangeKind::Down,
-        ChangeKind::Up,
-    ] {
-        let turned: Vec<&Endpoint> = all.turned(kind).collect();
-        if let Some(first) = turned.first() {
-            let cause = (kind == ChangeKind::Down).then(|| first.liveness.cause().to_owned());
-            add(kind, &turned, [None, None], cause);
-        }
-    }
-}
-
-// === impl ClusterVersions ===
-
-impl<'s> ClusterVersions<'s> {
-    fn of(versions: Versions<Option<&'s Service>>, cluster: Option<&ClusterName>) -> Self {
-        let name = cluster.map_or("", ClusterName::as_str);
-        let endpoints = versions.map(|one| one.map_or(&[][..], |one| one.endpoints_at(&[name])));
-        let is_named = versions.map(|one| {
-            one.zip(cluster)
-                .is_some_and(|(one, cluster)| one.federated.contains(cluster))
+    let mut add = |kind, of: &[&Endpoint], texts, cause: Option<&str>| {
+        let hosts = of.iter().filter_map(|one| one.hostname.as_ref());
+        let hosts = hosts.map(|host| host.as_str().into());
+        changes.push(Change {
+            cluster: cluster.cloned(),
+            endpoints: hosts.take(MAX_ENDPOINTS).collect(),
+            cause: cause.map(Line::from),
+            count: of.len().max(1),
+            ..Change::between(kind, texts)
         });
-        let mut all = Self {
-            is_member: [0, 1].map(|version| is_named[version] || !endpoints[version].is_empty()),
-            kinds: endpoints.map(kinds),
-            gone: Vec::new(),
-            added: Vec::new(),
-            kept: Vec::new(),
-        };
-        let [old, new] = endpoints;
-        for pair in pairs(old, new) {
-            match pair {
-                (Some(before), Some(after)) => all.kept.push([before, after]),
-                (gone, added) => {
-                    all.gone.extend(gone);
-                    all.added.extend(added);
-                }
+    };
+    let name = cluster.map_or("", ClusterName::as_str);
+    let endpoints = versions.map(|one| one.endpoints_at(&[name]));
+    let is_named = |one: &Service| cluster.is_some_and(|cluster| one.federated.contains(cluster));
+    let is_member = versions.map(|one| is_named(one) || !one.endpoints_at(&[name]).is_empty());
+    let (mut gone, mut added, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for pair in pairs(endpoints) {
+        match pair {
+            (Some(old), Some(new)) => kept.push([old, new]),
+            (old, new) => {
+                gone.extend(old);
+                added.extend(new);
             }
         }
-        all
     }
-
-    /// Returns whether endpoints of another kind answer, or others of one kind.
-    fn has_other_kind(&self, is_moved: bool) -> bool {
-        let [before, after] = &self.kinds;
-        let is_turned = |[old, new]: &Versions<&Endpoint>| old.is_selected != new.is_selected;
-        let has_both = !before.is_empty() && !after.is_empty();
-        has_both && before != after || !is_moved && self.kept.iter().any(is_turned)
+    let cause = loss(&gone, cluster, versions[1]);
+    let [lost, gained] = [&gone, &added].map(|list| addresses(list));
+    let kinds = endpoints.map(kinds);
+    let has_kinds = kinds.iter().all(|kinds| !kinds.is_empty());
+    let is_turned = |[old, new]: &Versions<&Endpoint>| old.is_selected != new.is_selected;
+    let has_other_kind =
+        has_kinds && kinds[0] != kinds[1] || !is_moved && kept.iter().any(is_turned);
+    match is_member {
+        [false, _] => add(ChangeKind::Joined, &added, [None, gained], None),
+        [_, false] => add(ChangeKind::Left, &gone, [lost, None], cause.as_deref()),
+        _ if has_other_kind => add(ChangeKind::Kind, &added, kinds.map(Some), None),
+        _ => {
+            if !gone.is_empty() {
+                add(ChangeKind::Shrank, &gone, [lost, None], cause.as_deref());
+            }
+            if !added.is_empty() {
+                add(ChangeKind::Grew, &added, [None, gained], None);
+            }
+        }
     }
+    add_kept(&kept, add);
+}
 
-    /// Returns the endpoints that a kind of change of the liveness concerns.
-    fn turned(&self, kind: ChangeKind) -> impl Iterator<Item = &'s Endpoint> {
-        let turned = self.kept.iter().filter(move |pair| {
-            let states = pair.map(State::of);
-            states[0] != states[1]
-                && kind
-                    == match states {
-                        [_, State::Unlinked] => ChangeKind::Unlinked,
-                        [State::Unlinked, _] => ChangeKind::Linked,
-                        [_, State::Down] => ChangeKind::Down,
-                        [_, State::Alive] => ChangeKind::Up,
-                    }
-        });
-        turned.map(|[_, after]| *after)
+/// Adds the changes of endpoints that stay.
+fn add_kept(
+    kept: &[Versions<&Endpoint>],
+    mut add: impl FnMut(ChangeKind, &[&Endpoint], Versions<Option<String>>, Option<&str>),
+) {
+    let moved = kept.iter().filter(|[old, new]| !old.has_addresses_of(new));
+    let moved = [0, 1].map(|version| moved.clone().map(|pair| pair[version]).collect::<Vec<_>>());
+    if !moved[1].is_empty() {
+        let mut texts = moved.each_ref().map(|list| addresses(list));
+        if texts[0] == texts[1] {
+            texts = moved.each_ref().map(|list| ports(list));
+        }
+        add(ChangeKind::Address, &moved[1], texts, None);
+    }
+    let mut turned: BTreeMap<ChangeKind, Vec<&Endpoint>> = BTreeMap::new();
+    for pair in kept {
+        if let Some(kind) = turn(*pair) {
+            turned.entry(kind).or_default().push(pair[1]);
+        }
+    }
+    for (kind, endpoints) in turned {
+        let cause = match endpoints[0].liveness {
+            EndpointLiveness::GatewayDown => Some("no address of its gateway is ready"),
+            EndpointLiveness::NotReady => Some("it has no ready endpoint"),
+            EndpointLiveness::Alive | EndpointLiveness::Unlinked => None,
+        };
+        let cause = cause.filter(|_| kind == ChangeKind::Down);
+        add(kind, &endpoints, [None, None], cause);
     }
 }
 
-// === impl State ===
-
-impl State {
-    fn of(endpoint: &Endpoint) -> Self {
-        match endpoint.liveness {
-            EndpointLiveness::Alive => Self::Alive,
-            EndpointLiveness::GatewayDown | EndpointLiveness::NotReady => Self::Down,
-            EndpointLiveness::Unlinked => Self::Unlinked,
-        }
-    }
-}
-
-// === impl EndpointLiveness ===
-
-impl EndpointLiveness {
-    /// Returns what was seen of an endpoint that is down.
-    fn cause(self) -> &'static str {
-        match self {
-            Self::Alive => "it is alive",
-            Self::GatewayDown => "no address of its gateway is ready",
-            Self::NotReady => "it has no ready endpoint",
-            Self::Unlinked => "no Link names its cluster",
-        }
+/// Returns the change of an endpoint's liveness, if answers may differ.
+fn turn(versions: Versions<&Endpoint>) -> Option<ChangeKind> {
+    use EndpointLiveness::{Alive, Unlinked};
+    match versions.map(|one| one.liveness) {
+        [Unlinked, Unlinked] | [Alive, Alive] => None,
+        [_, Unlinked] => Some(ChangeKind::Unlinked),
+        [Unlinked, _] => Some(ChangeKind::Linked),
+        [Alive, _] => Some(ChangeKind::Down),
+        [_, Alive] => Some(ChangeKind::Up),
+        _ => None,
     }
 }
 
@@ -404,21 +388,15 @@ fn kinds(endpoints: &[Endpoint]) -> String {
 }
 
 /// Returns what was seen of endpoints that are gone. `new` is the version of the service that lacks them.
-fn loss(
-    gone: &[&Endpoint],
-    cluster: Option<&ClusterName>,
-    new: Option<&Service>,
-) -> Option<String> {
+fn loss(gone: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -> Option<String> {
     let (first, cluster) = (gone.first()?, cluster?);
-    let is_gone = |host: &Hostname| gone.iter().any(|one| one.hostname.as_ref() == Some(host));
-    let missing = new.map_or(&[][..], |new| &new.missing);
-    let listed = missing.iter().filter(|one| one.cluster == *cluster);
-    let listed = listed.map(|one| &one.hostname).filter(|host| is_gone(host));
+    let is_gone = |host: &&Hostname| gone.iter().any(|one| one.hostname.as_ref() == Some(*host));
+    let missing = new.missing.iter().filter(|one| one.cluster == *cluster);
+    let listed = missing.map(|one| &one.hostname).filter(is_gone);
     let listed = list_some(listed, MAX_LISTED);
-    let not_ready = new.map_or(&[][..], |new| &new.not_ready).iter();
-    let not_ready = not_ready.filter_map(|pod| pod.hostname.as_ref());
-    let not_ready = list_some(not_ready.filter(|pod| is_gone(pod)), MAX_LISTED);
-    let has_mirror = new.is_some_and(|new| new.mirrors.iter().any(|(one, _)| one == cluster));
+    let not_ready = new.not_ready.iter().filter_map(|pod| pod.hostname.as_ref());
+    let not_ready = list_some(not_ready.filter(is_gone), MAX_LISTED);
+    let has_mirror = new.mirrors.iter().any(|(one, _)| one == cluster);
     let text = match (first.is_local(), &first.hostname) {
         (true, _) if !not_ready.is_empty() => format!("{not_ready} is not ready"),
         (true, Some(_)) => "no ready pod here has its name".to_owned(),
@@ -436,7 +414,7 @@ fn loss(
 type Pair<'s> = (Option<&'s Endpoint>, Option<&'s Endpoint>);
 
 /// Pairs the endpoints of two versions of a service, which are sorted.
-fn pairs<'s>(mut old: &'s [Endpoint], mut new: &'s [Endpoint]) -> impl Iterator<Item = Pair<'s>> {
+fn pairs<'s>([mut old, mut new]: Versions<&'s [Endpoint]>) -> impl Iterator<Item = Pair<'s>> {
     std::iter::from_fn(move || {
         let order = match (old.first(), new.first()) {
             (Some(old), Some(new)) => old.name().cmp(&new.name()),

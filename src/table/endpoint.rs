@@ -74,6 +74,20 @@ pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
     addresses.into_iter().collect()
 }
 
+// === impl EndpointLiveness ===
+
+impl EndpointLiveness {
+    /// Returns the kind of the problem that endpoints are not alive. That of an unlinked one is the problem of its cluster.
+    pub fn problem(self) -> Option<ProblemKind> {
+        match self {
+            Self::Alive => None,
+            Self::GatewayDown => Some(ProblemKind::GatewayDown),
+            Self::NotReady => Some(ProblemKind::ServiceNotReady),
+            Self::Unlinked => Some(ProblemKind::Unlinked),
+        }
+    }
+}
+
 // === impl Endpoint ===
 
 impl Endpoint {

@@ -1,14 +1,15 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
-//! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner, one for
-//! each short name that a canonical name hides, one for each service whose name fails, and one for each host without an endpoint
-//! mirror. A sum does not depend on the order. Each value is the hash of a canonical form with a fixed key. In that form, numbers are
-//! in network byte order, and texts follow their length. Tables with the same answers therefore have the same hash in every process
-//! and in every build. The key is not secret, because the hash does not protect against forgery.
+//! The hash is a sum, which does not depend on the order: one SipHash-2-4 with a fixed key for each service with names, for each
+//! short name with an owner, and for each short name that a canonical name hides. That of a service covers its key, whether its name
+//! fails, its hosts without endpoint mirrors, its TTL, its endpoints (cluster, hostname, addresses and ports), and which of them
+//! each of its names returns.
+//!
+//! Tables with the same answers have the same hash in every process of one version on machines with the same size and order of
+//! words. The key is not secret, because the hash does not protect against forgery.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hasher as _;
-use std::net::IpAddr;
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 
 use siphasher::sip::SipHasher24;
 
@@ -17,6 +18,7 @@ use super::endpoint::Endpoint;
 use super::missing::MissingHost;
 use super::name_index::{Members, Property, cluster_ranges};
 use super::service::Service;
+use crate::model::Problem;
 
 const KEY: [u8; 16] = *b"global-dns table";
 
@@ -26,172 +28,77 @@ const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 // === impl Table ===
 
 impl Table {
-    /// Returns a hash of all answers. Tables with the same answers have the same hash, in every process and in every
-    /// build. The hash has 53 bits, so that a floating-point number represents it exactly.
+    /// Returns a hash of all answers. It has 53 bits, so that a floating-point number represents it exactly.
     pub fn answers_hash(&self) -> u64 {
-        hash_answers(self)
+        let named = self.services().filter(|service| service.has_names_at(&[]));
+        let owners = self.short_names.iter().filter_map(|(name, short)| {
+            let owner = short.owner.as_ref().ok()?;
+            let hash = || hash_of(&("short name", name, &owner.key.namespace));
+            owner.has_names_at(&[]).then(hash)
+        });
+        // Other parts of the sum determine the answers of the other scopes.
+        let is_hidden = |scope: &NameScope| matches!(scope, NameScope::Namespace(_));
+        let problems = self.name_problems.iter();
+        let hidden = problems.filter(|(scope, _)| is_hidden(scope));
+        let hidden = hidden.flat_map(|(_, problems)| problems);
+        let hidden = hidden.map(|one: &Problem| hash_of(&("hidden", one.subject())));
+        let parts = named.map(hash_of).chain(owners).chain(hidden);
+        parts.fold(0, u64::wrapping_add) >> EXCESS
     }
 }
 
-/// Returns the hash of all answers of a table.
-fn hash_answers(table: &Table) -> u64 {
-    let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-    let services = table
-        .services()
-        .filter(has_endpoints)
-        .map(|service| hash_service("service", service));
-    let short_names = table.short_names.iter().filter_map(|(name, short)| {
-        let owner = short
-            .owner
-            .as_ref()
-            .ok()
-            .filter(|owner| owner.has_names_at(&[]))?;
-        let namespace = owner.key.namespace.as_str();
-        Some(hash_texts(["short name", name.as_str(), namespace]))
-    });
-    let hidden = table.name_problems.iter().flat_map(|(scope, problems)| {
-        let hidden = match scope {
-            NameScope::Namespace(_) => problems.as_slice(),
-            // Other parts of the sum determine the answers.
-            NameScope::Zone | NameScope::ShortName(_) => &[],
+fn hash_of(part: &impl Hash) -> u64 {
+    let mut hasher = SipHasher24::new_with_key(&KEY);
+    part.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Feeds what answers of the service depend on.
+impl Hash for Service {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.key, self.failure.is_some()).hash(state);
+        let missing = self.missing.iter().map(MissingHost::labels);
+        let missing =
+            missing.filter(|(cluster, host)| self.endpoints_at(&[host, cluster]).is_empty());
+        missing.collect::<BTreeSet<_>>().hash(state);
+        if self.endpoints.is_empty() {
+            return;
+        }
+        (self.ttl, &self.endpoints).hash(state);
+        let mut feed = |name: Members<'_>| {
+            let answered = name.answered(self.gateway_down);
+            answered.count().hash(state);
+            answered.iter().for_each(|endpoint| endpoint.hash(state));
         };
-        hidden
-            .iter()
-            .map(|one| hash_texts(["hidden", &one.subject()]))
-    });
-    let failing = table
-        .services()
-        .filter(|service| service.failure.is_some())
-        .map(|service| hash_texts(["failing", &service.key.to_string()]));
-    let missing = table.services().flat_map(missing_hosts);
-    let parts = services.chain(short_names).chain(hidden).chain(failing);
-    let parts = parts.chain(missing);
-    parts.fold(0, u64::wrapping_add) >> EXCESS
-}
-
-/// Returns the hashes of the hosts whose names fail because their endpoint mirrors are missing.
-fn missing_hosts(service: &Service) -> impl Iterator<Item = u64> {
-    let hosts: BTreeSet<_> = service.missing.iter().map(MissingHost::labels).collect();
-    let key = service.key.to_string();
-    let failing = hosts
-        .into_iter()
-        .filter(|(cluster, hostname)| service.endpoints_at(&[hostname, cluster]).is_empty());
-    failing.map(move |(cluster, hostname)| hash_texts(["missing", &key, cluster, hostname]))
-}
-
-/// Hashes one version of a service.
-fn hash_service(version: &str, service: &Service) -> u64 {
-    let mut form = CanonicalForm::default();
-    form.text(version);
-    form.text(service.key.namespace.as_str());
-    form.text(service.key.service.as_str());
-    form.number(service.ttl);
-    form.count(service.endpoints.len());
-    for endpoint in &service.endpoints {
-        form.endpoint(endpoint);
-    }
-    let omitted = omitted(service);
-    form.count(omitted.len());
-    for row in omitted {
-        form.number(row);
-    }
-    form.hash()
-}
-
-/// Returns the endpoints that owner names omit. It covers the names of the service and of its clusters, with and
-/// without each port. Endpoints are numbered across all these names.
-fn omitted(service: &Service) -> Vec<u32> {
-    let mut endpoints = service.endpoints.iter();
-    if endpoints.all(|endpoint| endpoint.is_alive() && endpoint.is_selected) {
-        return Vec::new();
-    }
-    let ports = service.names.named_ports(&service.endpoints);
-    let ports: BTreeMap<_, _> = ports
-        .map(|(port, bits)| ((&port.name, port.protocol), bits))
-        .collect();
-    let names = || std::iter::once(&[][..]).chain(ports.values().copied());
-    let (mut omitted, mut number) = (Vec::new(), 0);
-    let mut add = |name: Members<'_>, selectable: Members<'_>| {
-        let answered = selectable.answered(service.gateway_down);
-        for endpoint in name.iter() {
-            omitted.extend(Some(number).filter(|_| !answered.contains(endpoint)));
-            number += 1;
-        }
-    };
-    let whole = 0..service.endpoints.len();
-    for bits in names() {
-        let name = service.names.members(whole.clone(), bits);
-        add(name.clone(), name.requiring(Property::Selected));
-    }
-    for range in cluster_ranges(&service.endpoints) {
-        for bits in names() {
-            let name = service.names.members(range.clone(), bits);
-            add(name.clone(), name);
+        let ports = self.names.named_ports(&self.endpoints);
+        for port in std::iter::once(&[][..]).chain(ports.map(|(_, endpoints)| endpoints)) {
+            let all = self.names.members(0..self.endpoints.len(), port);
+            feed(all.requiring(Property::Selected));
+            cluster_ranges(&self.endpoints).for_each(|range| feed(all.within(range)));
         }
     }
-    omitted
 }
 
-fn hash_texts<const N: usize>(texts: [&str; N]) -> u64 {
-    let mut form = CanonicalForm::default();
-    texts.into_iter().for_each(|text| form.text(text));
-    form.hash()
-}
-
-/// The canonical form of one part of the sum.
-#[derive(Default)]
-struct CanonicalForm(Vec<u8>);
-
-impl CanonicalForm {
-    fn number(&mut self, number: u32) {
-        self.0.extend(number.to_be_bytes());
-    }
-
-    fn count(&mut self, count: usize) {
-        self.number(count as u32); // there are some millions at most
-    }
-
-    fn octets(&mut self, octets: &[u8]) {
-        self.count(octets.len());
-        self.0.extend(octets);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.octets(text.as_bytes());
-    }
-
-    fn endpoint(&mut self, endpoint: &Endpoint) {
-        let [hostname, cluster] = endpoint.labels();
-        self.text(cluster);
-        self.text(hostname);
-        self.count(endpoint.addresses.len());
-        for address in &endpoint.addresses {
-            match address.ip {
-                IpAddr::V4(ip) => self.octets(&ip.octets()),
-                IpAddr::V6(ip) => self.octets(&ip.octets()),
-            }
-        }
-        self.count(endpoint.ports.len());
-        for port in &endpoint.ports {
-            self.number(port.number.into());
-            self.text(port.protocol.label());
-            self.text(port.name.as_ref().map_or("", |name| name.as_str())); // no port name is empty
-        }
-    }
-
-    fn hash(&self) -> u64 {
-        let mut hasher = SipHasher24::new_with_key(&KEY);
-        hasher.write(&self.0);
-        hasher.finish()
+/// Feeds what identifies the endpoint, and its data in answers.
+impl Hash for Endpoint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.labels(), &*self.ports).hash(state);
+        self.addresses.len().hash(state);
+        let addresses = self.addresses.iter();
+        addresses.for_each(|address| address.ip.hash(state));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::{Value, json};
 
     use crate::table::Table;
-    use crate::testing::{endpoint, gateway, mirror, table};
+    use crate::testing::{
+        backends, endpoint, federated, flat_mirror, gateway, local, mirror, service_mirror, table,
+    };
 
     fn shop() -> Vec<Value> {
         let mut host = endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]);
@@ -199,20 +106,71 @@ mod tests {
         vec![mirror("prod", "db", "east"), host]
     }
 
-    /// The numbers come from another implementation of SipHash-2-4, applied to the form in the module documentation.
     #[test]
-    fn hash_is_the_same_in_every_build() {
+    fn each_part_of_an_answer_changes_the_hash() {
         assert_eq!(Table::default().answers_hash(), 0);
-        assert_eq!(table(&shop()).answers_hash(), 3_599_905_452_044_747);
-        // `west` is omitted at names that have another endpoint. It hides no name.
-        let mut objects = shop();
-        objects.push(mirror("prod", "db", "west"));
-        let mut down = endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]);
-        down["spec"]["ports"] = json!([{"name": "sql", "port": 26257}]);
-        objects.extend([down, gateway("prod", "db-0-west", false)]);
+        let west = |port: u16, is_up| {
+            let mut host = endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]);
+            host["spec"]["ports"] = json!([{"name": "sql", "port": port}]);
+            [
+                mirror("prod", "db", "west"),
+                host,
+                gateway("prod", "db-0-west", is_up),
+            ]
+        };
+        let both = |port, is_up| [&shop()[..], &west(port, is_up)].concat();
         // With a second namespace, the short name is ambiguous.
-        objects.push(mirror("shop", "db", "east"));
-        assert_eq!(table(&objects).answers_hash(), 6_439_144_540_262_087);
+        let ambiguous = [&both(26_257, true)[..], &[mirror("shop", "db", "east")]].concat();
+        let worlds = [
+            shop(),
+            both(26_257, true),
+            both(26_258, true),
+            both(26_257, false),
+            ambiguous,
+        ];
+        let hashes = worlds
+            .each_ref()
+            .map(|objects| table(objects).answers_hash());
+        let distinct: BTreeSet<u64> = hashes.into_iter().collect();
+        assert_eq!(distinct.len(), worlds.len(), "{hashes:?}");
+        assert_eq!(table(&shop()).answers_hash(), hashes[0]);
+    }
+
+    /// Replicas with these tables have the same endpoints, but their answers differ.
+    #[test]
+    fn selected_endpoints_change_the_hash() {
+        let of_order = |order: &str| {
+            let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+            service["metadata"]["annotations"]["global-dns/failover"] = json!(order);
+            let mirror = flat_mirror("prod", "db", "west", "10.96.0.9");
+            table(&[mirror, service, slice])
+        };
+        let tables = ["local:west", "west:local", "*"].map(of_order);
+        let counts = tables.each_ref().map(|table| {
+            let service = table.service("prod", "db").unwrap();
+            (service.endpoints.len(), service.names.v4.len())
+        });
+        assert_eq!(counts, [(2, 1), (2, 1), (2, 2)]);
+        let hashes: BTreeSet<u64> = tables.iter().map(Table::answers_hash).collect();
+        assert_eq!(hashes.len(), 3);
+    }
+
+    /// The name of a cluster covers endpoints that the name of the service does not.
+    #[test]
+    fn endpoint_that_no_name_of_the_service_covers_counts_for_its_cluster() {
+        let federation = federated("prod", "db", "10.96.0.8", "db@west");
+        let other = |alive| {
+            let mirror = service_mirror("prod", "db", "west", "10.96.0.9");
+            [mirror, backends("prod", "db-west", true, alive)]
+        };
+        let hash =
+            |alive| table(&[&[federation.clone()][..], &other(alive)].concat()).answers_hash();
+        // `S.N.Z` omits the mirror, whether it is alive or not. `C.S.N.Z` returns it.
+        assert_eq!(hash(true), hash(false));
+        assert_ne!(
+            hash(true),
+            table(std::slice::from_ref(&federation)).answers_hash()
+        );
     }
 
     #[test]

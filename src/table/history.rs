@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::published::Published;
 use super::service::Service;
+use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
@@ -40,9 +41,7 @@ pub(super) struct History {
     /// Maximum age of a table, counted from its end.
     age: Duration,
     /// The tables, the oldest first. The last one is the current one.
-    tables: VecDeque<PastTable>,
-    /// The sum of [`PastTable::changed`].
-    changed: usize,
+    tables: VecDeque<Moment>,
     /// The number of versions of each service since the start of the hour.
     versions: BTreeMap<ServiceKey, usize>,
     hour: Timestamp,
@@ -51,23 +50,16 @@ pub(super) struct History {
 }
 
 /// A table, and the time since which it answered: until the next one.
-#[derive(Debug)]
-struct PastTable {
-    start: Timestamp,
-    published: Arc<Published>,
-    /// What the next table does not share with it, in endpoints.
-    changed: usize,
-    /// Whether it differs from the one before only in services that flap or have too many versions.
-    is_busy: bool,
-}
-
-/// A table of the past.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// The time since which it answered.
     pub start: Timestamp,
     /// The table.
     pub published: Arc<Published>,
+    /// What the next table does not share with it, in endpoints.
+    changed: usize,
+    /// Whether it differs from the one before only in services that flap or have too many versions.
+    is_busy: bool,
 }
 
 /// The history does not reach back to a time.
@@ -85,8 +77,7 @@ impl History {
     pub(super) fn new(age: Duration, first: Arc<Published>, now: Timestamp) -> Self {
         Self {
             age,
-            tables: [PastTable::new(now, first, false)].into(),
-            changed: 0,
+            tables: [Moment::new(now, first, false)].into(),
             versions: BTreeMap::new(),
             hour: now,
             flapping: BTreeSet::new(),
@@ -103,7 +94,7 @@ impl History {
     pub(super) fn push(
         &mut self,
         next: Arc<Published>,
-        keys: &[&ServiceKey],
+        keys: &ServiceKeys,
         now: Timestamp,
     ) -> Vec<Arc<Published>> {
         let mut gone = Vec::new();
@@ -113,12 +104,11 @@ impl History {
                 return vec![std::mem::replace(&mut last.published, next)];
             }
             last.changed = last.published.unshared(keys);
-            self.changed += last.changed;
         }
-        self.tables.push_back(PastTable::new(now, next, is_busy));
+        self.tables.push_back(Moment::new(now, next, is_busy));
         gone.extend(self.thin());
         while self.tables.len() > 1 && self.is_over(now) {
-            gone.extend(self.forget_oldest());
+            gone.extend(self.tables.pop_front().map(|oldest| oldest.published));
         }
         gone
     }
@@ -126,9 +116,10 @@ impl History {
     /// Returns the table that answered at a time.
     pub(super) fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
         let later = self.tables.partition_point(|table| table.start <= time);
-        let table = later.checked_sub(1).map(|index| &self.tables[index]);
-        let start = self.start();
-        table.map(PastTable::moment).ok_or(BeforeHistory { start })
+        let table = later.checked_sub(1).map(|index| self.tables[index].clone());
+        table.ok_or_else(|| BeforeHistory {
+            start: self.start(),
+        })
     }
 
     /// Returns the time at which the history begins.
@@ -144,40 +135,37 @@ impl History {
     }
 
     /// Counts a version of each of these services. Returns whether all of them have too many in this hour.
-    fn count_versions(&mut self, keys: &[&ServiceKey], now: Timestamp) -> bool {
+    fn count_versions(&mut self, keys: &ServiceKeys, now: Timestamp) -> bool {
         if now >= self.hour.after(HOUR) {
             self.versions.clear();
             self.hour = now;
         }
         let mut is_busy = !keys.is_empty();
         for key in keys {
-            let count = self.versions.entry((*key).clone()).or_default();
+            let count = self.versions.entry(key.clone()).or_default();
             *count += 1;
-            is_busy &= *count > MAX_VERSIONS || self.flapping.contains(*key);
+            is_busy &= *count > MAX_VERSIONS || self.flapping.contains(key);
         }
         is_busy
     }
 
     /// Forgets the table before the last one, if the one before it began less than a step before the last one. Returns it.
     fn thin(&mut self) -> Option<Arc<Published>> {
-        let count = self.tables.len();
-        let [before, middle, last] = [3, 2, 1].map(|back| count.checked_sub(back));
-        let (before, middle, last) = (before?, middle?, last?);
-        let is_busy = self.tables[middle].is_busy;
-        let step = if is_busy { BUSY_STEP } else { STEP };
         // The table before the first one answers nothing, but is the start of the history.
-        if self.tables[last].start >= self.tables[before].start.after(step) {
+        let [.., before, middle, last] = self.tables.make_contiguous() else {
+            return None;
+        };
+        let step = if middle.is_busy { BUSY_STEP } else { STEP };
+        if last.start >= before.start.after(step) {
             return None;
         }
-        let removed = self.tables.remove(middle)?;
-        let kept = &mut self.tables[before];
-        self.changed -= kept.changed + removed.changed;
-        // Tables that differ in the same services keep one version of each.
-        kept.changed = match is_busy {
-            true => kept.changed.max(removed.changed),
-            false => kept.changed + removed.changed,
+        before.changed = if middle.is_busy {
+            // Tables that differ in the same services keep one version of each.
+            before.changed.max(middle.changed)
+        } else {
+            before.changed + middle.changed
         };
-        self.changed += kept.changed;
+        let removed = self.tables.remove(self.tables.len() - 2)?;
         Some(removed.published)
     }
 
@@ -185,13 +173,12 @@ impl History {
     fn is_over(&self, now: Timestamp) -> bool {
         let end = self.tables.get(1).map(|next| next.start);
         let is_old = end.is_some_and(|end| end.after(self.age) <= now);
-        is_old || self.changed > MAX_CHANGED
+        is_old || self.changed() > MAX_CHANGED
     }
 
-    fn forget_oldest(&mut self) -> Option<Arc<Published>> {
-        let oldest = self.tables.pop_front()?;
-        self.changed -= oldest.changed;
-        Some(oldest.published)
+    /// Returns what each table does not share with the next one, in endpoints.
+    fn changed(&self) -> usize {
+        self.tables.iter().map(|table| table.changed).sum()
     }
 }
 
@@ -199,7 +186,7 @@ impl History {
 
 impl Published {
     /// Returns what a table that differs in these services does not share with this one, in endpoints.
-    fn unshared(&self, keys: &[&ServiceKey]) -> usize {
+    fn unshared(&self, keys: &ServiceKeys) -> usize {
         let Some(table) = &self.table else {
             return 0;
         };
@@ -209,22 +196,15 @@ impl Published {
     }
 }
 
-// === impl PastTable ===
+// === impl Moment ===
 
-impl PastTable {
+impl Moment {
     fn new(start: Timestamp, published: Arc<Published>, is_busy: bool) -> Self {
         Self {
             start,
             published,
             changed: 0,
             is_busy,
-        }
-    }
-
-    fn moment(&self) -> Moment {
-        Moment {
-            start: self.start,
-            published: self.published.clone(),
         }
     }
 }

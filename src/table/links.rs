@@ -247,15 +247,15 @@ impl Links {
             };
             let detail = || format!("Lease {} is not renewed{released}", Lease::name_of(link));
             let is_frozen = renewed.after(STALE) <= self.polled;
-            is_frozen.then(|| LinkState::Frozen {
-                since: *renewed,
-                detail: detail().into(),
-            })
+            is_frozen.then(|| (*renewed, detail()))
         });
         // A Link that is not frozen is better.
         let all = frozen.collect::<Option<Vec<_>>>().unwrap_or_default();
-        let best = all.into_iter().min_by_key(|state| Reverse(state.since()));
-        best.unwrap_or(LinkState::Linked)
+        let best = all.into_iter().min_by_key(|(since, _)| Reverse(*since));
+        best.map_or(LinkState::Linked, |(since, detail)| LinkState::Frozen {
+            since,
+            detail: detail.into(),
+        })
     }
 }
 
@@ -303,16 +303,6 @@ impl LinkStates {
 // === impl LinkState ===
 
 impl LinkState {
-    /// Returns the time since which nobody maintains the mirrors of the cluster, if that is so.
-    pub fn since(&self) -> Option<Timestamp> {
-        match self {
-            Self::Frozen { since, .. }
-            | Self::Missing { since, .. }
-            | Self::Unlinked { since, .. } => Some(*since),
-            Self::Linked | Self::Unknown(_) => None,
-        }
-    }
-
     /// Returns the state's name.
     pub fn name(&self) -> &'static str {
         self.into()

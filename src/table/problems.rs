@@ -1,19 +1,17 @@
 //! The problems of a table: those that the readers and the build found, and those that follow from the state of a service, which
 //! are derived here when the service is built.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::content::Table;
-use super::endpoint::{Endpoint, EndpointLiveness};
+use super::endpoint::Endpoint;
 use super::gate::Gate;
-use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates};
 use super::rules::NonMember;
 use super::service::{NameFailure, Service};
 use crate::model::{
-    ClusterName, Export, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp,
+    ClusterName, Export, Hostname, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
     list_some,
 };
 
@@ -29,31 +27,32 @@ const MAX_LISTED: usize = 5;
 impl Table {
     /// Returns every problem, in no particular order. Services of this cluster that are not members are not listed, because
     /// most clusters have many: [`Self::non_member`] returns that of one service.
-    pub fn problems(&self) -> impl Iterator<Item = Cow<'_, Problem>> {
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
-        let of_names = self.name_problems().chain(skipped).map(Cow::Borrowed);
-        let of_links = self.links.problems().into_iter().map(Cow::Owned);
         let of_services = self.services().flat_map(|service| &service.problems);
-        of_names
-            .chain(of_services.map(Cow::Borrowed))
-            .chain(of_links)
+        let of_objects = skipped.chain(of_services);
+        self.name_problems()
+            .chain(of_objects)
+            .chain(&*self.link_problems)
     }
 
     /// Returns the problems of the links of a service's clusters.
-    pub fn link_problems(&self, service: &Service) -> impl Iterator<Item = Problem> {
-        let concerns = |problem: &Problem| {
+    pub fn link_problems(&self, service: &Service) -> impl Iterator<Item = &Problem> {
+        self.link_problems.iter().filter(|problem| {
             let cluster = problem.cluster.as_ref();
             cluster.is_some_and(|cluster| service.all_clusters().any(|own| own == cluster))
-        };
-        self.links.problems().into_iter().filter(concerns)
+        })
+    }
+
+    /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
+    pub fn link_problem(&self, cluster: &ClusterName) -> Option<&Problem> {
+        let mut problems = self.link_problems.iter();
+        problems.find(|problem| problem.cluster.as_ref() == Some(cluster))
     }
 
     /// Returns the problems of every object that is not used, in no particular order.
     pub fn skipped(&self) -> impl Iterator<Item = &Problem> {
-        let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
-        let of_services = self.services().flat_map(|service| &service.problems);
-        let stored = self.name_problems().chain(skipped).chain(of_services);
-        stored.filter(|problem| problem.is_skip())
+        self.problems().filter(|problem| problem.is_skip())
     }
 
     /// Returns the problems of names. Each concerns several services.
@@ -61,26 +60,26 @@ impl Table {
         self.name_problems.values().flatten()
     }
 
-    /// Returns the problems of names that an earlier table does not have. If both tables share them, nothing is compared: there may
-    /// be as many as services.
-    pub fn new_name_problems(&self, last: Option<&Self>) -> Vec<&Problem> {
-        if last.is_some_and(|last| Arc::ptr_eq(&self.name_problems, &last.name_problems)) {
-            return Vec::new();
+    /// Returns the problems of names, and the one of all links, that an earlier table does not have. If both tables share the
+    /// problems of names, these are not compared: there may be as many as services.
+    pub fn new_problems(&self, last: Option<&Self>) -> Vec<&Problem> {
+        let is_shared = |last: &Self| Arc::ptr_eq(&self.name_problems, &last.name_problems);
+        let last = || last.into_iter();
+        let mut new = Vec::new();
+        if !last().any(is_shared) {
+            let known: BTreeSet<&Problem> = last().flat_map(Self::name_problems).collect();
+            new.extend(self.name_problems().filter(|one| !known.contains(one)));
         }
-        let known: BTreeSet<&Problem> = last.into_iter().flat_map(Self::name_problems).collect();
-        self.name_problems()
-            .filter(|one| !known.contains(one))
-            .collect()
-    }
-
-    /// Returns the problems of links that an earlier table does not have.
-    pub fn new_link_problems(&self, last: Option<&Self>) -> Vec<Problem> {
-        if last.is_some_and(|last| last.links == self.links) {
-            return Vec::new();
-        }
-        let known = last.map_or_else(Vec::new, |last| last.links.problems());
-        let is_new = |one: &Problem| !known.iter().any(|known| known.fact() == one.fact());
-        self.links.problems().into_iter().filter(is_new).collect()
+        let is_known = |one: &Problem| {
+            let mut known = last().flat_map(|last| &*last.link_problems);
+            known.any(|known| known.fact() == one.fact())
+        };
+        let of_links = self
+            .link_problems
+            .iter()
+            .filter(|one| one.cluster.is_none());
+        new.extend(of_links.filter(|one| !is_known(one)));
+        new
     }
 
     /// Returns the problem for which a reader skipped an object, if it did.
@@ -121,14 +120,14 @@ impl Table {
 // === impl LinkStates ===
 
 impl LinkStates {
-    /// Returns the problems of links: one for each cluster that nobody maintains, and one if the states are unknown.
+    /// Returns the problems of links, sorted: one for each cluster that nobody maintains, and one if the states are unknown.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let of_clusters = self.clusters.values().filter_map(ClusterLink::problem);
         let mut problems: Vec<Problem> = of_clusters.collect();
+        problems.extend(self.unknown.clone());
         // Several Links can have one name after aliases.
         problems.sort_by(|one, other| one.cmp(other).then(one.since().cmp(&other.since())));
         problems.dedup();
-        problems.extend(self.unknown.clone());
         problems
     }
 }
@@ -145,10 +144,11 @@ impl ClusterLink {
                 let detail = format!("its endpoints count until {}", end.to_text());
                 (ProblemKind::Unlinked, since, detail)
             }
-            LinkState::Unlinked { since } => {
-                let effect = "its endpoints are down".to_owned();
-                (ProblemKind::Unlinked, since, effect)
-            }
+            LinkState::Unlinked { since } => (
+                ProblemKind::Unlinked,
+                since,
+                "its endpoints are down".to_owned(),
+            ),
         };
         let problem = Problem::new(kind, detail).of_cluster(&self.cluster);
         Some(problem.holds_since(*since))
@@ -161,50 +161,19 @@ impl Service {
     /// Returns the problem that its endpoints of this cluster have the default cluster name. It is a problem of the server,
     /// which has it once. Commands may lack the settings of the server.
     pub fn default_cluster_name(&self) -> Option<Problem> {
-        let is_default = |endpoint: &Endpoint| endpoint.kind == ServiceKind::Local;
         let mut own = self.endpoints_at(&[DEFAULT_CLUSTER_NAME]).iter();
         let detail = format!("'{DEFAULT_CLUSTER_NAME}', which is the same in every cluster");
-        own.any(is_default)
-            .then(|| self.problem(ProblemKind::DefaultClusterName, detail))
+        let problem = Problem::new(ProblemKind::DefaultClusterName, detail);
+        own.any(Endpoint::is_local)
+            .then(|| problem.of_service(&self.key))
     }
 
-    /// Adds the problems of its state to those that the build found.
-    pub(super) fn with_state_problems(mut self) -> Self {
-        let mut problems = Vec::from(std::mem::take(&mut self.problems));
-        self.add_mirrors(&mut problems);
-        self.add_endpoints(&mut problems);
-        self.add_order(&mut problems);
-        let gate = self.gate.as_deref();
-        problems.extend(gate.and_then(|gate| self.problem_of_gate(gate)));
-        problems.sort();
-        self.problems = problems.into();
-        self
-    }
-
-    /// Adds the times since which its problems hold: those of the version before it, or else `now`.
-    pub(super) fn with_times(mut self, old: Option<&Self>, now: Timestamp) -> Self {
-        let known = old.map_or(&[][..], |old| &old.problems);
-        Problem::carry_times(known, &mut self.problems, now);
-        self
-    }
-
-    /// Returns the problem of expected clusters that are missing, if there are any.
-    fn problem_of_gate(&self, gate: &Gate) -> Option<Problem> {
-        if gate.missing.is_empty() {
-            return None;
-        }
-        let names = list_some(&gate.missing, MAX_LISTED);
-        Some(match gate.closes_until {
-            Some(end) => {
-                let detail = format!("not answered; waits for {names} until {}", end.to_text());
-                self.problem(ProblemKind::ExpectedClustersMissing, detail)
-            }
-            None => self.problem(ProblemKind::ClusterMissing, names),
-        })
-    }
-
-    fn problem(&self, kind: ProblemKind, detail: impl Into<String>) -> Problem {
-        Problem::new(kind, detail.into()).of_service(&self.key)
+    /// Adds the problems that follow from its state.
+    pub(super) fn add_state_problems(&self, problems: &mut Vec<Problem>) {
+        self.add_mirrors(problems);
+        self.add_endpoints(problems);
+        self.add_order(problems);
+        problems.extend(self.gate.as_deref().and_then(Gate::problem));
     }
 
     /// Adds headless mirrors without endpoint mirrors, and hosts that they list without one.
@@ -216,50 +185,41 @@ impl Service {
                 None => host.hostname.to_string(),
             });
             let hosts = list_some(hosts, MAX_LISTED);
-            let problem = if !hosts.is_empty() {
-                self.problem(ProblemKind::MissingHost, format!("lists {hosts}"))
+            let detail = if !hosts.is_empty() {
+                format!("lists {hosts}")
             } else if self.endpoints_at(&[cluster.as_str()]).is_empty() {
-                let detail = format!("no host of cluster '{cluster}'");
-                self.problem(ProblemKind::MissingHost, detail)
+                format!("no host of cluster '{cluster}'")
             } else {
                 continue;
             };
+            let problem = Problem::new(ProblemKind::MissingHost, detail);
             problems.push(problem.of_cluster(cluster).of_object(object.clone()));
         }
     }
 
     /// Adds endpoints that are down or not ready, by cluster and cause, and pods of this cluster that are not ready.
     fn add_endpoints(&self, problems: &mut Vec<Problem>) {
-        let mut down: BTreeMap<(ProblemKind, Option<&ClusterName>), Vec<&Endpoint>> =
-            BTreeMap::new();
+        let mut down: BTreeMap<(ProblemKind, Option<&ClusterName>), Vec<&str>> = BTreeMap::new();
         for endpoint in &self.endpoints {
-            let kind = match endpoint.liveness {
-                EndpointLiveness::GatewayDown => ProblemKind::GatewayDown,
-                EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
-                // The cluster has a problem of its own.
-                EndpointLiveness::Alive | EndpointLiveness::Unlinked => continue,
-            };
-            let cluster = endpoint.cluster.as_ref();
-            down.entry((kind, cluster)).or_default().push(endpoint);
+            // An unlinked cluster has a problem of its own.
+            let kind = endpoint.liveness.problem();
+            if let Some(kind) = kind.filter(|kind| *kind != ProblemKind::Unlinked) {
+                let name = endpoint.hostname.as_ref();
+                let name = name.map_or("its cluster IP", Hostname::as_str);
+                let of_cluster = down.entry((kind, endpoint.cluster.as_ref()));
+                of_cluster.or_default().push(name);
+            }
         }
-        for ((kind, cluster), endpoints) in down {
-            let name = |endpoint: &&Endpoint| match &endpoint.hostname {
-                Some(hostname) => hostname.to_string(),
-                None => "its cluster IP".to_owned(),
-            };
-            let names = list_some(endpoints.iter().map(name), MAX_LISTED);
-            let cluster_name = cluster.map_or("", ClusterName::as_str);
-            let detail = format!("cluster '{cluster_name}': {names}");
-            let problem = self.problem(kind, detail);
-            problems.push(match cluster {
-                Some(cluster) => problem.of_cluster(cluster),
-                None => problem,
-            });
+        for ((kind, cluster), names) in down {
+            let name = cluster.map_or("", ClusterName::as_str);
+            let names = list_some(names, MAX_LISTED);
+            let problem = Problem::new(kind, format!("cluster '{name}': {names}"));
+            problems.push(cluster.into_iter().fold(problem, Problem::of_cluster));
         }
         if !self.not_ready.is_empty() {
             let pods = self.not_ready.iter().map(|pod| pod.labels()[0]);
             let detail = format!("in this cluster: {}", list_some(pods, MAX_LISTED));
-            problems.push(self.problem(ProblemKind::PodNotReady, detail));
+            problems.push(Problem::new(ProblemKind::PodNotReady, detail));
         }
     }
 
@@ -271,11 +231,28 @@ impl Service {
         let (number, order) = (failover.answering + 1, &failover.order);
         let step = format!("step {number} of {order}, {}", failover.answering_text());
         if self.failure == Some(NameFailure::StepWithoutEndpoint) {
-            problems.push(self.problem(ProblemKind::StepWithoutEndpoint, step));
+            problems.push(Problem::new(ProblemKind::StepWithoutEndpoint, step));
             return;
         }
         if failover.answering > 0 {
-            problems.push(self.problem(ProblemKind::StandbyAnswers, step));
+            problems.push(Problem::new(ProblemKind::StandbyAnswers, step));
         }
+    }
+}
+
+// === impl Gate ===
+
+impl Gate {
+    /// Returns the problem of expected clusters that are missing, if there are any.
+    fn problem(&self) -> Option<Problem> {
+        let names = list_some(&self.missing, MAX_LISTED);
+        let problem = match self.closes_until {
+            Some(end) => {
+                let detail = format!("not answered; waits for {names} until {}", end.to_text());
+                Problem::new(ProblemKind::ExpectedClustersMissing, detail)
+            }
+            None => Problem::new(ProblemKind::ClusterMissing, names),
+        };
+        (!self.missing.is_empty()).then_some(problem)
     }
 }

@@ -11,7 +11,6 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::Built;
-use super::diff::changed_services;
 use super::history::{BeforeHistory, History, Moment};
 use super::published::Published;
 use crate::model::{ServiceKey, Timestamp};
@@ -19,9 +18,7 @@ use crate::model::{ServiceKey, Timestamp};
 /// Publishes tables. There is one for each process.
 #[derive(Debug)]
 pub struct Publisher {
-    current: Arc<ArcSwap<Published>>,
-    /// The tables up to the current one.
-    history: Arc<Mutex<History>>,
+    reader: Reader,
     /// Earlier tables that queries may still use. The publisher frees them, because dropping a table takes too long for
     /// a listener.
     retired: Mutex<Vec<Arc<Published>>>,
@@ -31,6 +28,7 @@ pub struct Publisher {
 #[derive(Clone, Debug)]
 pub struct Reader {
     current: Arc<ArcSwap<Published>>,
+    /// The tables up to the current one.
     history: Arc<Mutex<History>>,
 }
 
@@ -46,26 +44,26 @@ impl Publisher {
             since: Some(start),
             ..Published::default()
         });
-        Self {
+        let reader = Reader {
             current: Arc::new(ArcSwap::new(none.clone())),
             history: Arc::new(Mutex::new(History::new(history, none, start))),
+        };
+        Self {
+            reader,
             retired: Mutex::default(),
         }
     }
 
     /// Returns a reader.
     pub fn reader(&self) -> Reader {
-        Reader {
-            current: self.current.clone(),
-            history: self.history.clone(),
-        }
+        self.reader.clone()
     }
 
     /// Publishes a table in one swap, if answers or problems differ from those of the current one; the first table always.
     /// Returns it. Generation and serial change with the answers. The new serial is `max(last + 1, wall)`, Unix seconds, so that it
     /// also increases across restarts. `now` is the time of the clock of the process.
     pub fn publish(&self, built: Built, now: Timestamp, wall: u32) -> Option<Arc<Published>> {
-        let last = self.current.load_full();
+        let last = self.reader.current.load_full();
         let is_first = last.table.is_none();
         if !is_first && !built.is_changed {
             return None;
@@ -82,11 +80,12 @@ impl Publisher {
             },
             since: if is_first { Some(now) } else { last.since },
         });
-        self.current.store(next.clone());
-        let (before, table) = (last.table.as_ref(), next.table.as_ref());
-        let keys = table.map(|table| changed_services(before, table, &built.services));
-        let keys: Vec<&ServiceKey> = keys.into_iter().flatten().collect();
-        let gone = self.history.lock().push(next.clone(), &keys, now);
+        self.reader.current.store(next.clone());
+        let gone = self
+            .reader
+            .history
+            .lock()
+            .push(next.clone(), &built.services, now);
         drop(last);
         self.retired.lock().extend(gone);
         self.free_retired();
@@ -95,7 +94,7 @@ impl Publisher {
 
     /// Notes the services that change too often, so that the history keeps fewer versions of them.
     pub fn note_flapping(&self, services: BTreeSet<ServiceKey>) {
-        self.history.lock().note_flapping(services);
+        self.reader.history.lock().note_flapping(services);
     }
 
     /// Frees the earlier tables that no query uses. Returns whether queries still use others.

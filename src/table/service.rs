@@ -3,15 +3,13 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::endpoint::{Endpoint, EndpointLiveness};
+use super::endpoint::Endpoint;
 use super::failover::Failover;
 use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::missing::MissingHost;
 use super::name_index::{NameIndex, cluster_ranges};
-use crate::model::{
-    ClusterName, GatewayDown, Line, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp,
-};
+use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ProblemKind, ServiceKey};
 
 /// One service with the endpoints of all its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,24 +129,17 @@ impl Service {
         start..start + rest.partition_point(|one| place(one).is_eq())
     }
 
-    /// Returns the time since which endpoints of a cluster like this one are down or not ready, as far as this process knows: that of
-    /// their problem.
-    pub fn since(&self, endpoint: &Endpoint) -> Option<Timestamp> {
-        let is_ready = !self
-            .not_ready
-            .as_ptr_range()
-            .contains(&std::ptr::from_ref(endpoint));
-        let kind = match endpoint.liveness {
-            EndpointLiveness::GatewayDown => ProblemKind::GatewayDown,
-            EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
-            EndpointLiveness::Alive if !is_ready => ProblemKind::PodNotReady,
-            // The problem of the cluster has the time.
-            EndpointLiveness::Alive | EndpointLiveness::Unlinked => return None,
-        };
+    /// Returns the problem of endpoints of a cluster like this one, if they are down or not ready. Unlinked ones have that of their
+    /// cluster.
+    pub fn problem_of(&self, endpoint: &Endpoint) -> Option<&Problem> {
+        let not_ready = self.not_ready.as_ptr_range();
+        let is_ready = !not_ready.contains(&std::ptr::from_ref(endpoint));
+        let of_pod = (!is_ready).then_some(ProblemKind::PodNotReady);
+        let kind = endpoint.liveness.problem().or(of_pod)?;
         let is_of_pods = kind == ProblemKind::PodNotReady;
         let is_it =
             |one: &&Problem| one.kind == kind && (is_of_pods || one.cluster == endpoint.cluster);
-        self.problems.iter().find(is_it)?.since()
+        self.problems.iter().find(is_it)
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.

@@ -179,9 +179,7 @@ fn replace_problems(
     if previous == problems {
         return;
     }
-    if let Some(now) = timers.seen() {
-        Problem::carry_times(previous, &mut problems, now);
-    }
+    timers.date(previous, &mut problems);
     let all = Arc::make_mut(&mut table.name_problems);
     if problems.is_empty() {
         all.remove(&scope);
@@ -287,7 +285,10 @@ fn hidden_in_mcs(table: &Table, labels: &[&str]) -> Option<String> {
 
 /// Returns the clusters of a service whose short names `C.S.Z` are hidden: namespace `S` has a service `C`, which owns the names
 /// below `C.S.Z`.
-fn hidden_clusters<'t>(table: &Table, service: &'t Service) -> BTreeSet<&'t ClusterName> {
+pub(super) fn hidden_clusters<'t>(
+    table: &Table,
+    service: &'t Service,
+) -> BTreeSet<&'t ClusterName> {
     let namespace = service.key.service.as_str();
     let failing = service.missing.iter().map(|host| &host.cluster);
     let clusters = service.clusters().chain(failing).filter(|cluster| {

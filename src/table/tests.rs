@@ -262,7 +262,7 @@ fn conflict_is_new_once() {
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
     let one = table(std::slice::from_ref(&prod));
     let two = table(&[prod.clone(), shop.clone()]);
-    let new = |table: &Table, last: &Table| table.new_name_problems(Some(last)).len();
+    let new = |table: &Table, last: &Table| table.new_problems(Some(last)).len();
     assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));
     assert_eq!((new(&two, &one), new(&two, &two.clone())), (1, 0));
     let webs = ["prod", "shop"].map(|namespace| mirror(namespace, "web", "east"));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::failover::Debounce;
 use super::links::Links;
 use super::store::ServiceKeys;
-use crate::model::{FailoverOrder, ServiceKey, Timestamp};
+use crate::model::{FailoverOrder, Problem, ServiceKey, Timestamp};
 
 /// The timers of all services, and the time of a build. A build reads them; [`Self::apply`] records what it returns.
 #[derive(Clone, Debug, Default)]
@@ -52,9 +52,11 @@ impl Timers {
         self.services.get(service)
     }
 
-    /// Returns the time since which new facts hold, if it is known.
-    pub(super) fn seen(&self) -> Option<Timestamp> {
-        self.is_following.then_some(self.now)
+    /// Dates new problems, if the process sees since when facts hold. `old` are those of the table before.
+    pub(super) fn date(&self, old: &[Problem], new: &mut [Problem]) {
+        if self.is_following {
+            Problem::date(self.is_started.then_some(old), new, self.now);
+        }
     }
 
     /// Records the timers that a build returned.

@@ -37,8 +37,7 @@ impl TestServer {
             timers: Vec::new(),
         };
         let now = self.publisher.publish(built, Timestamp(1000), 1).unwrap();
-        let keys: Vec<_> = services.iter().collect();
-        let changed = last.table.as_ref().map(|_| &*keys);
+        let changed = last.table.as_ref().map(|_| &services);
         self.state.feeds.events.note_table(&now, changed);
     }
 

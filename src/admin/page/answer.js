@@ -212,7 +212,7 @@ function endpointRow(endpoint, data, isReturned, hasOwnPorts) {
     data,
     element("b", {}, [hostname, cluster || "no one cluster"].filter(Boolean).join(" · ")),
     isPlain ? undefined : element("span", { class: `state ${color}` }, labelOf(state)),
-    isPlain ? undefined : since(endpoint.since),
+    isPlain ? undefined : since(endpoint),
     element("span", { class: "soft" }, element("code", {}, object), hasOwnPorts ? ` ${portsOf(endpoint)}` : ""),
   ];
   const reason = isReturned && why ? element("p", {}, upper(why)) : undefined;

@@ -98,10 +98,10 @@ function where(head, level) {
   const rest = distinct(head.attention).length - named.length + (head.moreAttention ?? 0);
   const links = named.flatMap((cause, index) => [index ? ", " : "", placeLink(cause)]);
   if (rest) links.push(" and ", link(address.addressOf("problems"), `${count(rest)} more`));
-  const times = causes.map((cause) => cause.since).filter(Boolean).sort();
-  const time = isOfServer ? head.since : times[0];
-  if (links.length && time) links.push(" ");
-  if (time) links.push(link(address.addressOf("changes"), since(time)));
+  const dated = causes.filter((cause) => cause.since).sort((one, other) => one.since.localeCompare(other.since));
+  const oldest = since((isOfServer ? head : dated[0]) ?? {});
+  if (links.length && oldest) links.push(" ");
+  if (oldest) links.push(link(address.addressOf("changes"), oldest));
   return links;
 }
 
@@ -152,7 +152,7 @@ function line(cause, isOpen) {
   const hasService = cause.service && !textOf(cause).includes(cause.service);
   const sentence = cause.subject && `${cause.sentence}${hasService ? ":" : ""}`;
   const service = hasService && link(serviceAddress(cause.service), cause.service);
-  const facts = [placeLink(cause), sentence, service, cause.since && since(cause.since), ...numbers(cause)];
+  const facts = [placeLink(cause), sentence, service, since(cause), ...numbers(cause)];
   const detail = cause.detail && element("span", { class: "detail" }, cause.detail);
   return element(
     "li",

@@ -211,11 +211,12 @@ function commonPrefix([first, ...others]) {
 }
 
 /** Returns the head of a cluster's column: a link that shows only the services of this cluster. */
-function headOf({ name, isOwn, link: state, since }, label) {
+function headOf(cluster, label) {
+  const { name, isOwn, link: state } = cluster;
   const isTroubled = model.TROUBLED_LINKS.has(state);
   const filtered = address.currentView() === "services" && address.parameter("cluster");
   const hint = isOwn ? "this cluster" : state;
-  const tip = `${name ? `Cluster ${name}` : "Addresses of no one cluster"}${hint ? `: ${hint}${sinceWords(since)}` : ""}`;
+  const tip = `${name ? `Cluster ${name}` : "Addresses of no one cluster"}${hint ? `: ${hint}${sinceWords(cluster)}` : ""}`;
   const parts = [element("span", {}, label)];
   if (isOwn) parts.push(element("small", {}, "here"));
   if (isTroubled) parts.push(element("small", { class: "attention" }, icon("attention"), ` ${state}`));
@@ -354,7 +355,7 @@ function fillCell(node, cluster, cell, level) {
   setIcon(shape, shapeOfState(cell.state), color);
   setText(number, cell.endpoints ? `${cell.alive}/${cell.endpoints}` : wordOf(cell));
   const counts = cell.endpoints ? `; ${cell.alive} of ${counted(cell.endpoints, "endpoint")} alive, ${cell.returned} returned` : "";
-  const text = `${labelOf(cell.state)}${cell.state === "alive" ? "" : sinceWords(cell.since)}${counts}`;
+  const text = `${labelOf(cell.state)}${cell.state === "alive" ? "" : sinceWords(cell)}${counts}`;
   setText(words, ` ${text}`);
   node.dataset.tip = `${labelOfCluster(cluster)}: ${text}`;
 }

@@ -42,7 +42,7 @@ export function problemRow(problem, own) {
   const parts = [
     subject && subject !== own ? subjectLink(problem) : undefined,
     element("span", {}, ...separated([...of, ...where, detail])),
-    since(problem.since),
+    since(problem),
   ];
   return element("li", {}, ...separated(parts));
 }

@@ -58,6 +58,7 @@ const CHANGES = {
   gate: ["change", "idle"],
   ttl: ["change", "idle"],
   "gateway-down": ["change", "idle"],
+  "short-name": ["change", "idle"],
 };
 /** Returns the shape and the color of a change. */
 export const styleOfChange = (kind) => CHANGES[kind] ?? ["note", "idle"];
@@ -108,10 +109,11 @@ function duration(moment) {
   return passed < 2880 ? `${Math.floor(passed / 60)} h` : `${Math.floor(passed / 1440)} d`;
 }
 
-/** Returns "since 03:11 (13 min)" of a time of the server. */
-function sinceText(time) {
-  const moment = new Date(time);
-  return `since ${timeOf(time)}${isNaN(moment) ? "" : ` (${duration(moment)})`}`;
+/** Returns "since 03:11 (13 min)" of a fact, or "before 03:11" if the server found it when it started. */
+function sinceText({ since, isOlder }) {
+  if (isOlder) return `before ${timeOf(since)}`;
+  const moment = new Date(since);
+  return `since ${timeOf(since)}${isNaN(moment) ? "" : ` (${duration(moment)})`}`;
 }
 
 /** Returns a time as an element, with the whole date as its tooltip. `text` is what it shows of the time. */
@@ -120,14 +122,14 @@ export function timeElement(time, text) {
   return element("time", { datetime: time, title: isNaN(moment) ? undefined : full.format(moment) }, text);
 }
 
-/** Returns "since 03:11 (13 min)" as an element, or undefined. */
-export const since = (time) => (time ? timeElement(time, sinceText(time)) : undefined);
+/** Returns the same as an element, or undefined. */
+export const since = (fact) => (fact.since ? timeElement(fact.since, sinceText(fact)) : undefined);
 /** The same as a text, for tooltips. */
-export const sinceWords = (time) => (time ? ` ${sinceText(time)}` : "");
+export const sinceWords = (fact) => (fact.since ? ` ${sinceText(fact)}` : "");
 
 /** Writes the durations again, which grow. */
 export function refreshTimes() {
   for (const node of document.querySelectorAll("time")) {
-    if (node.textContent.startsWith("since ")) setText(node, sinceText(node.dateTime));
+    if (node.textContent.startsWith("since ")) setText(node, sinceText({ since: node.dateTime }));
   }
 }

@@ -300,7 +300,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(foreign.0, "west");
     assert_eq!(
         foreign.2,
-        [format!(
+        [&*format!(
             "{}=web.bank@east: it is not SERVICE@CLUSTER",
             key::REMOTE_DISCOVERY
         )]
@@ -309,7 +309,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(twice.0, "east,west");
     assert_eq!(
         twice.2,
-        [format!(
+        [&*format!(
             "{}: it names cluster 'east' twice",
             key::REMOTE_DISCOVERY
         )]
@@ -496,7 +496,7 @@ fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
         let name = format!("global-dns/{name}");
         let mut annotations = json!({key::TTL: "5", "example.org/x": "y"});
         annotations[&name] = json!("east");
-        assert_eq!(unreadable(annotations), [format!("{name}: {reason}")]);
+        assert_eq!(unreadable(annotations), [&*format!("{name}: {reason}")]);
     }
     let other = json!({"example.org/x": "y"});
     assert!(unreadable(other).is_empty());

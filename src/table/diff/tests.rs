@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::Timestamp;
+use crate::table::links::{ClusterLink, LinkState, LinkStates};
 use crate::testing::{
     Server, backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, rules,
     service_keys, service_mirror, table,
@@ -314,33 +315,55 @@ fn step_has_the_cause_for_which_another_one_answers() {
 
 #[test]
 fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
-    let link = |state| ClusterLink {
-        cluster: "east".parse().unwrap(),
-        state,
+    let with = |states: &[LinkState]| {
+        let cluster = |state: &LinkState| ClusterLink {
+            cluster: "east".parse().unwrap(),
+            state: state.clone(),
+        };
+        let clusters = states
+            .iter()
+            .map(|state| ("east".parse().unwrap(), cluster(state)));
+        let links = LinkStates {
+            clusters: clusters.collect(),
+            ..LinkStates::default()
+        };
+        let mut table = Table::default();
+        table.link_problems = links.problems().into();
+        table.links = links.into();
+        table
     };
     let since = Timestamp::from_seconds(10);
-    let linked = || link(LinkState::Linked);
-    let frozen = LinkState::Frozen {
+    let end = Timestamp::from_seconds(20);
+    let none = with(&[]);
+    let linked = with(&[LinkState::Linked]);
+    let frozen = with(&[LinkState::Frozen {
         since,
         detail: "Lease linkerd-multicluster/east is not renewed".into(),
-    };
-    let changed = |old: Option<&ClusterLink>, new: &ClusterLink| {
-        link_change(old, new).map(|change| line(&change))
-    };
-    assert_eq!(changed(None, &linked()), None);
-    assert_eq!(
-        changed(Some(&linked()), &link(frozen)).unwrap(),
-        "!frozen: The mirror controller of cluster east has stopped: Lease linkerd-multicluster/east is not renewed."
-    );
-    let unlinked = link(LinkState::Unlinked { since });
-    assert_eq!(
-        changed(Some(&linked()), &unlinked).unwrap(),
-        "!unlinked: Cluster east has no Link: its endpoints are down."
-    );
-    assert_eq!(
-        changed(Some(&unlinked), &linked()).unwrap(),
-        "linked: Cluster east is linked again."
-    );
+    }]);
+    let missing = with(&[LinkState::Missing { since, end }]);
+    let unlinked = with(&[LinkState::Unlinked { since }]);
+    let stopped = "!frozen: The mirror controller of cluster east has stopped: Lease linkerd-multicluster/east is not \
+                   renewed.";
+    let missed =
+        "!unlinked: Cluster east has no Link: its endpoints count until 1970-01-01T00:00:20Z.";
+    let gone = "!unlinked: Cluster east has no Link: its endpoints are down.";
+    let back = "linked: Cluster east is linked again.";
+    let cases: [(Option<&Table>, &Table, &[&str]); 9] = [
+        (None, &linked, &[]),
+        (None, &unlinked, &[gone]),
+        (Some(&linked), &frozen, &[stopped]),
+        (Some(&frozen), &frozen, &[]),
+        (Some(&linked), &missing, &[missed]),
+        (Some(&missing), &unlinked, &[gone]),
+        (Some(&unlinked), &linked, &[back]),
+        (Some(&frozen), &linked, &[back]),
+        // Its mirrors were deleted.
+        (Some(&unlinked), &none, &[]),
+    ];
+    for (last, next, expected) in cases {
+        let changes: Vec<String> = diff_links(last, next).iter().map(line).collect();
+        assert_eq!(changes, expected);
+    }
     // Its services.
     let table = table(&db("east", "10.0.0.1"));
     let service = table.service("prod", "db").unwrap();
@@ -349,13 +372,48 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
     let [change] = &diff(Some(service), Some(&without))[..] else {
         panic!("one change");
     };
-    let mut all = link_change(Some(&linked()), &unlinked).unwrap();
+    let mut all = diff_links(Some(&linked), &unlinked).pop().unwrap();
     assert!(all.is_like(change));
     all.merge(change);
     assert_eq!(
         line(&all),
         "!unlinked: Cluster east has no Link; 1 endpoint of prod/db: its endpoints are down."
     );
+}
+
+#[test]
+fn service_whose_short_name_ends_or_begins_to_answer_has_a_change() {
+    let prod = db("east", "10.0.0.1");
+    let of = |namespace: &str, service: &str| {
+        let host = endpoint(namespace, service, "east", "db-0", &["10.0.0.2"]);
+        vec![mirror(namespace, service, "east"), host]
+    };
+    let (shop, hiding) = (of("shop", "db"), of("db", "east"));
+    let ambiguous = all(&[&prod, &shop]);
+    let hidden = all(&[&prod, &hiding]);
+    let lines = |before: &[Value], after: &[Value]| -> Vec<String> {
+        let (last, next) = (table(before), table(after));
+        let services = last.services().chain(next.services());
+        let built = services.map(|service| service.key.clone()).collect();
+        let changes = diff_short_names(&last, &next, &built);
+        changes.iter().map(line).collect()
+    };
+    let name = "short-name: The short name of prod/db";
+    for (before, after, expected) in [
+        (
+            &prod,
+            &ambiguous,
+            "ended; it was db: several namespaces have it.",
+        ),
+        (&ambiguous, &prod, "is now db."),
+        (&prod, &hidden, "changed from db to db without east.db."),
+        (&hidden, &prod, "changed from db without east.db to db."),
+    ] {
+        assert_eq!(lines(before, after), [format!("{name} {expected}")]);
+    }
+    // A service that is new or gone has other changes, and the others keep their short names.
+    assert_eq!(lines(&[], &prod), [""; 0]);
+    assert_eq!(lines(&prod, &all(&[&prod, &of("shop", "web")])), [""; 0]);
 }
 
 /// A process that follows a service, whatever happens to it.

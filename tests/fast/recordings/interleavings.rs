@@ -3,7 +3,6 @@
 //! The histories contain relists and objects that move between watches. Two connections deliver such a move in either
 //! order: a deletion in one watch, an addition in the other.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use global_dns::model::{Kind, ObjectKey, Problem};
@@ -145,7 +144,7 @@ fn with_disturbances(recording: &Recording, disturbances: &[(usize, u8)]) -> Vec
 /// Returns the services and the problems of a table.
 fn state(table: &Table) -> (Vec<Service>, Vec<Problem>) {
     let services = table.sorted_services().into_iter().cloned();
-    let mut problems: Vec<Problem> = table.problems().map(Cow::into_owned).collect();
+    let mut problems: Vec<Problem> = table.problems().cloned().collect();
     problems.sort();
     (services.collect(), problems)
 }

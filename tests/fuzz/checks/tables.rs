@@ -1,6 +1,5 @@
 //! Checks of every table: the rules for members, verified with the objects behind the table.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use global_dns::model::key;
@@ -25,8 +24,8 @@ pub fn services_of(store: &Store) -> ServiceKeys {
 
 /// Returns the conflicts of a table.
 pub fn conflicts(table: &Table) -> impl Iterator<Item = Problem> {
-    let problems = table.problems().map(Cow::into_owned);
-    problems.filter(Problem::is_conflict)
+    let problems = table.problems();
+    problems.filter(|problem| problem.is_conflict()).cloned()
 }
 
 /// Checks the table of a cluster.

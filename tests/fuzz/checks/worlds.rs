@@ -15,10 +15,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use global_dns::model::ProblemKind;
-use global_dns::model::{Kind, KubeObject, ObjectKey};
+use global_dns::model::{Kind, KubeObject, ObjectKey, ServiceKey};
 use global_dns::table::change::ChangeKind;
-use global_dns::table::diff::diff;
-use global_dns::table::{Grammar, Service, ServiceKind, Table};
+use global_dns::table::diff::{diff, diff_short_names};
+use global_dns::table::{Grammar, ServiceKind, Table};
 use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, print, read};
 use serde_json::{Value, json};
 use support::objects as builders;
@@ -443,24 +443,26 @@ fn check_targets(records: &Records) {
     }
 }
 
-/// Asserts that there is a change of each service whose records differ.
+/// Asserts that there is a change of the service of each record that differs, by its canonical or its short name.
 fn check_changes<'r>(last: &Table, table: &Table, differing: impl Iterator<Item = &'r String>) {
+    let tables = [last, table];
+    let services = tables.into_iter().flat_map(Table::services);
+    let keys: BTreeSet<ServiceKey> = services.map(|service| service.key.clone()).collect();
+    let of_short_names = diff_short_names(last, table, &keys);
+    let tells = |key: &ServiceKey| {
+        let mut of_short_names = of_short_names.iter();
+        of_short_names.any(|change| change.services.contains(key))
+            || !diff(last.find(key), table.find(key)).is_empty()
+    };
     for record in differing {
         let owner = record.split('\t').next().unwrap();
         let labels: Vec<&str> = owner.trim_end_matches(".global.").rsplit('.').collect();
-        let [namespace, service, ..] = labels[..] else {
-            continue;
-        };
-        let of_name = [last, table].map(|table| table.service(namespace, service));
-        // One without endpoints may hide short names of another one, which is a problem of that name.
-        let has_endpoints = |one: &&Service| !one.endpoints.is_empty();
-        let is_known = NAMESPACES.contains(&namespace)
-            && of_name.into_iter().flatten().any(|one| has_endpoints(&one));
-        // The name of a cluster in the short family of another service may be the same.
-        let of_short = [last, table].map(|table| table.short_service(namespace));
-        let tells = |[old, new]: [Option<&Service>; 2]| !diff(old, new).is_empty();
+        let service = labels.get(1).copied().unwrap_or_default();
+        let canonical = tables.map(|table| table.service(labels[0], service));
+        let short = tables.map(|table| table.short_service(labels[0]));
+        let mut services = canonical.into_iter().chain(short).flatten();
         assert!(
-            !is_known || tells(of_name) || tells(of_short),
+            services.any(|service| tells(&service.key)),
             "no change tells of {record}"
         );
     }

@@ -47,8 +47,8 @@ fn first_glance_says_what_is_wrong_where_and_since_when() {
     let title = chromium.evaluate("document.title");
     assert_eq!(title, "1 service fails – hub – global-dns");
     let place = chromium.text("#where");
-    assert!(place.starts_with("west and 1 more since "), "{place}");
-    chromium.wait_for_text("#attention", "west Gateway is down: prod/cache since ");
+    assert!(place.starts_with("west and 1 more before "), "{place}");
+    chromium.wait_for_text("#attention", "west Gateway is down: prod/cache before ");
     chromium.wait_for_text("#attention", "cluster 'west': cache-0");
     // A cause unfolds, and leads to the services that it affects.
     chromium.evaluate("document.querySelector('#attention .fold').click()");
@@ -70,9 +70,9 @@ fn map_has_services_in_trouble_first_and_the_state_of_each_cluster() {
     chromium.wait_for_text("#map", "db.prod");
     assert_eq!(shown_services(&mut chromium), SERVICES);
     for (service, cluster, expected) in [
-        ("db.prod", "hub", "2/3 not ready since "),
+        ("db.prod", "hub", "2/3 not ready before "),
         ("db.prod", "east", "2/2 alive; 2 of 2 endpoints alive"),
-        ("cache.prod", "west", "0/1 down since "),
+        ("cache.prod", "west", "0/1 down before "),
         (
             "pay.shop",
             "east",

@@ -28,7 +28,7 @@ fn by_both(server: &Server, arguments: &[&str]) -> ProcessOutput {
     let by_file = run_global_dns(&[arguments, &[&file]].concat());
     let by_server = run_global_dns(&[arguments, &[&format!("--server={}", server.api)]].concat());
     let text = |ended: &ProcessOutput| {
-        let facts = |line: &&str| !line.contains("serial");
+        let facts = |line: &&str| !line.contains("serial") && !line.contains("isOlder");
         let lines = ended.stdout.lines().filter(facts);
         lines
             .filter(|line| !line.is_empty())
@@ -42,14 +42,16 @@ fn by_both(server: &Server, arguments: &[&str]) -> ProcessOutput {
     by_server
 }
 
-/// Removes the time of a problem or of an endpoint: `since 2026-11-24T06:30:00Z`, `(since …)`, or the field.
+/// Removes the time of a problem or of an endpoint: `before 2026-11-24T06:30:00Z`, `(before …)`, or the field.
 fn without_time(line: &str) -> String {
     let words = line.split_whitespace();
     let words: Vec<&str> = words.collect();
-    let Some(index) = words
-        .iter()
-        .position(|word| word.trim_start_matches(['(', '"']).starts_with("since"))
-    else {
+    let is_time = |word: &str| word.trim_start_matches('"').starts_with("20");
+    let is_age = |pair: &[&str]| {
+        let word = pair[0].trim_start_matches(['(', '"']);
+        (word.starts_with("since") || word == "before") && is_time(pair[1])
+    };
+    let Some(index) = words.windows(2).position(is_age) else {
         return words.join(" ");
     };
     [&words[..index], &words[(index + 2).min(words.len())..]]
