@@ -7,7 +7,6 @@
 mod accept;
 mod answerer;
 pub mod bind;
-mod client_prefix;
 mod connections;
 pub mod counters;
 pub mod descriptors;
@@ -16,7 +15,6 @@ mod file_change;
 pub mod framing;
 mod http;
 mod listen_address;
-mod memory_limit;
 mod refused;
 mod socket;
 mod tcp;
@@ -27,23 +25,19 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::Router;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 
 pub use answerer::Answerers;
 pub use bind::{DnsListener, bind_dns, bind_tcp};
-pub use connections::ConnectionLimits;
 pub use encrypted::{Certificate, Encrypted};
-pub use http::{Lifetime, LocalAddress};
+pub use http::{Lifetime, LocalAddress, serve_http};
 pub use listen_address::ListenAddress;
 pub use refused::RefusedClients;
 pub use time_limits::TCP_IDLE;
 
 use connections::Connections;
-use socket::Budget;
 use udp::{Kernel, SystemCalls};
 
 use crate::heartbeat::Heartbeat;
@@ -51,19 +45,18 @@ use crate::heartbeat::Heartbeat;
 /// The running server.
 pub struct DnsServer {
     listeners: JoinSet<()>,
-    /// The TCP connections.
-    connections: Connections,
+    /// The connections over TCP, and those over TLS.
+    connections: Vec<Connections>,
     /// The heartbeats of the UDP workers, with their names.
     heartbeats: Vec<(String, Heartbeat)>,
-    /// The octets that clients have not received, over every transport but UDP and QUIC.
-    budget: Budget,
     stop: CancellationToken,
 }
 
 // === impl DnsServer ===
 
 impl DnsServer {
-    /// Starts all listeners. `udp_workers` is the number of threads for each UDP socket.
+    /// Starts all listeners. `udp_workers` is the number of threads for each UDP socket, `connections` the maximum number of TCP
+    /// connections.
     ///
     /// # Errors
     ///
@@ -72,12 +65,9 @@ impl DnsServer {
         listeners: Vec<DnsListener>,
         answerers: &Answerers,
         udp_workers: usize,
-        limits: ConnectionLimits,
+        connections: usize,
     ) -> io::Result<Self> {
-        let budget = memory_limit::budget();
-        debug!(budget, "Octets that clients may leave unread");
-        let budget = Budget::new(budget);
-        Self::start_with(&Kernel, listeners, answerers, udp_workers, limits, budget)
+        Self::start_with(&Kernel, listeners, answerers, udp_workers, connections)
     }
 
     fn start_with(
@@ -85,13 +75,12 @@ impl DnsServer {
         listeners: Vec<DnsListener>,
         answerers: &Answerers,
         udp_workers: usize,
-        limits: ConnectionLimits,
-        budget: Budget,
+        connections: usize,
     ) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let over_tcp = Arc::new(answerers.create());
-        let connections = Connections::new(limits, over_tcp.counters.clone());
+        let connections = Connections::new(connections, over_tcp.counters.clone());
         let mut heartbeats = Vec::new();
         for DnsListener { udp, tcp, address } in listeners {
             for number in 1..=udp_workers {
@@ -105,40 +94,35 @@ impl DnsServer {
                 tcp,
                 over_tcp.clone(),
                 connections.clone(),
-                budget.clone(),
                 stop.clone(),
             ));
         }
         Ok(Self {
             listeners: tasks,
-            connections,
+            connections: vec![connections],
             heartbeats,
-            budget,
             stop,
         })
     }
 
-    /// Starts the encrypted listeners. `limits` applies to TLS connections.
+    /// Starts the encrypted listeners with at most this number of TLS connections.
     pub fn start_encrypted(
         &mut self,
         listeners: Encrypted,
         answerers: &Answerers,
-        limits: ConnectionLimits,
+        connections: usize,
     ) {
         let answerer = Arc::new(answerers.create());
-        let connections = Connections::new(limits, answerer.counters.clone());
-        for task in listeners.start(&answerer, &connections, &self.budget, &self.stop) {
+        let connections = Connections::new(connections, answerer.counters.clone());
+        for task in listeners.start(&answerer, &connections, &self.stop) {
             self.listeners.spawn(task);
         }
+        self.connections.push(connections);
     }
 
-    /// Serves HTTP until the process ends. If the process runs out of descriptors, a DNS connection is closed.
-    pub fn serve_http(
-        &self,
-        listener: TcpListener,
-        routes: Router,
-    ) -> impl Future<Output = ()> + use<> {
-        http::serve(listener, routes, self.connections.clone())
+    /// Lifts the limits of connections when the server is going to stop. Each accepted connection is then answered.
+    pub fn lift_limits(&self) {
+        self.connections.iter().for_each(Connections::lift_limit);
     }
 
     /// Removes and returns the heartbeats of the UDP workers, with their names.

@@ -32,8 +32,8 @@ use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
 use crate::server::{
-    Answerers, ConnectionLimits, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE,
-    bind_dns, bind_tcp, descriptors, ns_addresses,
+    Answerers, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE, bind_dns, bind_tcp,
+    descriptors, ns_addresses, serve_http,
 };
 use crate::settings::Settings;
 use crate::source::{Events, Feeds, UpdateSettings, kube};
@@ -151,16 +151,6 @@ impl BoundListeners {
         let addresses = self.api.iter().map(TcpListener::local_addr);
         addresses.filter_map(Result::ok).collect()
     }
-
-    /// Returns the limits of connections: those of the settings, or less if the system grants fewer file descriptors.
-    fn limits(&self, settings: &Settings, udp_workers: usize) -> anyhow::Result<ConnectionLimits> {
-        let wanted = settings.connection_limits();
-        // The limits apply to TCP and, separately, to each encrypted transport.
-        let encrypted = self.encrypted.as_ref();
-        let per_connection = 1 + encrypted.map_or(0, Encrypted::descriptors_per_connection);
-        descriptors::fit_to_open_files(wanted, per_connection, self.dns.len() * udp_workers)
-            .context("cannot read the limit of open files")
-    }
 }
 
 // === The server ===
@@ -226,12 +216,12 @@ impl Server {
         let follow = state.liveness.clone().follow();
         let probes = Thread::new("probes")?;
         let admin = admin_routes(state.clone());
-        let serve = serve_http(&listeners, bound.admin, &admin, &probes)?;
+        let serve = adopt(bound.admin, &admin, &probes)?;
         probes.run(Priority::Normal, &mut tasks, || async {
             tokio::join!(follow, join_all(serve));
         })?;
         let routes = api_routes(state, ApiHosts::new(settings.listen.api_hosts.clone()));
-        let serve = serve_http(&listeners, bound.api, &routes, &api_thread)?;
+        let serve = adopt(bound.api, &routes, &api_thread)?;
         // Without a listener, this thread still renders the metrics.
         api_thread.run(Priority::Low, &mut tasks, || async {
             tokio::join!(join_all(serve), pending::<()>());
@@ -249,6 +239,7 @@ impl Server {
         tokio::select! {
             signal = signals.next() => {
                 self.draining.store(true, Relaxed);
+                self.listeners.lift_limits();
                 info!(signal, grace = ?grace, "Shutting down; answering queries during the grace period");
             }
             ended = self.tasks.join_next() => {
@@ -303,24 +294,26 @@ fn listen(
         0 => cpus(),
         given => usize::from(given),
     };
-    let limits = bound.limits(settings, workers)?;
-    let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, limits)
+    let connections = settings.limits.connections as usize;
+    // The limit applies to TCP and, separately, to TLS.
+    let transports = 1 + usize::from(!settings.listen.tls.is_empty());
+    descriptors::reserve(connections * transports, bound.dns.len() * workers)?;
+    let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, connections)
         .context("cannot start the threads of the UDP workers")?;
     if let Some(encrypted) = bound.encrypted.take() {
         tasks.spawn(encrypted.follow());
-        listeners.start_encrypted(encrypted, answerers, limits);
+        listeners.start_encrypted(encrypted, answerers, connections);
     }
     Ok(listeners)
 }
 
 /// Moves HTTP listeners to a thread, and returns the work for each.
-fn serve_http(
-    server: &DnsServer,
+fn adopt(
     listeners: Vec<TcpListener>,
     routes: &Router,
     thread: &Thread,
 ) -> anyhow::Result<Vec<impl Future<Output = ()> + use<>>> {
-    let serve = |listener| Ok(server.serve_http(thread.adopt(listener)?, routes.clone()));
+    let serve = |listener| Ok(serve_http(thread.adopt(listener)?, routes.clone()));
     listeners.into_iter().map(serve).collect()
 }
 
@@ -389,11 +382,7 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
-        let limits = ConnectionLimits {
-            total: 100,
-            per_address: 100,
-        };
-        let mut server = DnsServer::start(listeners, &answerers(), 2, limits).unwrap();
+        let mut server = DnsServer::start(listeners, &answerers(), 2, 100).unwrap();
         let (feeds, mut tasks) = (Feeds::new(&[]), JoinSet::new());
         let liveness = liveness(&mut server, &feeds, &mut tasks);
         let names = [

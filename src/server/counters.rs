@@ -56,8 +56,6 @@ pub enum EndReason {
     Old,
     /// Another connection replaced it.
     Replaced,
-    /// Its client read slowest when the budget of unsent octets was exceeded.
-    Memory,
     /// The data was not from a DNS client.
     Malformed,
     /// It failed.
@@ -175,14 +173,13 @@ impl CounterSet {
 
 impl EndReason {
     /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::Done,
         Self::Handshake,
         Self::Idle,
         Self::Slow,
         Self::Old,
         Self::Replaced,
-        Self::Memory,
         Self::Malformed,
         Self::Broken,
         Self::Stopped,
@@ -197,7 +194,6 @@ impl EndReason {
             Self::Slow => "slow",
             Self::Old => "old",
             Self::Replaced => "replaced",
-            Self::Memory => "memory",
             Self::Malformed => "malformed",
             Self::Broken => "broken",
             Self::Stopped => "stopped",

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either, OptionFuture, select};
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -24,10 +24,9 @@ pub use certificate::{Certificate, CertificateError};
 use super::accept::accept;
 use super::answerer::Answerer;
 use super::bind::{BindError, bind_tcp, bind_udp};
-use super::connections::{Connections, Slot};
-use super::counters::EndReason;
+use super::connections::Connections;
 use super::listen_address::ListenAddress;
-use super::socket::Budget;
+use super::socket::Socket;
 use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
@@ -65,7 +64,6 @@ pub struct Encrypted {
 struct TlsService {
     acceptor: TlsAcceptor,
     answerer: Arc<Answerer>,
-    budget: Budget,
     client_ca: Option<Arc<ClientCa>>,
     stop: CancellationToken,
 }
@@ -110,11 +108,6 @@ impl Encrypted {
         Ok(self)
     }
 
-    /// Returns the number of descriptors for each allowed connection: 1 if there is a TLS listener, else 0.
-    pub fn descriptors_per_connection(&self) -> usize {
-        usize::from(!self.listeners.is_empty())
-    }
-
     /// Returns the certificate. It changes when the files change.
     pub fn certificate(&self) -> Arc<Certificate> {
         self.certificate.clone()
@@ -134,7 +127,6 @@ impl Encrypted {
         self,
         answerer: &Arc<Answerer>,
         connections: &Connections,
-        budget: &Budget,
         stop: &CancellationToken,
     ) -> Vec<BoxFuture<'static, ()>> {
         let [tls, quic] = self.configs;
@@ -143,13 +135,12 @@ impl Encrypted {
             let service = TlsService {
                 acceptor: TlsAcceptor::from(tls.clone()),
                 answerer: answerer.clone(),
-                budget: budget.clone(),
                 client_ca: self.client_ca.clone(),
                 stop: stop.clone(),
             };
             tasks.push(service.accept(listener, connections.clone()).boxed());
         }
-        let memory = quic::memory(budget.limit());
+        let memory = quic::memory(quic::DEFAULT_BUDGET);
         for socket in self.quic {
             let listener = QuicListener {
                 socket,
@@ -170,20 +161,20 @@ impl Encrypted {
 impl TlsService {
     /// Accepts connections until `stop`, and serves each until it ends.
     async fn accept(self, listener: TcpListener, connections: Connections) {
-        let serve = |stream, client, slot| self.clone().serve(stream, client, slot);
+        let serve = |socket, client| self.clone().serve(socket, client);
         let note_end = |ended| tcp::note_end(&self.answerer, Transport::Tls, ended);
         accept(listener, connections, self.stop.clone(), serve, note_end).await;
     }
 
     /// Serves a connection until it ends. If its certificate authority is removed, the connection ends as if the server
     /// stopped: queries that the client has already sent are still answered.
-    async fn serve(mut self, stream: TcpStream, client: SocketAddr, slot: Slot) {
+    async fn serve(mut self, socket: Socket, client: SocketAddr) {
         let Some(client_ca) = self.client_ca.take() else {
-            return self.serve_until_stop(stream, client, slot).await;
+            return self.serve_until_stop(socket, client).await;
         };
         let (stop, is_trusted) = (self.stop.child_token(), client_ca.trust());
         self.stop = stop.clone();
-        let serving = pin!(self.serve_until_stop(stream, client, slot));
+        let serving = pin!(self.serve_until_stop(socket, client));
         let distrusted = pin!(is_trusted.cancelled());
         if let Either::Right(((), serving)) = select(serving, distrusted).await {
             stop.cancel();
@@ -192,18 +183,20 @@ impl TlsService {
     }
 
     /// Serves a connection until it ends, and counts the reason.
-    async fn serve_until_stop(self, stream: TcpStream, client: SocketAddr, slot: Slot) {
-        let socket = self.budget.add(stream);
-        let stream = match handshake(&self.acceptor, socket.clone(), &slot, &self.stop).await {
+    async fn serve_until_stop(self, socket: Socket, client: SocketAddr) {
+        let stream = match handshake(&self.acceptor, socket, &self.stop).await {
             Ok(stream) => stream,
-            Err(ended) => {
+            Err((ended, socket)) => {
                 self.answerer.counters.count_ended(ended);
                 // The client may have sent its first query, and must see the alert.
-                return socket.close(ended, ended == EndReason::Handshake);
+                if let Some(socket) = socket {
+                    socket.close(ended).await;
+                }
+                return;
             }
         };
         let (answerer, stop) = (self.answerer, self.stop);
-        let connection = Connection::new(stream, Transport::Tls, client, slot, answerer, stop);
+        let connection = Connection::new(stream, Transport::Tls, client, answerer, stop);
         connection.serve().await;
     }
 }

@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, yield_now};
@@ -21,12 +20,11 @@ use tracing::debug;
 
 use super::accept::accept;
 use super::answerer::Answerer;
-use super::connections::{Connections, Slot};
+use super::connections::{Connections, OpenConnection};
 use super::framing::{Framing, Pause};
-use super::socket::{Budget, READ_QUOTA, Socket};
+use super::socket::{READ_QUOTA, Socket};
 use super::time_limits::{
-    FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE,
-    TimeLimit,
+    MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit,
 };
 use crate::log::with_limited_panic_log;
 use crate::server::counters::EndReason;
@@ -37,13 +35,11 @@ pub(super) async fn serve(
     listener: TcpListener,
     answerer: Arc<Answerer>,
     connections: Connections,
-    budget: Budget,
     stop: CancellationToken,
 ) {
-    let serve = |stream, client, slot| {
+    let serve = |socket, client| {
         let (answerer, stop) = (answerer.clone(), stop.clone());
-        let stream = budget.add(stream);
-        Connection::new(stream, Transport::Tcp, client, slot, answerer, stop).serve()
+        Connection::new(socket, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
     accept(listener, connections, stop.clone(), serve, note_end).await;
@@ -60,20 +56,19 @@ pub(super) fn note_end(answerer: &Answerer, transport: Transport, ended: Result<
 /// A stream of messages: a TCP connection with or without TLS.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Returns the TCP connection.
-    fn socket(&self) -> &Socket;
+    fn socket(&mut self) -> &mut Socket;
+
+    /// Returns the TCP connection, after the end of the stream.
+    fn into_socket(self) -> Socket;
 }
 
 impl Stream for Socket {
-    fn socket(&self) -> &Socket {
+    fn socket(&mut self) -> &mut Socket {
         self
     }
-}
 
-/// Waits until the server must end a connection in favor of others.
-pub(super) async fn must_end(slot: &Slot, socket: &Socket) -> EndReason {
-    tokio::select! {
-        () = slot.replaced() => EndReason::Replaced,
-        () = socket.cut() => EndReason::Memory,
+    fn into_socket(self) -> Socket {
+        self
     }
 }
 
@@ -82,11 +77,12 @@ pub(super) struct Connection<S> {
     stream: S,
     transport: Transport,
     client: SocketAddr,
-    slot: Slot,
+    /// The TCP connection.
+    shared: Arc<OpenConnection>,
     answerer: Arc<Answerer>,
     stop: CancellationToken,
-    /// Time when the server began to stop.
-    stopped: Option<Instant>,
+    /// Since when the connection ends as soon as no query is unanswered, and why.
+    ending: Option<TimeLimit>,
     framing: Framing,
     /// Octets of messages read since the task last yielded. TLS decrypts up to 16 KiB at once, of which the socket knows
     /// nothing.
@@ -97,21 +93,20 @@ pub(super) struct Connection<S> {
 
 impl<S: Stream> Connection<S> {
     pub(super) fn new(
-        stream: S,
+        mut stream: S,
         transport: Transport,
         client: SocketAddr,
-        slot: Slot,
         answerer: Arc<Answerer>,
         stop: CancellationToken,
     ) -> Self {
         Self {
+            shared: stream.socket().shared().clone(),
             stream,
             transport,
             client,
-            slot,
             answerer,
             stop,
-            stopped: None,
+            ending: None,
             framing: Framing::default(),
             octets_read: 0,
         }
@@ -122,24 +117,19 @@ impl<S: Stream> Connection<S> {
         let Err(ended) = self.run().await;
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
-        // The announcement of the end below is not a reply that somebody must wait for.
-        let socket = self.stream.socket().clone();
-        let has_unsent = socket.has_unsent();
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
-        if has_unsent {
-            socket.close(ended, false);
-        }
+        self.stream.into_socket().close(ended).await;
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
     async fn run(&mut self) -> Result<Infallible, EndReason> {
-        if let Err(error) = self.stream.socket().set_nodelay(true) {
+        if let Err(error) = self.shared.stream.set_nodelay(true) {
             return Err(self.broken(&error));
         }
         let started = Instant::now();
         let old = (started + MAX_LIFETIME, EndReason::Old);
-        let mut next = (started + FIRST_QUERY_TIMEOUT, EndReason::Idle);
+        let mut next = (started + TCP_IDLE, EndReason::Idle);
         loop {
             if self.octets_read >= READ_QUOTA {
                 self.octets_read = 0;
@@ -162,36 +152,42 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Waits for octets.
+    /// Waits for octets. If the connection must end, queries that the client has already sent are still answered.
     async fn receive(&mut self, (deadline, reason): TimeLimit) -> Result<(), EndReason> {
         loop {
             let until = self.wait_until(deadline)?;
-            let socket = self.stream.socket().clone();
             let reading = self.stream.read_buf(self.framing.room());
-            tokio::select! {
+            let ending = tokio::select! {
                 biased; // received octets come first
                 read = timeout_at(until, reading) => return match read {
                     Ok(read) => self.note_read(read),
-                    Err(_) if self.stopped.is_some() => Err(EndReason::Stopped),
-                    Err(_) => Err(reason),
+                    Err(_) => Err(self.ending.map_or(reason, |(_, reason)| reason)),
                 },
-                reason = must_end(&self.slot, &socket) => return Err(reason),
-                // Queries that the client has already sent are still answered.
-                () = self.stop.cancelled(), if self.stopped.is_none() => {
-                    self.stopped = Some(Instant::now());
-                }
-            }
+                () = self.shared.replaced(), if self.ending.is_none() => EndReason::Replaced,
+                () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
+            };
+            self.ending = Some((Instant::now(), ending));
         }
     }
 
-    /// Returns the deadline of the next read: `deadline`, or an earlier time if the server stops.
+    /// Returns the deadline of the next read: `deadline`, or an earlier time if the connection must end.
     fn wait_until(&self, deadline: Instant) -> Result<Instant, EndReason> {
-        match self.stopped {
-            None => Ok(deadline),
-            Some(at) if at.elapsed() > STOP_TIMEOUT => Err(EndReason::Stopped),
+        let Some((since, reason)) = self.ending else {
+            return Ok(deadline);
+        };
+        let (limit, is_waiting) = match reason {
+            // Another client has its place.
+            EndReason::Replaced => (STOP_IDLE, false),
             // Octets that TLS has already received are still read.
-            Some(at) if at.elapsed() > STOP_IDLE && !self.has_octets() => Ok(Instant::now()),
-            Some(_) => Ok(deadline.min(Instant::now() + STOP_IDLE)),
+            _ => (
+                STOP_TIMEOUT,
+                since.elapsed() <= STOP_IDLE || self.has_octets(),
+            ),
+        };
+        match since.elapsed() > limit {
+            true => Err(reason),
+            false if is_waiting => Ok(deadline.min(Instant::now() + STOP_IDLE)),
+            false => Ok(Instant::now()),
         }
     }
 
@@ -234,20 +230,21 @@ impl<S: Stream> Connection<S> {
 
     /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), EndReason> {
-        let socket = self.stream.socket().clone();
-        // They count until they are flushed.
-        drop(socket.queue(self.framing.memory()));
+        let shared = self.shared.clone();
+        shared.note_writing(true);
         let writing = async {
             self.stream.write_all(self.framing.replies()).await?;
             self.stream.flush().await
         };
         tokio::select! {
+            biased; // what the kernel takes at once is written even if the connection must end
             written = timeout(MESSAGE_TIMEOUT, writing) => match written {
                 Ok(written) => written.map_err(|error| self.broken(&error))?,
                 Err(_) => return Err(EndReason::Slow),
             },
-            reason = must_end(&self.slot, &socket) => return Err(reason),
+            () = shared.replaced() => return Err(EndReason::Replaced),
         }
+        shared.note_writing(false);
         self.framing.clear_replies();
         Ok(())
     }
@@ -262,16 +259,13 @@ impl<S: Stream> Connection<S> {
         });
         if count > 0 {
             self.answerer.counters.count_time(count, started.elapsed());
-            self.slot.note_query();
+            self.shared.note_query();
         }
         pause
     }
 
-    /// Returns whether the inbox or the kernel has octets. It asks the kernel, because tokio's readiness may be
-    /// outdated.
+    /// Returns whether the inbox or the kernel has octets.
     fn has_octets(&self) -> bool {
-        let mut octet = [std::mem::MaybeUninit::uninit()];
-        let peeked = SockRef::from(&**self.stream.socket()).peek(&mut octet);
-        self.framing.has_unanswered() || peeked.is_ok_and(|length| length > 0)
+        self.framing.has_unanswered() || self.shared.has_octets()
     }
 }

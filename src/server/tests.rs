@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 use crate::testing::support::query::Parts;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, MultiResults};
-use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::counters::{CounterSet, EndReason};
-use super::framing::{MAX_MESSAGE, MAX_OUTBOX};
+use super::counters::CounterSet;
 use super::udp::BATCH;
 use super::udp::address::ClientAddress;
 use super::*;
@@ -97,21 +95,12 @@ impl Running {
     }
 
     fn start_at(address: Ipv4Addr, udp_workers: usize) -> Self {
-        Self::start_with(address, udp_workers, Budget::new(usize::MAX))
-    }
-
-    fn start_with(address: Ipv4Addr, udp_workers: usize, budget: Budget) -> Self {
         let answerers = answerers();
         let address = SocketAddr::from((address, 0));
         let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
-        let limits = ConnectionLimits {
-            total: 100,
-            per_address: 100,
-        };
         let faults = Arc::<Faults>::default();
-        let server =
-            DnsServer::start_with(&faults, listeners, &answerers, udp_workers, limits, budget);
+        let server = DnsServer::start_with(&faults, listeners, &answerers, udp_workers, 100);
         Self {
             server: server.unwrap(),
             answerers,
@@ -155,16 +144,17 @@ pub(crate) fn answerers() -> Answerers {
 
 #[tokio::test]
 async fn requests_have_their_local_address() {
+    use axum::Router;
     use axum::extract::Extension;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
 
-    let running = Running::start(1);
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let page = async |Extension(LocalAddress(own)): Extension<LocalAddress>| own.to_string();
     let routes = Router::new().route("/", get(page));
-    tokio::spawn(running.server.serve_http(listener, routes));
+    tokio::spawn(serve_http(listener, routes));
     for own in ["127.0.0.1", "127.0.0.5"] {
         let mut stream = tokio::net::TcpStream::connect((own, port)).await.unwrap();
         let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -240,8 +230,12 @@ struct Panicking {
 }
 
 impl tcp::Stream for Panicking {
-    fn socket(&self) -> &socket::Socket {
-        &self.stream
+    fn socket(&mut self) -> &mut socket::Socket {
+        &mut self.stream
+    }
+
+    fn into_socket(self) -> socket::Socket {
+        self.stream
     }
 }
 
@@ -289,8 +283,12 @@ struct Decrypted {
 }
 
 impl tcp::Stream for Decrypted {
-    fn socket(&self) -> &socket::Socket {
-        &self.stream
+    fn socket(&mut self) -> &mut socket::Socket {
+        &mut self.stream
+    }
+
+    fn into_socket(self) -> socket::Socket {
+        self.stream
     }
 }
 
@@ -329,23 +327,23 @@ impl AsyncWrite for Decrypted {
 #[tokio::test]
 async fn busy_client_yields_although_its_octets_are_decrypted() {
     let running = Running::start(1);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, client) = listener.accept().await.unwrap();
     let packet = query(1);
     let message = [&[0, packet.len() as u8][..], &packet].concat();
     let octets = message.len();
-    let stream = running.server.budget.add(stream);
+    let connections = running.server.connections[0].clone();
+    let shared = connections.add(stream, client.ip());
     let stream = Decrypted {
-        stream,
+        stream: socket::Socket::new(connections, shared),
         message,
         left: 10_000,
     };
-    let slot = running.server.connections.register(client.ip());
     let answerer = Arc::new(running.answerers.create());
     let counters = answerer.counters.clone();
     let stop = running.server.stop.clone();
-    let connection = tcp::Connection::new(stream, Transport::Tls, client, slot, answerer, stop);
+    let connection = tcp::Connection::new(stream, Transport::Tls, client, answerer, stop);
     let mut serving = Box::pin(connection.serve());
     let requests = &counters.requests[Transport::Tls as usize];
     let answered = || requests.iter().map(|count| count.load(SeqCst)).sum::<u64>();
@@ -362,20 +360,18 @@ async fn busy_client_yields_although_its_octets_are_decrypted() {
 async fn panic_ends_only_its_own_connection() {
     let mut running = Running::start(1);
     let must_panic = Arc::<AtomicBool>::default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     running.dns = listener.local_addr().unwrap();
     let answerer = Arc::new(running.answerers.create());
     let (stop, connections) = (
         running.server.stop.clone(),
-        running.server.connections.clone(),
+        running.server.connections[0].clone(),
     );
-    let budget = running.server.budget.clone();
     let listener_context = (answerer.clone(), stop.clone(), must_panic.clone());
-    let serve = move |stream, client, slot| {
+    let serve = move |stream, client| {
         let (answerer, stop, must_panic) = listener_context.clone();
-        let stream = budget.add(stream);
         let stream = Panicking { stream, must_panic };
-        tcp::Connection::new(stream, Transport::Tcp, client, slot, answerer, stop).serve()
+        tcp::Connection::new(stream, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = move |ended| tcp::note_end(&answerer, Transport::Tcp, ended);
     tokio::spawn(accept::accept(listener, connections, stop, serve, note_end));
@@ -559,53 +555,6 @@ fn ns_addresses_are_usable_at_port_53() {
     ] {
         assert_eq!(addresses(&[], listeners), expected, "{listeners:?}");
     }
-}
-
-/// Clients from many addresses send queries and read nothing. The slowest lose their connections, and other clients are
-/// answered.
-#[tokio::test(flavor = "multi_thread")]
-async fn slow_readers_do_not_exceed_the_budget() {
-    const LIMIT: usize = 256 << 10;
-    /// Octets that two threads may be adding when the sum is read.
-    const ADDED: usize = 2 * 2 * (MAX_OUTBOX + MAX_MESSAGE);
-    let running = Running::start_with(Ipv4Addr::LOCALHOST, 1, Budget::new(LIMIT));
-    let connect = |number: u8| {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let own = SocketAddr::from(([127, 1, number, 1], 0));
-        socket.set_recv_buffer_size(1).unwrap();
-        socket.bind(&own.into()).unwrap();
-        socket.connect(&running.dns.into()).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        TcpStream::from(socket)
-    };
-    let packet = query(1);
-    let queries = [&[0, packet.len() as u8][..], &packet].concat().repeat(500);
-    let mut honest = running.connect();
-    let mut slow: Vec<TcpStream> = (0..8).map(connect).collect();
-    let ended = |reason: EndReason| {
-        let counters = &running.answerers.counters;
-        counters.sum(|counters| &counters.ended[reason as usize])
-    };
-    let started = Instant::now();
-    while ended(EndReason::Memory) < 20 {
-        assert!(started.elapsed() < 6 * LONG, "no connection was closed");
-        for (number, stream) in slow.iter_mut().enumerate() {
-            let sent = stream.write(&queries).map_err(|error| error.kind());
-            if !matches!(sent, Ok(_) | Err(io::ErrorKind::WouldBlock)) {
-                *stream = connect(number as u8);
-            }
-        }
-        assert_eq!(ask_over_tcp(&mut honest, 2).unwrap(), 2);
-        let in_use = running.server.budget.in_use();
-        assert!(in_use <= LIMIT + ADDED, "{in_use}");
-    }
-    assert_eq!(ended(EndReason::Replaced), 0);
-    drop(slow);
-    while running.server.budget.in_use() > 64 << 10 {
-        assert!(started.elapsed() < 6 * LONG, "the octets are still in use");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    running.server.stop().await;
 }
 
 /// Queries to a broadcast address are not for this server alone.

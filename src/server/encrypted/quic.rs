@@ -34,6 +34,8 @@ use crate::server::time_limits::{MESSAGE_TIMEOUT, TCP_IDLE};
 use crate::wire::Transport;
 use crate::wire::query::HEADER;
 
+/// The budget of all replies.
+pub(super) const DEFAULT_BUDGET: usize = 64 << 20;
 /// Octets of the longest record: SOA, with three names of 255 octets.
 const LONGEST: usize = 3 * 255 + 10 + 20;
 /// Octets of the longest question.
@@ -320,7 +322,7 @@ mod tests {
     use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
     use super::*;
-    use crate::server::memory_limit::{DEFAULT_BUDGET, MIN_BUDGET};
+    const MIN_BUDGET: usize = 8 << 20;
     use crate::server::tests::answerers;
 
     /// A client that tells when a reply is sent to it, and reads nothing.

@@ -14,11 +14,10 @@ use tracing::debug;
 
 use super::certificate::{Certificate, CertificateError};
 use super::client_ca::ClientCa;
-use crate::server::connections::Slot;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
 use crate::server::socket::Socket;
-use crate::server::tcp::{Stream, must_end};
+use crate::server::tcp::Stream;
 use crate::server::time_limits::{MESSAGE_TIMEOUT, STOP_TIMEOUT};
 
 /// Versions over TCP.
@@ -57,42 +56,47 @@ pub(super) fn config(
     Ok(Arc::new(config))
 }
 
-/// Performs the handshake on an accepted connection. On failure, returns the reason why the connection ends.
+/// Performs the handshake on an accepted connection. On failure, returns the reason why the connection ends, and the connection
+/// if it is not closed yet.
 pub(super) async fn handshake(
     acceptor: &TlsAcceptor,
-    stream: Socket,
-    slot: &Slot,
+    socket: Socket,
     stop: &CancellationToken,
-) -> Result<TlsStream<Socket>, EndReason> {
-    if stream.set_nodelay(true).is_err() {
-        return Err(EndReason::Broken);
+) -> Result<TlsStream<Socket>, (EndReason, Option<Socket>)> {
+    let shared = socket.shared().clone();
+    if shared.stream.set_nodelay(true).is_err() {
+        return Err((EndReason::Broken, None));
     }
     let stopped = async {
         stop.cancelled().await;
         sleep(STOP_TIMEOUT).await;
     };
-    let socket = stream.clone();
+    let handshake = acceptor.accept(socket).into_fallible();
     let done = tokio::select! {
-        done = timeout(MESSAGE_TIMEOUT, acceptor.accept(stream)) => done,
-        reason = must_end(slot, &socket) => return Err(reason),
-        () = stopped => return Err(EndReason::Stopped),
+        done = timeout(MESSAGE_TIMEOUT, handshake) => done,
+        () = shared.replaced() => return Err((EndReason::Replaced, None)),
+        () = stopped => return Err((EndReason::Stopped, None)),
     };
-    match done.map_err(|_| EndReason::Handshake)? {
+    match done.map_err(|_| (EndReason::Handshake, None))? {
         Ok(mut stream) => {
             // Limits the encrypted octets for a slow client. By default, TLS buffers 64 KiB in addition to the replies.
             stream.get_mut().1.set_buffer_limit(Some(MAX_OUTBOX));
             Ok(stream)
         }
-        Err(error) => {
+        Err((error, socket)) => {
             debug!(%error, "A TLS handshake failed");
-            Err(EndReason::Handshake)
+            Err((EndReason::Handshake, Some(socket)))
         }
     }
 }
 
 impl Stream for TlsStream<Socket> {
-    fn socket(&self) -> &Socket {
-        self.get_ref().0
+    fn socket(&mut self) -> &mut Socket {
+        self.get_mut().0
+    }
+
+    fn into_socket(self) -> Socket {
+        self.into_inner().0
     }
 }
 
