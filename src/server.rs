@@ -11,13 +11,13 @@ mod connections;
 pub mod counters;
 pub mod descriptors;
 pub mod encrypted;
-mod file_change;
 pub mod framing;
 mod http;
 mod listen_address;
 mod refused;
 mod socket;
 mod tcp;
+pub mod thread;
 mod time_limits;
 mod udp;
 
@@ -47,7 +47,7 @@ pub struct DnsServer {
     listeners: JoinSet<()>,
     /// The connections over TCP, and those over TLS.
     connections: Vec<Connections>,
-    /// The heartbeats of the UDP workers, with their names.
+    /// The heartbeats of the UDP workers and of the thread of encrypted connections, with their names.
     heartbeats: Vec<(String, Heartbeat)>,
     stop: CancellationToken,
 }
@@ -106,18 +106,26 @@ impl DnsServer {
     }
 
     /// Starts the encrypted listeners with at most this number of TLS connections.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no thread for them.
     pub fn start_encrypted(
         &mut self,
         listeners: Encrypted,
         answerers: &Answerers,
         connections: usize,
-    ) {
+    ) -> io::Result<()> {
         let answerer = Arc::new(answerers.create());
         let connections = Connections::new(connections, answerer.counters.clone());
-        for task in listeners.start(&answerer, &connections, &self.stop) {
-            self.listeners.spawn(task);
-        }
+        let heartbeat = Heartbeat::default();
+        let (of_thread, stop) = (heartbeat.clone(), self.stop.clone());
+        let thread = listeners.start(&answerer, &connections, of_thread, stop)?;
+        self.listeners.spawn(thread);
         self.connections.push(connections);
+        let name = "the runtime of encrypted connections".to_owned();
+        self.heartbeats.push((name, heartbeat));
+        Ok(())
     }
 
     /// Lifts the limits of connections when the server is going to stop. Each accepted connection is then answered.
@@ -125,7 +133,7 @@ impl DnsServer {
         self.connections.iter().for_each(Connections::lift_limit);
     }
 
-    /// Removes and returns the heartbeats of the UDP workers, with their names.
+    /// Removes and returns the heartbeats of the threads, with their names.
     pub(crate) fn take_heartbeats(&mut self) -> Vec<(String, Heartbeat)> {
         std::mem::take(&mut self.heartbeats)
     }

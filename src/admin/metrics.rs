@@ -222,7 +222,7 @@ impl Metrics {
     pub(super) fn problems(&self, now: &Published) -> Vec<Problem> {
         let mut problems: Vec<Problem> = now.problem().into_iter().collect();
         problems.extend(self.feeds.problems());
-        problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
+        problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
         problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.panic_problem());
         problems.extend(self.feeds.events().flapping());

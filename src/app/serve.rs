@@ -28,7 +28,7 @@ use crate::admin::{
 };
 use crate::cli::{KubeAccess, ServeArgs};
 use crate::failures::Failures;
-use crate::heartbeat::{self, Heartbeat};
+use crate::heartbeat::Heartbeat;
 use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
 use crate::server::{
@@ -301,8 +301,11 @@ fn listen(
     let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, connections)
         .context("cannot start the threads of the UDP workers")?;
     if let Some(encrypted) = bound.encrypted.take() {
-        tasks.spawn(encrypted.follow());
-        listeners.start_encrypted(encrypted, answerers, connections);
+        let certificate = encrypted.certificate().follow();
+        tasks.spawn(certificate.context("cannot start the thread of the certificate")?);
+        listeners
+            .start_encrypted(encrypted, answerers, connections)
+            .context("cannot start the thread of encrypted connections")?;
     }
     Ok(listeners)
 }
@@ -317,24 +320,15 @@ fn adopt(
     listeners.into_iter().map(serve).collect()
 }
 
-/// Returns what must make progress: the UDP workers, the update loop, and the runtime of this function, which serves all
-/// other DNS connections.
+/// Returns what must make progress: the threads of DNS, the update loop, and the runtime of this function, which serves TCP.
 fn liveness(listeners: &mut DnsServer, feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
     let mut loops = listeners.take_heartbeats();
     loops.push(("the update loop".to_owned(), feeds.heartbeat().clone()));
     let heartbeat = Heartbeat::default();
     let name = "the runtime of TCP connections".to_owned();
     loops.push((name, heartbeat.clone()));
-    tasks.spawn(beat(heartbeat));
+    tasks.spawn(heartbeat.follow_runtime());
     Liveness::new(loops)
-}
-
-/// Gives signs of the progress of the runtime that runs this task.
-async fn beat(heartbeat: Heartbeat) {
-    loop {
-        heartbeat.beat();
-        sleep(heartbeat::INTERVAL).await;
-    }
 }
 
 /// Returns the number of CPUs that this process may use.
@@ -373,6 +367,7 @@ mod tests {
 
     use super::*;
     use crate::admin::tests::{wait_until_alive, wait_until_stuck};
+    use crate::heartbeat;
     use crate::server::tests::answerers;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
@@ -421,7 +416,7 @@ mod tests {
         let heartbeat = Heartbeat::default();
         let name = "the runtime of TCP connections".to_owned();
         let liveness = Liveness::new([(name, heartbeat.clone())]);
-        runtime.spawn(beat(heartbeat));
+        runtime.spawn(heartbeat.follow_runtime());
         wait_until_alive(&liveness).await;
         let (release, released) = mpsc::channel::<()>();
         let (stick, stuck) = mpsc::channel();

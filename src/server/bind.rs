@@ -57,19 +57,30 @@ pub fn bind_tcp(
     addresses: &[ListenAddress],
     listener: &'static str,
 ) -> Result<Vec<TcpListener>, BindError> {
+    let tcp = |address| listen(tcp(address)?);
     bind(addresses, listener, tcp, TcpListener::local_addr)
 }
 
-/// Binds UDP sockets.
+/// Binds addresses of DNS over TLS, which do not listen yet.
 ///
 /// # Errors
 ///
 /// If an address cannot be bound.
-pub(super) fn bind_udp(
-    addresses: &[ListenAddress],
-    listener: &'static str,
-) -> Result<Vec<UdpSocket>, BindError> {
-    bind(addresses, listener, plain_udp, UdpSocket::local_addr)
+pub(super) fn bind_tls(addresses: &[ListenAddress]) -> Result<Vec<Socket>, BindError> {
+    let address_of = |socket: &Socket| {
+        let address = socket.local_addr()?.as_socket();
+        address.ok_or_else(|| io::ErrorKind::Unsupported.into())
+    };
+    bind(addresses, "tls", tcp, address_of)
+}
+
+/// Binds addresses of DNS over QUIC.
+///
+/// # Errors
+///
+/// If an address cannot be bound.
+pub(super) fn bind_quic(addresses: &[ListenAddress]) -> Result<Vec<UdpSocket>, BindError> {
+    bind(addresses, "quic", plain_udp, UdpSocket::local_addr)
 }
 
 /// Binds UDP and TCP on each address.
@@ -160,7 +171,14 @@ fn is_missing_family(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
-fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+/// Makes a bound socket listen, on the current runtime.
+pub(super) fn listen(socket: Socket) -> io::Result<TcpListener> {
+    socket.listen(1024)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Binds TCP. The socket does not listen yet.
+fn tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -172,8 +190,7 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_recv_buffer_size(TCP_RECEIVE_BUFFER)?;
     socket.set_send_buffer_size(TCP_SEND_BUFFER)?;
     prepare(&socket, address)?;
-    socket.listen(1024)?;
-    TcpListener::from_std(socket.into())
+    Ok(socket)
 }
 
 /// Binds UDP for a library that sets its own socket options.
@@ -232,7 +249,7 @@ fn dns(address: SocketAddr) -> io::Result<DnsListener> {
     for _ in 0..tries {
         let udp = udp(address)?;
         let address = udp.local_addr()?;
-        match tcp(address) {
+        match tcp(address).and_then(listen) {
             Ok(tcp) => return Ok(DnsListener { address, udp, tcp }),
             Err(error) => last = Some(error),
         }

@@ -9,7 +9,10 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
+use nix::sys::socket::getsockopt;
+use nix::{getsockopt_impl, libc, sockopt_impl};
 use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::net::TcpStream;
@@ -24,6 +27,9 @@ use crate::server::counters::Counters;
 /// Maximum number of replaced connections that are still closing. No more connections are accepted until some of them
 /// have ended, so that a flood of connections cannot use more descriptors.
 const MAX_CLOSING: usize = 16;
+
+/// Index of the memory of unsent octets (`SK_MEMINFO_WMEM_QUEUED`).
+const WRITE_MEMORY: usize = 5;
 
 /// The open connections of one transport. Clones share them.
 #[derive(Clone)]
@@ -50,6 +56,15 @@ pub(super) struct OpenConnection {
     /// Cancelled when the connection must close.
     replaced: CancellationToken,
 }
+
+sockopt_impl!(
+    /// The memory of a socket in the kernel (`linux/sock_diag.h`).
+    KernelMemory,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MEMINFO,
+    [u32; 9]
+);
 
 // === impl Connections ===
 
@@ -159,6 +174,18 @@ impl OpenConnection {
     pub(super) fn has_octets(&self) -> bool {
         let peeked = SockRef::from(&self.stream).peek(&mut [MaybeUninit::uninit()]);
         peeked.is_ok_and(|length| length > 0)
+    }
+
+    /// Returns whether the kernel has octets that the client has not received. Some sandboxed kernels do not tell.
+    pub(super) fn has_unsent(&self) -> bool {
+        getsockopt(&self.stream, KernelMemory).unwrap_or_default()[WRITE_MEMORY] > 0
+    }
+
+    /// Makes the kernel forget unsent octets when the connection is closed. It would keep them for minutes.
+    pub(super) fn discard_unsent(&self) {
+        if self.has_unsent() {
+            let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        }
     }
 
     fn is_idle(&self) -> bool {

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use nix::sys::socket::getsockopt;
-use nix::{getsockopt_impl, libc, sockopt_impl};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -26,8 +24,6 @@ pub(super) const READ_QUOTA: usize = 4 * 1024;
 const MAX_DISCARDED: usize = 1 << 20;
 /// Interval between two checks of whether a client has received the last replies.
 const LINGER_TICK: Duration = Duration::from_millis(50);
-/// Index of the memory of unsent octets (`SK_MEMINFO_WMEM_QUEUED`).
-const WRITE_MEMORY: usize = 5;
 
 /// A TCP connection. Dropping it closes the connection, and removes it from the open ones.
 pub(super) struct Socket {
@@ -36,15 +32,6 @@ pub(super) struct Socket {
     /// Octets read since the task last yielded.
     read: usize,
 }
-
-sockopt_impl!(
-    /// The memory of a socket in the kernel (`linux/sock_diag.h`).
-    KernelMemory,
-    GetOnly,
-    libc::SOL_SOCKET,
-    libc::SO_MEMINFO,
-    [u32; 9]
-);
 
 // === impl Socket ===
 
@@ -67,27 +54,20 @@ impl Socket {
         self.read = 0;
     }
 
-    /// Returns whether the kernel has octets that the client has not received. Some sandboxed kernels do not tell.
-    fn has_unsent(&self) -> bool {
-        getsockopt(&self.shared.stream, KernelMemory).unwrap_or_default()[WRITE_MEMORY] > 0
-    }
-
     /// Closes the connection. A client that reads has a few seconds to receive the last replies; otherwise the kernel forgets
     /// them, which it would keep for minutes. After an error, the client may still be sending. A socket that is closed with
     /// unread octets resets the connection, and the client would see that instead of the last reply.
     pub(super) async fn close(self, reason: EndReason) {
         let is_error = matches!(reason, EndReason::Malformed | EndReason::Handshake);
         if !matches!(reason, EndReason::Slow | EndReason::Replaced)
-            && (is_error || self.has_unsent())
+            && (is_error || self.shared.has_unsent())
         {
             tokio::select! {
                 _ = timeout(MESSAGE_TIMEOUT, self.linger(is_error)) => {}
                 () = self.shared.replaced() => {}
             }
         }
-        if self.has_unsent() {
-            let _ = SockRef::from(&self.shared.stream).set_linger(Some(Duration::ZERO));
-        }
+        self.shared.discard_unsent();
     }
 
     /// Waits until the client has received everything and, if `awaits_client` is set, has closed the connection.
@@ -95,7 +75,7 @@ impl Socket {
         let _ = SockRef::from(&self.shared.stream).shutdown(Shutdown::Write);
         let mut left = MAX_DISCARDED;
         let mut is_open = true;
-        while self.has_unsent() || (awaits_client && is_open) {
+        while self.shared.has_unsent() || (awaits_client && is_open) {
             tokio::select! {
                 read = self.discard(), if is_open => match read {
                     Ok(length) if length > 0 && length < left => left -= length,

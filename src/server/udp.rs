@@ -14,7 +14,7 @@ pub(super) mod address;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,6 @@ use nix::sys::socket::{
     ControlMessage, MsgFlags, MultiHeaders, MultiResults, SockaddrIn, SockaddrIn6, recvmmsg,
     sendmmsg,
 };
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -66,12 +65,11 @@ pub(super) fn start<C: SystemCalls>(
     calls: C,
     answerer: Answerer,
     stop: CancellationToken,
-) -> io::Result<(impl Future<Output = ()> + use<C>, Heartbeat)> {
+) -> io::Result<(impl Future<Output = ()> + Send, Heartbeat)> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
     let address = socket.local_addr()?;
     let is_wildcard = address.ip().is_unspecified();
-    let (ended, end) = oneshot::channel::<()>();
     let heartbeat = Heartbeat::default();
     let of_worker = heartbeat.clone();
     let work = move || {
@@ -101,16 +99,8 @@ pub(super) fn start<C: SystemCalls>(
             };
             thread::sleep(rest);
         }
-        drop(ended);
     };
-    let thread = thread::Builder::new().name("udp".to_owned()).spawn(work)?;
-    let ended = async move {
-        let _ = end.await; // an error means that the sender was dropped, so the thread has ended
-        if let Err(panic) = thread.join() {
-            resume_unwind(panic);
-        }
-    };
-    Ok((ended, heartbeat))
+    Ok((super::thread::start("udp", work)?, heartbeat))
 }
 
 /// The system calls of a worker. Tests replace them to inject failures.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace, ServicePath};
 use crate::server::ListenAddress;
-use crate::server::encrypted::Options;
+use crate::server::encrypted::{Files, Options};
 use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
 use crate::wire::Access;
 use crate::zone::{Zone, ZoneName, Zones};
@@ -131,9 +131,11 @@ impl Settings {
         has_listener.then(|| Options {
             tls: self.listen.tls.clone(),
             quic: self.listen.quic.clone(),
-            certificate: self.tls.certificate.clone(),
-            key: self.tls.key.clone(),
-            client_ca: Some(&self.tls.client_ca).filter(is_set).cloned(),
+            files: Files {
+                certificate: self.tls.certificate.clone(),
+                key: self.tls.key.clone(),
+                client_ca: Some(&self.tls.client_ca).filter(is_set).cloned(),
+            },
         })
     }
 }

@@ -1,76 +1,80 @@
-//! TLS for every encrypted listener: the configuration and the handshake.
+//! DNS over TLS: the handshake, and then the same connection as over TCP.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rustls::crypto::ring::{self, Ticketer};
-use rustls::server::{NoServerSessionStorage, ServerConfig};
-use rustls::version::{TLS12, TLS13};
-use rustls::{SupportedProtocolVersion, server::ClientHello, server::ResolvesServerCert};
+use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::certificate::{Certificate, CertificateError};
-use super::client_ca::ClientCa;
+use super::certificate::{Certificate, Loaded};
+use crate::server::accept::accept;
+use crate::server::answerer::Answerer;
+use crate::server::connections::Connections;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
 use crate::server::socket::Socket;
-use crate::server::tcp::Stream;
+use crate::server::tcp::{Connection, Stream, note_end};
 use crate::server::time_limits::{MESSAGE_TIMEOUT, STOP_TIMEOUT};
+use crate::wire::Transport;
 
-/// Versions over TCP.
-pub(super) const OVER_TCP: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
-/// Versions inside QUIC (RFC 9001 section 4.2).
-pub(super) const OVER_QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
+/// Serves connections until the server stops.
+pub(super) async fn serve(
+    listener: TcpListener,
+    certificate: Arc<Certificate>,
+    answerer: Arc<Answerer>,
+    connections: Connections,
+) {
+    let serve =
+        |socket, client| serve_connection(socket, client, certificate.loaded(), answerer.clone());
+    let note_end = |ended| note_end(&answerer, Transport::Tls, ended);
+    let stop = certificate.stop.clone();
+    accept(listener, connections, stop, serve, note_end).await;
+}
 
-/// Returns the TLS configuration of a listener. `protocol` is offered by ALPN (RFC 7301). Over TCP, clients may omit
-/// ALPN.
-///
-/// # Errors
-///
-/// If the system has no random numbers for the keys of session tickets.
-pub(super) fn config(
-    protocol: &[u8],
-    versions: &[&'static SupportedProtocolVersion],
-    certificate: &Arc<Certificate>,
-    client_ca: Option<&Arc<ClientCa>>,
-) -> Result<Arc<ServerConfig>, CertificateError> {
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_protocol_versions(versions)
-        .map_err(CertificateError::Tls)?;
-    let authenticated = match client_ca {
-        None => builder.with_no_client_auth(),
-        Some(client_ca) => builder.with_client_cert_verifier(client_ca.clone()),
-    };
-    let mut config = authenticated.with_cert_resolver(certificate.clone());
-    config.alpn_protocols = vec![protocol.to_vec()];
-    // Sessions are resumed with tickets, which need no memory on the server (RFC 5077, RFC 8446 section 2.2).
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    match client_ca {
-        None => config.ticketer = Ticketer::new().map_err(CertificateError::Tls)?,
-        // Resumption would skip the verification of the client certificate. It may have expired, or its CA may be gone.
-        Some(_) => config.send_tls13_tickets = 0,
+/// Serves a connection until it ends, and counts the reason. If something else is loaded, it ends as if the server stopped:
+/// queries that the client has already sent are still answered.
+async fn serve_connection(
+    socket: Socket,
+    client: SocketAddr,
+    loaded: Arc<Loaded>,
+    answerer: Arc<Answerer>,
+) {
+    let shared = socket.shared().clone();
+    match handshake(socket, &loaded).await {
+        Ok(stream) => {
+            let end = loaded.end.clone();
+            let connection = Connection::new(stream, Transport::Tls, client, answerer, end);
+            connection.serve().await;
+        }
+        Err((ended, socket)) => {
+            answerer.counters.count_ended(ended);
+            // The client may have sent its first query, and must see the alert.
+            match socket {
+                Some(socket) => socket.close(ended).await,
+                None => shared.discard_unsent(),
+            }
+        }
     }
-    Ok(Arc::new(config))
 }
 
 /// Performs the handshake on an accepted connection. On failure, returns the reason why the connection ends, and the connection
 /// if it is not closed yet.
-pub(super) async fn handshake(
-    acceptor: &TlsAcceptor,
+async fn handshake(
     socket: Socket,
-    stop: &CancellationToken,
+    loaded: &Loaded,
 ) -> Result<TlsStream<Socket>, (EndReason, Option<Socket>)> {
     let shared = socket.shared().clone();
     if shared.stream.set_nodelay(true).is_err() {
         return Err((EndReason::Broken, None));
     }
     let stopped = async {
-        stop.cancelled().await;
+        loaded.end.cancelled().await;
         sleep(STOP_TIMEOUT).await;
     };
+    let acceptor = TlsAcceptor::from(loaded.config.clone());
     let handshake = acceptor.accept(socket).into_fallible();
     let done = tokio::select! {
         done = timeout(MESSAGE_TIMEOUT, handshake) => done,
@@ -97,11 +101,5 @@ impl Stream for TlsStream<Socket> {
 
     fn into_socket(self) -> Socket {
         self.into_inner().0
-    }
-}
-
-impl ResolvesServerCert for Certificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<rustls::sign::CertifiedKey>> {
-        Some(self.key())
     }
 }
