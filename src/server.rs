@@ -14,6 +14,7 @@ pub mod encrypted;
 pub mod framing;
 mod http;
 mod listen_address;
+mod opening;
 mod refused;
 mod socket;
 mod tcp;
@@ -38,6 +39,7 @@ pub use refused::RefusedClients;
 pub use time_limits::TCP_IDLE;
 
 use connections::Connections;
+use opening::Opening;
 use udp::{Kernel, SystemCalls};
 
 use crate::heartbeat::Heartbeat;
@@ -49,13 +51,14 @@ pub struct DnsServer {
     connections: Vec<Connections>,
     /// The heartbeats of the UDP workers and of the thread of encrypted connections, with their names.
     heartbeats: Vec<(String, Heartbeat)>,
+    opening: Opening,
     stop: CancellationToken,
 }
 
 // === impl DnsServer ===
 
 impl DnsServer {
-    /// Starts all listeners. `udp_workers` is the number of threads for each UDP socket, `connections` the maximum number of TCP
+    /// Starts all listeners. They refuse clients until [`Self::open`]. `udp_workers` is the number of threads for each UDP socket, `connections` the maximum number of TCP
     /// connections.
     ///
     /// # Errors
@@ -81,17 +84,21 @@ impl DnsServer {
         let mut tasks = JoinSet::new();
         let over_tcp = Arc::new(answerers.create());
         let connections = Connections::new(connections, over_tcp.counters.clone());
-        let mut heartbeats = Vec::new();
+        let (mut heartbeats, mut opening) = (Vec::new(), Opening::default());
         for DnsListener { udp, tcp, address } in listeners {
+            opening.add_tcp(&tcp)?;
+            opening.add_udp(&udp)?;
             for number in 1..=udp_workers {
                 let socket = udp.try_clone()?;
-                let worker = udp::start(socket, calls.clone(), answerers.create(), stop.clone());
+                let (answerer, stop) = (answerers.create(), stop.clone());
+                let worker = udp::start(socket, address, calls.clone(), answerer, stop);
                 let (worker, heartbeat) = worker?;
                 tasks.spawn(worker);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
             tasks.spawn(tcp::serve(
                 tcp,
+                opening.opened(&stop),
                 over_tcp.clone(),
                 connections.clone(),
                 stop.clone(),
@@ -101,6 +108,7 @@ impl DnsServer {
             listeners: tasks,
             connections: vec![connections],
             heartbeats,
+            opening,
             stop,
         })
     }
@@ -120,12 +128,22 @@ impl DnsServer {
         let connections = Connections::new(connections, answerer.counters.clone());
         let heartbeat = Heartbeat::default();
         let (of_thread, stop) = (heartbeat.clone(), self.stop.clone());
-        let thread = listeners.start(&answerer, &connections, of_thread, stop)?;
+        let opening = &mut self.opening;
+        let thread = listeners.start(&answerer, &connections, opening, of_thread, stop)?;
         self.listeners.spawn(thread);
         self.connections.push(connections);
         let name = "the runtime of encrypted connections".to_owned();
         self.heartbeats.push((name, heartbeat));
         Ok(())
+    }
+
+    /// Opens the addresses: there is something to answer.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be opened.
+    pub fn open(&mut self) -> io::Result<()> {
+        self.opening.open()
     }
 
     /// Lifts the limits of connections when the server is going to stop. Each accepted connection is then answered.

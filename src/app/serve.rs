@@ -159,6 +159,8 @@ impl BoundListeners {
 struct Server {
     listeners: DnsServer,
     tasks: JoinSet<()>,
+    /// Set when the addresses of DNS are open.
+    is_open: Arc<AtomicBool>,
     /// Set when the process has received a signal to terminate.
     draining: Arc<AtomicBool>,
     events: Events,
@@ -192,7 +194,7 @@ impl Server {
             facts: CurrentFacts::default(),
         };
         let identity = identity(settings, given, &bound.addresses(), own_addresses);
-        let draining = Arc::<AtomicBool>::default();
+        let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let response_settings = response_settings(settings, zones.clone(), own_addresses);
         let answerers = Answerers::new(response_settings, refused, reader.clone(), counters);
         let mut tasks = JoinSet::new();
@@ -209,6 +211,7 @@ impl Server {
             namespaces: settings.namespaces.clone().into(),
             feeds: feeds.clone(),
             metrics,
+            is_open: is_open.clone(),
             draining: draining.clone(),
             liveness: liveness(&mut listeners, &feeds, &mut tasks),
             api_runtime: api_thread.handle(),
@@ -229,24 +232,33 @@ impl Server {
         Ok(Self {
             listeners,
             tasks,
+            is_open,
             draining,
             events: feeds.events().clone(),
         })
     }
 
-    /// Serves until a signal arrives, and for `grace` after it.
+    /// Serves from the first table until a signal arrives, and for `grace` after it.
     async fn run(mut self, signals: &mut Signals, grace: Duration) -> anyhow::Result<ExitCode> {
-        tokio::select! {
-            signal = signals.next() => {
-                self.draining.store(true, Relaxed);
-                self.listeners.lift_limits();
-                info!(signal, grace = ?grace, "Shutting down; answering queries during the grace period");
+        let mut table = self.events.subscribe();
+        loop {
+            tokio::select! {
+                _ = table.wait_for(|table| table.version > 0), if !self.is_open.load(Relaxed) => {
+                    self.listeners.open().context("cannot open the addresses of DNS")?;
+                    self.is_open.store(true, Relaxed);
+                }
+                signal = signals.next() => {
+                    self.draining.store(true, Relaxed);
+                    self.listeners.lift_limits();
+                    info!(signal, grace = ?grace, "Shutting down; answering queries during the grace period");
+                    break;
+                }
+                ended = self.tasks.join_next() => {
+                    let why = ended.and_then(Result::err).map(|error| error.to_string());
+                    bail!("a task of the server ended unexpectedly: {}", why.unwrap_or_else(|| "without an error".to_owned()));
+                }
+                why = self.listeners.wait_for_listener_end() => bail!("a DNS listener ended unexpectedly: {why}"),
             }
-            ended = self.tasks.join_next() => {
-                let why = ended.and_then(Result::err).map(|error| error.to_string());
-                bail!("a task of the server ended unexpectedly: {}", why.unwrap_or_else(|| "without an error".to_owned()));
-            }
-            why = self.listeners.wait_for_listener_end() => bail!("a DNS listener ended unexpectedly: {why}"),
         }
         let end = async {
             sleep(grace).await;
@@ -342,6 +354,8 @@ fn cpus() -> usize {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// SIGHUP, which the end of a terminal sends, would end the process at once if nobody waited for it.
+    _hang_up: Signal,
 }
 
 impl Signals {
@@ -350,6 +364,7 @@ impl Signals {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
+            _hang_up: listen(SignalKind::hangup())?,
         })
     }
 

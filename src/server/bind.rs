@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
+use super::opening::{BACKLOG, refuse};
 use super::udp::request_local_addresses;
 
 /// Requested receive buffer of UDP in octets. It holds the datagrams that arrive while the server is busy or not
@@ -37,13 +38,13 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-/// A bound DNS address.
+/// A bound DNS address. It refuses clients until it is opened.
 #[derive(Debug)]
 pub struct DnsListener {
     /// The bound address. If port 0 was requested, the system chose the port.
     pub address: SocketAddr,
     pub(super) udp: UdpSocket,
-    pub(super) tcp: TcpListener,
+    pub(super) tcp: Socket,
 }
 
 // === Binding ===
@@ -57,7 +58,11 @@ pub fn bind_tcp(
     addresses: &[ListenAddress],
     listener: &'static str,
 ) -> Result<Vec<TcpListener>, BindError> {
-    let tcp = |address| listen(tcp(address)?);
+    let tcp = |address| {
+        let socket = tcp(address)?;
+        socket.listen(BACKLOG)?;
+        TcpListener::from_std(socket.into())
+    };
     bind(addresses, listener, tcp, TcpListener::local_addr)
 }
 
@@ -74,16 +79,17 @@ pub(super) fn bind_tls(addresses: &[ListenAddress]) -> Result<Vec<Socket>, BindE
     bind(addresses, "tls", tcp, address_of)
 }
 
-/// Binds addresses of DNS over QUIC.
+/// Binds addresses of DNS over QUIC, which refuse clients until they are opened.
 ///
 /// # Errors
 ///
 /// If an address cannot be bound.
 pub(super) fn bind_quic(addresses: &[ListenAddress]) -> Result<Vec<UdpSocket>, BindError> {
-    bind(addresses, "quic", plain_udp, UdpSocket::local_addr)
+    let bound = bind(addresses, "quic", plain_udp, |(_, address)| Ok(*address))?;
+    Ok(bound.into_iter().map(|(socket, _)| socket).collect())
 }
 
-/// Binds UDP and TCP on each address.
+/// Binds UDP and TCP on each address, which refuse clients until they are opened.
 ///
 /// # Errors
 ///
@@ -171,12 +177,6 @@ fn is_missing_family(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
-/// Makes a bound socket listen, on the current runtime.
-pub(super) fn listen(socket: Socket) -> io::Result<TcpListener> {
-    socket.listen(1024)?;
-    TcpListener::from_std(socket.into())
-}
-
 /// Binds TCP. The socket does not listen yet.
 fn tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(
@@ -194,14 +194,26 @@ fn tcp(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// Binds UDP for a library that sets its own socket options.
-fn plain_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+fn plain_udp(address: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
+    let address = with_port(address)?;
     let socket = Socket::new(
         Domain::for_address(address),
         Type::DGRAM,
         Some(Protocol::UDP),
     )?;
     prepare(&socket, address)?;
-    Ok(socket.into())
+    let socket = UdpSocket::from(socket);
+    refuse(&socket)?;
+    Ok((socket, address))
+}
+
+/// Returns the address, with a port that is free now if it has none. A socket whose port the kernel chose would lose the port when it
+/// no longer refuses clients.
+fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
+    match address.port() {
+        0 => UdpSocket::bind(address)?.local_addr(),
+        _ => Ok(address),
+    }
 }
 
 /// Binds UDP. All workers share one socket, so that any free worker takes the next datagram. SO_REUSEPORT would bind
@@ -217,7 +229,9 @@ fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     ignore_path_mtu(&socket, address);
     request_local_addresses(&socket, address)?;
     prepare(&socket, address)?;
-    Ok(socket.into())
+    let socket = UdpSocket::from(socket);
+    refuse(&socket)?;
+    Ok(socket)
 }
 
 /// Ignores the path MTU. Only the MTU of the interface limits a datagram, and DF is clear (RFC 9715 section 3.1).
@@ -241,16 +255,15 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     socket.bind(&address.into())
 }
 
-/// Binds UDP and TCP on one port. If the system chooses the port, it may be free for UDP only, so several tries are
-/// needed.
+/// Binds UDP and TCP on one port. If the system chooses the port, it may be free for UDP only, or somebody may take it, so several
+/// tries are needed.
 fn dns(address: SocketAddr) -> io::Result<DnsListener> {
     let tries = if address.port() == 0 { 16 } else { 1 };
     let mut last = None;
     for _ in 0..tries {
-        let udp = udp(address)?;
-        let address = udp.local_addr()?;
-        match tcp(address).and_then(listen) {
-            Ok(tcp) => return Ok(DnsListener { address, udp, tcp }),
+        let address = with_port(address)?;
+        match udp(address).and_then(|udp| Ok((udp, tcp(address)?))) {
+            Ok((udp, tcp)) => return Ok(DnsListener { address, udp, tcp }),
             Err(error) => last = Some(error),
         }
     }

@@ -19,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 pub use certificate::{Certificate, CertificateError, Files};
 
 use super::answerer::Answerer;
-use super::bind::{BindError, bind_quic, bind_tls, listen};
+use super::bind::{BindError, bind_quic, bind_tls};
 use super::connections::Connections;
 use super::listen_address::ListenAddress;
+use super::opening::Opening;
 use super::thread;
 use crate::heartbeat::Heartbeat;
 
@@ -83,6 +84,7 @@ impl Encrypted {
         self,
         answerer: &Arc<Answerer>,
         connections: &Connections,
+        opening: &mut Opening,
         heartbeat: Heartbeat,
         stop: CancellationToken,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
@@ -92,16 +94,25 @@ impl Encrypted {
         let mut listeners = JoinSet::new();
         for socket in self.tls {
             let (answerer, connections) = (answerer.clone(), connections.clone());
-            let listener = listen(socket)?;
+            opening.add_tcp(&socket)?;
+            let opened = opening.opened(&stop);
             listeners.spawn(tls::serve(
-                listener,
+                socket,
+                opened,
                 certificate.clone(),
                 answerer,
                 connections,
             ));
         }
         for socket in self.quic {
-            listeners.spawn(quic::serve(socket, certificate.clone(), answerer.clone()));
+            opening.add_udp(&socket)?;
+            let opened = opening.opened(&stop);
+            listeners.spawn(quic::serve(
+                socket,
+                certificate.clone(),
+                answerer.clone(),
+                opened,
+            ));
         }
         tokio::spawn(heartbeat.follow_runtime());
         let of_listeners = certificate.stop.clone();

@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use socket2::Socket as BoundSocket;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 use tokio::task::{JoinError, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,7 @@ use super::accept::accept;
 use super::answerer::Answerer;
 use super::connections::{Connections, OpenConnection};
 use super::framing::{Framing, Pause};
+use super::opening::Opened;
 use super::socket::{READ_QUOTA, Socket};
 use super::time_limits::{
     MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit,
@@ -30,9 +31,11 @@ use crate::log::with_limited_panic_log;
 use crate::server::counters::EndReason;
 use crate::wire::Transport;
 
-/// Serves connections until `stop`. Open connections then end after the received queries are answered.
+/// Serves connections from the time at which the socket is open until `stop`. Open connections then end after the received
+/// queries are answered.
 pub(super) async fn serve(
-    listener: TcpListener,
+    socket: BoundSocket,
+    opened: Opened,
     answerer: Arc<Answerer>,
     connections: Connections,
     stop: CancellationToken,
@@ -42,7 +45,9 @@ pub(super) async fn serve(
         Connection::new(socket, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
-    accept(listener, connections, stop.clone(), serve, note_end).await;
+    if let Some(listener) = opened.listener(socket).await {
+        accept(listener, connections, stop.clone(), serve, note_end).await;
+    }
 }
 
 /// Counts a connection that ended because its task panicked.

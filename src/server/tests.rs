@@ -101,8 +101,10 @@ impl Running {
         let dns = listeners[0].address;
         let faults = Arc::<Faults>::default();
         let server = DnsServer::start_with(&faults, listeners, &answerers, udp_workers, 100);
+        let mut server = server.unwrap();
+        server.open().unwrap();
         Self {
-            server: server.unwrap(),
+            server,
             answerers,
             faults,
             dns,

@@ -12,7 +12,7 @@
 pub(super) mod address;
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -31,6 +31,7 @@ use address::{ClientAddress, Destination, destination};
 pub(super) use address::request_local_addresses;
 
 use super::answerer::Answerer;
+use super::opening::refuse;
 use crate::clock::unix_seconds;
 use crate::heartbeat::Heartbeat;
 use crate::log::with_limited_panic_log;
@@ -53,7 +54,7 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_millis(200);
 /// Maximum time for answering queued queries when the server stops. A queue of 4 MiB takes a tenth of it.
 const MAX_DRAIN: Duration = Duration::from_secs(1);
 
-/// Starts a worker thread. It answers until `stop`, and then answers the datagrams that are still queued. If a worker
+/// Starts a worker thread of a socket, which was bound to `address`. It answers until `stop`, and then answers the datagrams that are still queued. If a worker
 /// panics, the panic is counted, the worker is replaced, and its batch is lost. Returns a future that completes when the
 /// thread ends, and panics if the thread panicked, and the heartbeat of the worker.
 ///
@@ -62,13 +63,13 @@ const MAX_DRAIN: Duration = Duration::from_secs(1);
 /// If the system has no thread, or the socket cannot be configured.
 pub(super) fn start<C: SystemCalls>(
     socket: UdpSocket,
+    address: SocketAddr,
     calls: C,
     answerer: Answerer,
     stop: CancellationToken,
 ) -> io::Result<(impl Future<Output = ()> + Send, Heartbeat)> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
-    let address = socket.local_addr()?;
     let is_wildcard = address.ip().is_unspecified();
     let heartbeat = Heartbeat::default();
     let of_worker = heartbeat.clone();
@@ -324,12 +325,10 @@ impl<'w, A: ClientAddress, C: SystemCalls> Worker<'w, A, C> {
         Ok(arrived)
     }
 
-    /// Connects the socket to itself. Queued datagrams remain. New datagrams are rejected instead of being lost after
-    /// the last receive call. Replies still leave from the address that received the query.
+    /// Refuses new datagrams, which would be lost after the last receive call. Replies still leave from the address that received
+    /// the query.
     fn refuse_new_datagrams(&self) {
-        if let Ok(own) = self.socket.local_addr()
-            && let Err(error) = self.socket.connect(own)
-        {
+        if let Err(error) = refuse(self.socket) {
             debug!(%error, "Cannot reject new datagrams on the UDP socket");
         }
     }

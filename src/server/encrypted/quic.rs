@@ -26,13 +26,14 @@ use super::certificate::{Certificate, Loaded};
 use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
 use crate::server::framing::MAX_MESSAGE;
+use crate::server::opening::Opened;
 use crate::server::time_limits::{MESSAGE_TIMEOUT, TCP_IDLE};
 use crate::wire::Transport;
 
 /// Answers the requests of hickory-server.
 struct Adapter(Arc<Answerer>);
 
-/// Serves until the server stops. The caller must check whether it ended earlier.
+/// Serves from the time at which the socket is open until the server stops. The caller must check whether it ended earlier.
 ///
 /// hickory cannot change the configuration of connections. After a load, all end, and another server continues on the same
 /// socket. Until the clients have been told, for a few round trips, both servers receive from it. A client that
@@ -41,7 +42,11 @@ pub(super) async fn serve(
     socket: UdpSocket,
     certificate: Arc<Certificate>,
     answerer: Arc<Answerer>,
+    opened: Opened,
 ) {
+    if !opened.wait().await {
+        return;
+    }
     while !certificate.stop.is_cancelled() {
         let loaded = certificate.loaded();
         let mut server = Server::new(Adapter(answerer.clone()));

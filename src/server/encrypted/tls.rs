@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
+use socket2::Socket as BoundSocket;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -15,14 +15,16 @@ use crate::server::answerer::Answerer;
 use crate::server::connections::Connections;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
+use crate::server::opening::Opened;
 use crate::server::socket::Socket;
 use crate::server::tcp::{Connection, Stream, note_end};
 use crate::server::time_limits::{MESSAGE_TIMEOUT, STOP_TIMEOUT};
 use crate::wire::Transport;
 
-/// Serves connections until the server stops.
+/// Serves connections from the time at which the socket is open until the server stops.
 pub(super) async fn serve(
-    listener: TcpListener,
+    socket: BoundSocket,
+    opened: Opened,
     certificate: Arc<Certificate>,
     answerer: Arc<Answerer>,
     connections: Connections,
@@ -31,7 +33,9 @@ pub(super) async fn serve(
         |socket, client| serve_connection(socket, client, certificate.loaded(), answerer.clone());
     let note_end = |ended| note_end(&answerer, Transport::Tls, ended);
     let stop = certificate.stop.clone();
-    accept(listener, connections, stop, serve, note_end).await;
+    if let Some(listener) = opened.listener(socket).await {
+        accept(listener, connections, stop, serve, note_end).await;
+    }
 }
 
 /// Serves a connection until it ends, and counts the reason. If something else is loaded, it ends as if the server stopped:

@@ -1,0 +1,87 @@
+//! The addresses of DNS until the first table: they are bound, so that no other process can take them, and refuse clients, so that
+//! a forwarder tries another replica at once.
+
+use std::io;
+use std::net::UdpSocket;
+
+use rustix::net::connect_unspec;
+use socket2::Socket;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Maximum number of connections in the queue of the kernel.
+pub(super) const BACKLOG: i32 = 1024;
+
+/// The bound sockets that refuse clients. TCP does not listen, and UDP is connected to itself.
+#[derive(Default)]
+pub(super) struct Opening {
+    tcp: Vec<Socket>,
+    udp: Vec<UdpSocket>,
+    open: CancellationToken,
+}
+
+/// Waits until the addresses are open. Clones share it.
+#[derive(Clone)]
+pub(super) struct Opened {
+    open: CancellationToken,
+    stop: CancellationToken,
+}
+
+// === impl Opening ===
+
+impl Opening {
+    /// Adds a TCP socket, which does not listen yet.
+    pub(super) fn add_tcp(&mut self, socket: &Socket) -> io::Result<()> {
+        self.tcp.push(socket.try_clone()?);
+        Ok(())
+    }
+
+    /// Adds a UDP socket that [refuses](refuse) clients.
+    pub(super) fn add_udp(&mut self, socket: &UdpSocket) -> io::Result<()> {
+        self.udp.push(socket.try_clone()?);
+        Ok(())
+    }
+
+    /// Returns what waits until the addresses are open, or until `stop`.
+    pub(super) fn opened(&self, stop: &CancellationToken) -> Opened {
+        let (open, stop) = (self.open.clone(), stop.clone());
+        Opened { open, stop }
+    }
+
+    /// Opens the addresses: clients get answers from now on.
+    pub(super) fn open(&mut self) -> io::Result<()> {
+        for socket in self.tcp.drain(..) {
+            socket.listen(BACKLOG)?;
+        }
+        for socket in self.udp.drain(..) {
+            connect_unspec(&socket)?;
+        }
+        self.open.cancel();
+        Ok(())
+    }
+}
+
+// === impl Opened ===
+
+impl Opened {
+    /// Waits. Returns whether the addresses are open: otherwise, the server stops.
+    pub(super) async fn wait(self) -> bool {
+        tokio::select! {
+            () = self.open.cancelled() => true,
+            () = self.stop.cancelled() => false,
+        }
+    }
+
+    /// Waits, and returns the listener of a TCP socket. `None` if the server stops.
+    pub(super) async fn listener(self, socket: Socket) -> Option<TcpListener> {
+        match self.wait().await {
+            true => TcpListener::from_std(socket.into()).ok(),
+            false => None,
+        }
+    }
+}
+
+/// Makes a UDP socket refuse datagrams: it is connected to itself. Queued ones remain.
+pub(super) fn refuse(socket: &UdpSocket) -> io::Result<()> {
+    socket.connect(socket.local_addr()?)
+}
