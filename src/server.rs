@@ -23,6 +23,7 @@ mod time_limits;
 mod udp;
 
 use std::io;
+use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -40,7 +41,6 @@ pub use time_limits::TCP_IDLE;
 
 use connections::Connections;
 use opening::Opening;
-use udp::{Kernel, SystemCalls};
 
 use crate::heartbeat::Heartbeat;
 
@@ -70,35 +70,25 @@ impl DnsServer {
         udp_workers: usize,
         connections: usize,
     ) -> io::Result<Self> {
-        Self::start_with(&Kernel, listeners, answerers, udp_workers, connections)
-    }
-
-    fn start_with(
-        calls: &(impl SystemCalls + Clone),
-        listeners: Vec<DnsListener>,
-        answerers: &Answerers,
-        udp_workers: usize,
-        connections: usize,
-    ) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let over_tcp = Arc::new(answerers.create());
         let connections = Connections::new(connections, over_tcp.counters.clone());
         let (mut heartbeats, mut opening) = (Vec::new(), Opening::default());
         for DnsListener { udp, tcp, address } in listeners {
-            opening.add_tcp(&tcp)?;
+            let opened = opening.add_tcp(&tcp)?;
             opening.add_udp(&udp)?;
             for number in 1..=udp_workers {
                 let socket = udp.try_clone()?;
                 let (answerer, stop) = (answerers.create(), stop.clone());
-                let worker = udp::start(socket, address, calls.clone(), answerer, stop);
+                let worker = udp::start(socket, address, answerer, stop);
                 let (worker, heartbeat) = worker?;
                 tasks.spawn(worker);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
             tasks.spawn(tcp::serve(
                 tcp,
-                opening.opened(&stop),
+                opened,
                 over_tcp.clone(),
                 connections.clone(),
                 stop.clone(),
@@ -153,7 +143,7 @@ impl DnsServer {
 
     /// Removes and returns the heartbeats of the threads, with their names.
     pub(crate) fn take_heartbeats(&mut self) -> Vec<(String, Heartbeat)> {
-        std::mem::take(&mut self.heartbeats)
+        take(&mut self.heartbeats)
     }
 
     /// Waits for a listener that ends before [`Self::stop`], and returns why it ended. A server that no longer listens
@@ -168,6 +158,7 @@ impl DnsServer {
     /// Stops the listeners after they have answered the messages in the socket queues.
     pub async fn stop(mut self) {
         self.stop.cancel();
+        drop(take(&mut self.opening)); // listeners that still wait end
         while let Some(ended) = self.listeners.join_next().await {
             if let Err(error) = ended {
                 warn!(%error, "A DNS listener ended with an error");

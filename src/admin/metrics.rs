@@ -179,9 +179,9 @@ impl Metrics {
     fn encode_connections(&self, page: &mut Page<'_, '_>) -> fmt::Result {
         let open = self.counters.sum(|c| &c.connections) as f64;
         page.gauge("tcp_connections", "Open connections over TCP and TLS", open)?;
-        let ended = EndReason::ALL.map(|how| {
-            let count = self.counters.sum(|c| &c.ended[how as usize]);
-            ([("reason", how.name())], count)
+        let ended = EndReason::VARIANTS.iter().map(|how| {
+            let count = self.counters.sum(|c| &c.ended[*how as usize]);
+            ([("reason", <&str>::from(how))], count)
         });
         let help = "Ended connections over TCP and TLS by reason";
         page.counters("tcp_connections_ended", help, ended)?;

@@ -134,7 +134,7 @@ struct BoundListeners {
 impl BoundListeners {
     fn bind(settings: &Settings, encrypted: Option<Encrypted>) -> anyhow::Result<Self> {
         Ok(Self {
-            encrypted: encrypted.map(Encrypted::bind).transpose()?,
+            encrypted,
             dns: bind_dns(&settings.dns_addresses())?,
             admin: bind_tcp(&settings.admin_addresses(), "admin")?,
             api: bind_tcp(&settings.listen.api, "api")?,

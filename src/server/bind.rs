@@ -59,11 +59,11 @@ pub fn bind_tcp(
     listener: &'static str,
 ) -> Result<Vec<TcpListener>, BindError> {
     let tcp = |address| {
-        let socket = tcp(address)?;
+        let (socket, bound) = tcp(address)?;
         socket.listen(BACKLOG)?;
-        TcpListener::from_std(socket.into())
+        Ok((TcpListener::from_std(socket.into())?, bound))
     };
-    bind(addresses, listener, tcp, TcpListener::local_addr)
+    bind(addresses, listener, tcp)
 }
 
 /// Binds addresses of DNS over TLS, which do not listen yet.
@@ -72,11 +72,7 @@ pub fn bind_tcp(
 ///
 /// If an address cannot be bound.
 pub(super) fn bind_tls(addresses: &[ListenAddress]) -> Result<Vec<Socket>, BindError> {
-    let address_of = |socket: &Socket| {
-        let address = socket.local_addr()?.as_socket();
-        address.ok_or_else(|| io::ErrorKind::Unsupported.into())
-    };
-    bind(addresses, "tls", tcp, address_of)
+    bind(addresses, "tls", tcp)
 }
 
 /// Binds addresses of DNS over QUIC, which refuse clients until they are opened.
@@ -85,8 +81,7 @@ pub(super) fn bind_tls(addresses: &[ListenAddress]) -> Result<Vec<Socket>, BindE
 ///
 /// If an address cannot be bound.
 pub(super) fn bind_quic(addresses: &[ListenAddress]) -> Result<Vec<UdpSocket>, BindError> {
-    let bound = bind(addresses, "quic", plain_udp, |(_, address)| Ok(*address))?;
-    Ok(bound.into_iter().map(|(socket, _)| socket).collect())
+    bind(addresses, "quic", plain_udp)
 }
 
 /// Binds UDP and TCP on each address, which refuse clients until they are opened.
@@ -95,16 +90,15 @@ pub(super) fn bind_quic(addresses: &[ListenAddress]) -> Result<Vec<UdpSocket>, B
 ///
 /// If an address cannot be bound.
 pub fn bind_dns(addresses: &[ListenAddress]) -> Result<Vec<DnsListener>, BindError> {
-    bind(addresses, "dns", dns, |bound| Ok(bound.address))
+    bind(addresses, "dns", dns)
 }
 
-/// Binds each address with `bind`, and logs the bound ones, which `address_of` returns. If an entry stands for both families, an
+/// Binds each address with `bind`, which also returns the bound one, for the log. If an entry stands for both families, an
 /// address of an unsupported family is skipped and logged.
 fn bind<T>(
     addresses: &[ListenAddress],
     listener: &'static str,
-    bind: impl Fn(SocketAddr) -> io::Result<T>,
-    address_of: impl Fn(&T) -> io::Result<SocketAddr>,
+    bind: impl Fn(SocketAddr) -> io::Result<(T, SocketAddr)>,
 ) -> Result<Vec<T>, BindError> {
     let failed = |address, source| BindError {
         listener,
@@ -129,10 +123,10 @@ fn bind<T>(
             return Err(missing);
         }
     }
-    for address in bound.iter().filter_map(|bound| address_of(bound).ok()) {
+    for (_, address) in &bound {
         info!(listener, %address, "Listening");
     }
-    Ok(bound)
+    Ok(bound.into_iter().map(|(socket, _)| socket).collect())
 }
 
 // === impl BindError ===
@@ -178,7 +172,7 @@ fn is_missing_family(error: &io::Error) -> bool {
 }
 
 /// Binds TCP. The socket does not listen yet.
-fn tcp(address: SocketAddr) -> io::Result<Socket> {
+fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -190,7 +184,8 @@ fn tcp(address: SocketAddr) -> io::Result<Socket> {
     socket.set_recv_buffer_size(TCP_RECEIVE_BUFFER)?;
     socket.set_send_buffer_size(TCP_SEND_BUFFER)?;
     prepare(&socket, address)?;
-    Ok(socket)
+    let bound = socket.local_addr()?.as_socket();
+    Ok((socket, bound.unwrap_or(address)))
 }
 
 /// Binds UDP for a library that sets its own socket options.
@@ -257,13 +252,13 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 
 /// Binds UDP and TCP on one port. If the system chooses the port, it may be free for UDP only, or somebody may take it, so several
 /// tries are needed.
-fn dns(address: SocketAddr) -> io::Result<DnsListener> {
+fn dns(address: SocketAddr) -> io::Result<(DnsListener, SocketAddr)> {
     let tries = if address.port() == 0 { 16 } else { 1 };
     let mut last = None;
     for _ in 0..tries {
         let address = with_port(address)?;
         match udp(address).and_then(|udp| Ok((udp, tcp(address)?))) {
-            Ok((udp, tcp)) => return Ok(DnsListener { address, udp, tcp }),
+            Ok((udp, (tcp, _))) => return Ok((DnsListener { address, udp, tcp }, address)),
             Err(error) => last = Some(error),
         }
     }

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, Shutdown};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -16,13 +16,14 @@ use nix::{getsockopt_impl, libc, sockopt_impl};
 use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
-use crate::server::counters::Counters;
+use crate::server::counters::{Counters, EndReason};
+use crate::server::time_limits::MESSAGE_TIMEOUT;
 
 /// Maximum number of replaced connections that are still closing. No more connections are accepted until some of them
 /// have ended, so that a flood of connections cannot use more descriptors.
@@ -30,6 +31,11 @@ const MAX_CLOSING: usize = 16;
 
 /// Index of the memory of unsent octets (`SK_MEMINFO_WMEM_QUEUED`).
 const WRITE_MEMORY: usize = 5;
+
+/// Maximum number of octets that are read and discarded of a client whose connection has ended.
+const MAX_DISCARDED: usize = 1 << 20;
+/// Interval between two checks of whether a client has received the last replies.
+const LINGER_TICK: Duration = Duration::from_millis(50);
 
 /// The open connections of one transport. Clones share them.
 #[derive(Clone)]
@@ -185,6 +191,50 @@ impl OpenConnection {
     pub(super) fn discard_unsent(&self) {
         if self.has_unsent() {
             let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// Closes the connection. A client that reads has a few seconds to receive the last replies; otherwise the kernel forgets
+    /// them, which it would keep for minutes. After an error, the client may still be sending. A socket that is closed with
+    /// unread octets resets the connection, and the client would see that instead of the last reply.
+    pub(super) async fn close(&self, reason: EndReason) {
+        let is_error = matches!(reason, EndReason::Malformed | EndReason::Handshake);
+        if !matches!(reason, EndReason::Slow | EndReason::Replaced)
+            && (is_error || self.has_unsent())
+        {
+            tokio::select! {
+                _ = timeout(MESSAGE_TIMEOUT, self.linger(is_error)) => {}
+                () = self.replaced() => {}
+            }
+        }
+        self.discard_unsent();
+    }
+
+    /// Waits until the client has received everything and, if `awaits_client` is set, has closed the connection.
+    async fn linger(&self, awaits_client: bool) {
+        let _ = SockRef::from(&self.stream).shutdown(Shutdown::Write);
+        let mut left = MAX_DISCARDED;
+        let mut is_open = true;
+        while self.has_unsent() || (awaits_client && is_open) {
+            tokio::select! {
+                read = self.discard(), if is_open => match read {
+                    Ok(length) if length > 0 && length < left => left -= length,
+                    Ok(0) => is_open = false,
+                    Ok(_) | Err(_) => return,
+                },
+                () = sleep(LINGER_TICK) => {}
+            }
+        }
+    }
+
+    /// Reads and discards octets.
+    async fn discard(&self) -> io::Result<usize> {
+        loop {
+            self.stream.readable().await?;
+            match self.stream.try_read(&mut [0; 4096]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
         }
     }
 

@@ -37,9 +37,18 @@ pub struct Options {
     pub files: Files,
 }
 
+/// The encrypted listeners cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum EncryptedError {
+    /// A file is unusable.
+    Certificate(#[from] CertificateError),
+    /// An address cannot be bound.
+    Bind(#[from] BindError),
+}
+
 /// The encrypted listeners with their certificate.
 pub struct Encrypted {
-    options: Options,
     certificate: Arc<Certificate>,
     tls: Vec<Socket>,
     quic: Vec<UdpSocket>,
@@ -48,29 +57,17 @@ pub struct Encrypted {
 // === impl Encrypted ===
 
 impl Encrypted {
-    /// Loads the files of the certificate.
+    /// Loads the files of the certificate, and binds the addresses.
     ///
     /// # Errors
     ///
-    /// If a file is unusable.
-    pub fn open(options: Options) -> Result<Self, CertificateError> {
+    /// If a file is unusable, or an address cannot be bound.
+    pub fn open(options: Options) -> Result<Self, EncryptedError> {
         Ok(Self {
-            certificate: Arc::new(Certificate::open(options.files.clone())?),
-            options,
-            tls: Vec::new(),
-            quic: Vec::new(),
+            certificate: Arc::new(Certificate::open(options.files)?),
+            tls: bind_tls(&options.tls)?,
+            quic: bind_quic(&options.quic)?,
         })
-    }
-
-    /// Binds the addresses.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be bound.
-    pub fn bind(mut self) -> Result<Self, BindError> {
-        self.tls = bind_tls(&self.options.tls)?;
-        self.quic = bind_quic(&self.options.quic)?;
-        Ok(self)
     }
 
     /// Returns the certificate. It changes when the files change.
@@ -94,8 +91,7 @@ impl Encrypted {
         let mut listeners = JoinSet::new();
         for socket in self.tls {
             let (answerer, connections) = (answerer.clone(), connections.clone());
-            opening.add_tcp(&socket)?;
-            let opened = opening.opened(&stop);
+            let opened = opening.add_tcp(&socket)?;
             listeners.spawn(tls::serve(
                 socket,
                 opened,
@@ -105,8 +101,7 @@ impl Encrypted {
             ));
         }
         for socket in self.quic {
-            opening.add_udp(&socket)?;
-            let opened = opening.opened(&stop);
+            let opened = opening.add_udp(&socket)?;
             listeners.spawn(quic::serve(
                 socket,
                 certificate.clone(),

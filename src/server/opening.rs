@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use rustix::net::connect_unspec;
 use socket2::Socket;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
 
 /// Maximum number of connections in the queue of the kernel.
 pub(super) const BACKLOG: i32 = 1024;
@@ -17,35 +17,26 @@ pub(super) const BACKLOG: i32 = 1024;
 pub(super) struct Opening {
     tcp: Vec<Socket>,
     udp: Vec<UdpSocket>,
-    open: CancellationToken,
+    is_open: watch::Sender<bool>,
 }
 
 /// Waits until the addresses are open. Clones share it.
 #[derive(Clone)]
-pub(super) struct Opened {
-    open: CancellationToken,
-    stop: CancellationToken,
-}
+pub(super) struct Opened(watch::Receiver<bool>);
 
 // === impl Opening ===
 
 impl Opening {
     /// Adds a TCP socket, which does not listen yet.
-    pub(super) fn add_tcp(&mut self, socket: &Socket) -> io::Result<()> {
+    pub(super) fn add_tcp(&mut self, socket: &Socket) -> io::Result<Opened> {
         self.tcp.push(socket.try_clone()?);
-        Ok(())
+        Ok(Opened(self.is_open.subscribe()))
     }
 
     /// Adds a UDP socket that [refuses](refuse) clients.
-    pub(super) fn add_udp(&mut self, socket: &UdpSocket) -> io::Result<()> {
+    pub(super) fn add_udp(&mut self, socket: &UdpSocket) -> io::Result<Opened> {
         self.udp.push(socket.try_clone()?);
-        Ok(())
-    }
-
-    /// Returns what waits until the addresses are open, or until `stop`.
-    pub(super) fn opened(&self, stop: &CancellationToken) -> Opened {
-        let (open, stop) = (self.open.clone(), stop.clone());
-        Opened { open, stop }
+        Ok(Opened(self.is_open.subscribe()))
     }
 
     /// Opens the addresses: clients get answers from now on.
@@ -56,7 +47,7 @@ impl Opening {
         for socket in self.udp.drain(..) {
             connect_unspec(&socket)?;
         }
-        self.open.cancel();
+        self.is_open.send_replace(true);
         Ok(())
     }
 }
@@ -64,15 +55,12 @@ impl Opening {
 // === impl Opened ===
 
 impl Opened {
-    /// Waits. Returns whether the addresses are open: otherwise, the server stops.
-    pub(super) async fn wait(self) -> bool {
-        tokio::select! {
-            () = self.open.cancelled() => true,
-            () = self.stop.cancelled() => false,
-        }
+    /// Waits. Returns whether the addresses are open: they never are if the [`Opening`] is dropped before.
+    pub(super) async fn wait(mut self) -> bool {
+        self.0.wait_for(|is_open| *is_open).await.is_ok()
     }
 
-    /// Waits, and returns the listener of a TCP socket. `None` if the server stops.
+    /// Waits, and returns the listener of a TCP socket. `None` if it is never open.
     pub(super) async fn listener(self, socket: Socket) -> Option<TcpListener> {
         match self.wait().await {
             true => TcpListener::from_std(socket.into()).ok(),

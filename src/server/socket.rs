@@ -5,25 +5,17 @@ use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
 
 use super::connections::{Connections, OpenConnection};
-use super::counters::EndReason;
-use super::time_limits::MESSAGE_TIMEOUT;
 
 /// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
 /// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
 /// runtime's own budget counts calls, which would allow half a million octets at once.
 pub(super) const READ_QUOTA: usize = 4 * 1024;
-/// Maximum number of octets that are read and discarded of a client whose connection has ended.
-const MAX_DISCARDED: usize = 1 << 20;
-/// Interval between two checks of whether a client has received the last replies.
-const LINGER_TICK: Duration = Duration::from_millis(50);
 
 /// A TCP connection. Dropping it closes the connection, and removes it from the open ones.
 pub(super) struct Socket {
@@ -47,55 +39,6 @@ impl Socket {
     /// Returns what the connection shares with the choice of one to close.
     pub(super) fn shared(&self) -> &Arc<OpenConnection> {
         &self.shared
-    }
-
-    /// Notes that the task has yielded to other connections.
-    pub(super) fn note_yield(&mut self) {
-        self.read = 0;
-    }
-
-    /// Closes the connection. A client that reads has a few seconds to receive the last replies; otherwise the kernel forgets
-    /// them, which it would keep for minutes. After an error, the client may still be sending. A socket that is closed with
-    /// unread octets resets the connection, and the client would see that instead of the last reply.
-    pub(super) async fn close(self, reason: EndReason) {
-        let is_error = matches!(reason, EndReason::Malformed | EndReason::Handshake);
-        if !matches!(reason, EndReason::Slow | EndReason::Replaced)
-            && (is_error || self.shared.has_unsent())
-        {
-            tokio::select! {
-                _ = timeout(MESSAGE_TIMEOUT, self.linger(is_error)) => {}
-                () = self.shared.replaced() => {}
-            }
-        }
-        self.shared.discard_unsent();
-    }
-
-    /// Waits until the client has received everything and, if `awaits_client` is set, has closed the connection.
-    async fn linger(&self, awaits_client: bool) {
-        let _ = SockRef::from(&self.shared.stream).shutdown(Shutdown::Write);
-        let mut left = MAX_DISCARDED;
-        let mut is_open = true;
-        while self.shared.has_unsent() || (awaits_client && is_open) {
-            tokio::select! {
-                read = self.discard(), if is_open => match read {
-                    Ok(length) if length > 0 && length < left => left -= length,
-                    Ok(0) => is_open = false,
-                    Ok(_) | Err(_) => return,
-                },
-                () = sleep(LINGER_TICK) => {}
-            }
-        }
-    }
-
-    /// Reads and discards octets.
-    async fn discard(&self) -> io::Result<usize> {
-        loop {
-            self.shared.stream.readable().await?;
-            match self.shared.stream.try_read(&mut [0; 4096]) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return read,
-            }
-        }
     }
 
     fn poll_write_with(
@@ -126,7 +69,7 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.read >= READ_QUOTA {
-            self.note_yield();
+            self.read = 0;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -192,6 +135,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
+    use crate::server::counters::EndReason;
 
     const PART: usize = 8 * 1024;
 
@@ -225,7 +169,8 @@ mod tests {
         for reason in [EndReason::Slow, EndReason::Replaced] {
             let (mut socket, mut client) = connect().await;
             socket.write_all(&[0; PART]).await.unwrap();
-            socket.close(reason).await;
+            socket.shared.close(reason).await;
+            drop(socket);
             let error = client.read_to_end(&mut Vec::new()).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
         }
@@ -252,7 +197,9 @@ mod tests {
         let (mut socket, mut client) = connect().await;
         client.write_all(&[0; PART]).await.unwrap(); // never read
         socket.write_all(&[1; PART]).await.unwrap();
-        let closing = tokio::spawn(socket.close(EndReason::Malformed));
+        let shared = socket.shared.clone();
+        let closing = tokio::spawn(async move { shared.close(EndReason::Malformed).await });
+        let _socket = socket;
         client.write_all(&[0; PART]).await.unwrap();
         let mut reply = Vec::new();
         client.read_to_end(&mut reply).await.unwrap();
@@ -266,8 +213,9 @@ mod tests {
         let (mut socket, mut client) = connect().await;
         socket.write_all(&[0; 4 * PART]).await.unwrap();
         let started = tokio::time::Instant::now();
-        socket.close(EndReason::Done).await;
+        socket.shared.close(EndReason::Done).await;
         assert!((5..6).contains(&started.elapsed().as_secs()));
+        drop(socket);
         let error = client.read_to_end(&mut Vec::new()).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     }

@@ -1,5 +1,5 @@
 //! TCP (RFC 7766): any number of queries on a connection, pipelined or not, answered in order. DNS over TLS (RFC 7858)
-//! uses the same [`Connection`] with another [`Stream`].
+//! uses the same [`Connection`] with another stream.
 //!
 //! All received queries are answered with one write. An idle connection uses a few kilobytes. For a slow client, at
 //! most [`MAX_OUTBOX`](super::framing::MAX_OUTBOX) octets of replies are queued, and nothing is read until they are
@@ -40,9 +40,10 @@ pub(super) async fn serve(
     connections: Connections,
     stop: CancellationToken,
 ) {
-    let serve = |socket, client| {
+    let serve = |socket: Socket, client| {
         let (answerer, stop) = (answerer.clone(), stop.clone());
-        Connection::new(socket, Transport::Tcp, client, answerer, stop).serve()
+        let shared = socket.shared().clone();
+        Connection::new(socket, shared, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
     if let Some(listener) = opened.listener(socket).await {
@@ -55,25 +56,6 @@ pub(super) fn note_end(answerer: &Answerer, transport: Transport, ended: Result<
     if ended.is_err_and(|error| error.is_panic()) {
         answerer.counters.count_panic(transport);
         answerer.counters.count_ended(EndReason::Broken);
-    }
-}
-
-/// A stream of messages: a TCP connection with or without TLS.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
-    /// Returns the TCP connection.
-    fn socket(&mut self) -> &mut Socket;
-
-    /// Returns the TCP connection, after the end of the stream.
-    fn into_socket(self) -> Socket;
-}
-
-impl Stream for Socket {
-    fn socket(&mut self) -> &mut Socket {
-        self
-    }
-
-    fn into_socket(self) -> Socket {
-        self
     }
 }
 
@@ -96,17 +78,18 @@ pub(super) struct Connection<S> {
 
 // === impl Connection ===
 
-impl<S: Stream> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(
-        mut stream: S,
+        stream: S,
+        shared: Arc<OpenConnection>,
         transport: Transport,
         client: SocketAddr,
         answerer: Arc<Answerer>,
         stop: CancellationToken,
     ) -> Self {
         Self {
-            shared: stream.socket().shared().clone(),
             stream,
+            shared,
             transport,
             client,
             answerer,
@@ -122,9 +105,13 @@ impl<S: Stream> Connection<S> {
         let Err(ended) = self.run().await;
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
+        // The announcement of the end below is not a reply that somebody must wait for.
+        let has_unsent = self.shared.has_unsent();
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
-        self.stream.into_socket().close(ended).await;
+        if has_unsent || ended == EndReason::Malformed {
+            self.shared.close(ended).await;
+        }
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
@@ -138,7 +125,6 @@ impl<S: Stream> Connection<S> {
         loop {
             if self.octets_read >= READ_QUOTA {
                 self.octets_read = 0;
-                self.stream.socket().note_yield();
                 yield_now().await;
             }
             self.receive(if next.0 < old.0 { next } else { old })

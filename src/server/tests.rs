@@ -1,31 +1,22 @@
-//! Tests of listeners with injected failures.
+//! Tests of listeners.
 
-use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::RawFd;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::testing::support::query::Parts;
-use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, MultiResults};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::counters::CounterSet;
-use super::udp::BATCH;
-use super::udp::address::ClientAddress;
 use super::*;
-use crate::admin::Liveness;
-use crate::admin::tests::{livez, wait_until_alive};
 use crate::table::Publisher;
 use crate::testing::zones;
 use crate::wire::{Access, ResponseSettings, Transport};
 use crate::zone::{AnswerOrder, RecordType};
 
-const ENOMEM: i32 = 12;
-const ENOBUFS: i32 = 105;
 /// Timeout that is sufficient on a busy machine.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -33,60 +24,7 @@ const LONG: Duration = Duration::from_secs(10);
 struct Running {
     server: DnsServer,
     answerers: Answerers,
-    faults: Arc<Faults>,
     dns: SocketAddr,
-}
-
-/// Injected failures of the system calls of UDP workers.
-#[derive(Default)]
-struct Faults {
-    /// The next receive call panics after receiving, like a panic while answering.
-    panic: AtomicBool,
-    /// Every receive call panics before it receives anything.
-    panics_on_receive: AtomicBool,
-    /// Error number of the next receive call.
-    receive: AtomicI32,
-    /// Receive calls do not return.
-    is_stuck: AtomicBool,
-    /// Number of failing send calls, and their error number.
-    send: [AtomicI32; 2],
-}
-
-impl SystemCalls for Arc<Faults> {
-    fn receive<'b, A: ClientAddress>(
-        &self,
-        socket: RawFd,
-        headers: &'b mut MultiHeaders<A>,
-        packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
-        flags: MsgFlags,
-    ) -> Result<MultiResults<'b, A>, Errno> {
-        while self.is_stuck.load(SeqCst) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(!self.panics_on_receive.load(SeqCst), "an injected panic");
-        match self.receive.swap(0, SeqCst) {
-            0 => {}
-            error => return Err(Errno::from_raw(error)),
-        }
-        let received = Kernel.receive(socket, headers, packets, flags)?;
-        assert!(!self.panic.swap(false, SeqCst), "an injected panic");
-        Ok(received)
-    }
-
-    fn send<A: ClientAddress>(
-        &self,
-        socket: RawFd,
-        headers: &mut MultiHeaders<A>,
-        replies: &[[IoSlice<'_>; 1]],
-        clients: &[Option<A>],
-        control: &[ControlMessage<'_>],
-    ) -> Result<usize, Errno> {
-        let [count, error] = &self.send;
-        match count.fetch_update(SeqCst, SeqCst, |count| (count > 0).then_some(count - 1)) {
-            Ok(_) => Err(Errno::from_raw(error.load(SeqCst))),
-            Err(_) => Kernel.send(socket, headers, replies, clients, control),
-        }
-    }
 }
 
 impl Running {
@@ -99,33 +37,24 @@ impl Running {
         let address = SocketAddr::from((address, 0));
         let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
-        let faults = Arc::<Faults>::default();
-        let server = DnsServer::start_with(&faults, listeners, &answerers, udp_workers, 100);
+        let server = DnsServer::start(listeners, &answerers, udp_workers, 100);
         let mut server = server.unwrap();
         server.open().unwrap();
         Self {
             server,
             answerers,
-            faults,
             dns,
         }
     }
 
     fn panics(&self, transport: Transport) -> u64 {
-        self.answerers.counters.panics(transport)
+        self.answerers.0.counters.panics(transport)
     }
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.dns).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         stream
-    }
-
-    fn socket(&self) -> UdpSocket {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(self.dns).unwrap();
-        socket.set_read_timeout(Some(LONG)).unwrap();
-        socket
     }
 }
 
@@ -172,12 +101,6 @@ fn query(id: u8) -> Vec<u8> {
     Parts::new(".", RecordType::NS.0).packet(id.into()).0
 }
 
-fn ask(socket: &UdpSocket, id: u8) -> Option<u8> {
-    let mut reply = [0; 512];
-    socket.send(&query(id)).unwrap();
-    socket.recv(&mut reply).ok().map(|_| reply[1])
-}
-
 fn ask_over_tcp(stream: &mut TcpStream, id: u8) -> io::Result<u8> {
     let packet = query(id);
     stream.write_all(&[&[0, packet.len() as u8][..], &packet].concat())?;
@@ -186,59 +109,10 @@ fn ask_over_tcp(stream: &mut TcpStream, id: u8) -> io::Result<u8> {
     Ok(reply[3])
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn panicking_worker_is_counted_and_replaced() {
-    for workers in [1, 2] {
-        let running = Running::start(workers);
-        let socket = running.socket();
-        for round in 1..=5 {
-            running.faults.panic.store(true, SeqCst);
-            socket.send(&query(99)).unwrap(); // lost with the worker
-            while running.panics(Transport::Udp) < round {
-                tokio::task::yield_now().await;
-            }
-            assert_eq!(ask(&socket, round as u8), Some(round as u8));
-        }
-        assert_eq!(running.panics(Transport::Udp), 5);
-        running.server.stop().await; // every thread ends
-    }
-}
-
-#[tokio::test]
-async fn livez_fails_while_a_udp_worker_is_stuck() {
-    let mut running = Running::start(1);
-    let liveness = Liveness::new(running.server.take_heartbeats());
-    // Without any query, the worker is alive.
-    wait_until_alive(&liveness).await;
-    running.faults.is_stuck.store(true, SeqCst);
-    // The current call ends after its timeout.
-    let started = Instant::now();
-    while livez(&liveness).await.0 == 200 && started.elapsed() < LONG {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        liveness.check();
-    }
-    let (status, sentence) = livez(&liveness).await;
-    let problem = format!("no progress for 10 s: UDP worker 1 of {}\n", running.dns);
-    assert_eq!((status, sentence), (503, problem));
-    running.faults.is_stuck.store(false, SeqCst);
-    wait_until_alive(&liveness).await;
-    running.server.stop().await;
-}
-
 /// A connection that panics on request, like a panic while answering.
 struct Panicking {
     stream: socket::Socket,
     must_panic: Arc<AtomicBool>,
-}
-
-impl tcp::Stream for Panicking {
-    fn socket(&mut self) -> &mut socket::Socket {
-        &mut self.stream
-    }
-
-    fn into_socket(self) -> socket::Socket {
-        self.stream
-    }
 }
 
 impl AsyncRead for Panicking {
@@ -277,21 +151,10 @@ impl AsyncWrite for Panicking {
 
 /// A connection with octets that are at hand without a read of the socket, like those that TLS has decrypted.
 struct Decrypted {
-    stream: socket::Socket,
     /// A query, with its length.
     message: Vec<u8>,
     /// The number of queries that are left.
     left: usize,
-}
-
-impl tcp::Stream for Decrypted {
-    fn socket(&mut self) -> &mut socket::Socket {
-        &mut self.stream
-    }
-
-    fn into_socket(self) -> socket::Socket {
-        self.stream
-    }
 }
 
 impl AsyncRead for Decrypted {
@@ -335,17 +198,15 @@ async fn busy_client_yields_although_its_octets_are_decrypted() {
     let packet = query(1);
     let message = [&[0, packet.len() as u8][..], &packet].concat();
     let octets = message.len();
-    let connections = running.server.connections[0].clone();
-    let shared = connections.add(stream, client.ip());
+    let shared = running.server.connections[0].add(stream, client.ip());
     let stream = Decrypted {
-        stream: socket::Socket::new(connections, shared),
         message,
         left: 10_000,
     };
     let answerer = Arc::new(running.answerers.create());
     let counters = answerer.counters.clone();
     let stop = running.server.stop.clone();
-    let connection = tcp::Connection::new(stream, Transport::Tls, client, answerer, stop);
+    let connection = tcp::Connection::new(stream, shared, Transport::Tls, client, answerer, stop);
     let mut serving = Box::pin(connection.serve());
     let requests = &counters.requests[Transport::Tls as usize];
     let answered = || requests.iter().map(|count| count.load(SeqCst)).sum::<u64>();
@@ -370,10 +231,11 @@ async fn panic_ends_only_its_own_connection() {
         running.server.connections[0].clone(),
     );
     let listener_context = (answerer.clone(), stop.clone(), must_panic.clone());
-    let serve = move |stream, client| {
+    let serve = move |stream: socket::Socket, client| {
         let (answerer, stop, must_panic) = listener_context.clone();
+        let shared = stream.shared().clone();
         let stream = Panicking { stream, must_panic };
-        tcp::Connection::new(stream, Transport::Tcp, client, answerer, stop).serve()
+        tcp::Connection::new(stream, shared, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = move |ended| tcp::note_end(&answerer, Transport::Tcp, ended);
     tokio::spawn(accept::accept(listener, connections, stop, serve, note_end));
@@ -391,132 +253,35 @@ async fn panic_ends_only_its_own_connection() {
     running.server.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn worker_continues_after_memory_shortage() {
-    let running = Running::start(1);
-    let socket = running.socket();
-    let faults = &running.faults;
-    for error in [ENOBUFS, ENOMEM] {
-        // Receiving fails once. The query stays in the queue.
-        faults.receive.store(error, SeqCst);
-        while faults.receive.load(SeqCst) != 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(ask(&socket, 1), Some(1));
-        // Sending fails once and is retried.
-        faults.send[1].store(error, SeqCst);
-        faults.send[0].store(1, SeqCst);
-        assert_eq!(ask(&socket, 2), Some(2));
-        // Sending fails twice. The reply is lost, and the next one is sent.
-        faults.send[0].store(2, SeqCst);
-        socket.send(&query(3)).unwrap();
-        while faults.send[0].load(SeqCst) != 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(ask(&socket, 4), Some(4));
-    }
-    assert_eq!(running.answerers.counters.unsent(), 2);
-    running.server.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn repeated_panics_do_not_spin() {
-    let running = Running::start(1);
-    let (socket, faults) = (running.socket(), &running.faults);
-    let started = Instant::now();
-    faults.panics_on_receive.store(true, SeqCst);
-    while running.panics(Transport::Udp) < 14 {
-        tokio::task::yield_now().await;
-    }
-    // The pause doubles up to 200 ms, which takes 800 ms in total. On a busy machine, a panic itself may take 200 ms,
-    // and then the pause is short again.
-    let took = started.elapsed();
-    assert!(took >= Duration::from_millis(200), "{took:?}");
-    faults.panics_on_receive.store(false, SeqCst);
-    assert_eq!(ask(&socket, 1), Some(1));
-    running.server.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn queued_queries_are_answered_at_stop_despite_receive_errors() {
-    const EINTR: i32 = 4;
-    // A wildcard listener still replies from the address that received the query.
-    let addresses = [
-        (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
-        (Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(127, 0, 0, 2)),
-    ];
-    let cases = addresses.map(|of| [EINTR, ENOMEM].map(|error| (of, error)));
-    for ((listener, asked), error) in cases.into_iter().flatten() {
-        let running = Running::start_at(listener, 1);
-        let socket = running.socket();
-        socket.connect((asked, running.dns.port())).unwrap();
-        // Nothing is received until the server stops. Then the queue is full, and the first call fails.
-        running.faults.panics_on_receive.store(true, SeqCst);
-        while running.panics(Transport::Udp) < 10 {
-            tokio::task::yield_now().await;
-        }
-        (0..100).for_each(|id| _ = socket.send(&query(id)).unwrap());
-        running.server.stop.cancel();
-        running.faults.receive.store(error, SeqCst);
-        running.faults.panics_on_receive.store(false, SeqCst);
-        for _ in 0..100 {
-            assert!(socket.recv(&mut [0; 512]).is_ok(), "{asked}: errno {error}");
-        }
-        running.server.stop().await;
-    }
-}
-
-/// RFC 2181 section 4.1 for batches, also if the host no longer has the address of the first reply.
+/// RFC 2181 section 4.1 for batches.
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_of_a_batch_leave_from_the_queried_addresses() {
-    const EINVAL: i32 = 22;
-    for is_first_lost in [false, true] {
-        let running = Running::start_at(Ipv4Addr::UNSPECIFIED, 1);
-        let faults = &running.faults;
-        faults.panics_on_receive.store(true, SeqCst);
-        while running.panics(Transport::Udp) < 1 {
-            tokio::task::yield_now().await;
-        }
-        let sockets = ["127.0.0.1:0", "127.0.0.9:0"].map(|address| {
-            let socket = UdpSocket::bind(address).unwrap();
-            socket.set_read_timeout(Some(LONG)).unwrap();
-            socket
-        });
-        let asked = |id: u8| {
-            let address = Ipv4Addr::new(127, 0, 0, 1 + id % 5);
-            SocketAddr::from((address, running.dns.port()))
-        };
-        for id in 0..100 {
-            let socket = &sockets[usize::from(id) % 2];
-            socket.send_to(&query(id), asked(id)).unwrap();
-        }
-        if is_first_lost {
-            faults.send[1].store(EINVAL, SeqCst);
-            faults.send[0].store(1, SeqCst);
-        }
-        faults.panics_on_receive.store(false, SeqCst);
-        // Replies are sent in the order of the addresses. The first query went to the first address.
-        let lost = is_first_lost.then_some(0);
-        let mut ids: Vec<u8> = (0..100).filter(|id| Some(*id) != lost).collect();
-        for (number, socket) in sockets.iter().enumerate() {
-            for _ in ids
-                .clone()
-                .iter()
-                .filter(|id| usize::from(**id) % 2 == number)
-            {
-                let mut reply = [0; 512];
-                let (_, from) = socket.recv_from(&mut reply).unwrap();
-                assert_eq!(from, asked(reply[1]));
-                ids.retain(|id| *id != reply[1]);
-            }
-        }
-        assert!(ids.is_empty(), "{ids:?}");
-        assert_eq!(
-            running.answerers.counters.unsent(),
-            u64::from(is_first_lost)
-        );
-        running.server.stop().await;
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let listeners = bind_dns(&[any.into()]).unwrap();
+    let port = listeners[0].address.port();
+    // The queries are queued before a worker receives.
+    rustix::net::connect_unspec(&listeners[0].udp).unwrap();
+    let sockets = ["127.0.0.1:0", "127.0.0.9:0"].map(|address| {
+        let socket = UdpSocket::bind(address).unwrap();
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        socket
+    });
+    let asked = |id: u8| SocketAddr::from((Ipv4Addr::new(127, 0, 0, 1 + id % 5), port));
+    for id in 0..100 {
+        let socket = &sockets[usize::from(id) % 2];
+        socket.send_to(&query(id), asked(id)).unwrap();
     }
+    let server = DnsServer::start(listeners, &answerers(), 1, 100).unwrap();
+    for (number, socket) in sockets.iter().enumerate() {
+        let mut ids: Vec<u8> = (0..50).map(|id| 2 * id + number as u8).collect();
+        while !ids.is_empty() {
+            let mut reply = [0; 512];
+            let (_, from) = socket.recv_from(&mut reply).unwrap();
+            assert_eq!(from, asked(reply[1]));
+            ids.retain(|id| *id != reply[1]);
+        }
+    }
+    server.stop().await;
 }
 
 #[test]
@@ -574,7 +339,11 @@ async fn queries_to_a_broadcast_address_get_no_reply() {
     let mut reply = [0; 512];
     socket.recv(&mut reply).unwrap();
     assert_eq!(reply[1], 2, "the reply to the second query");
-    let dropped = running.answerers.counters.sum(|counters| &counters.dropped);
+    let dropped = running
+        .answerers
+        .0
+        .counters
+        .sum(|counters| &counters.dropped);
     assert_eq!(dropped, 1);
     running.server.stop().await;
 }

@@ -17,7 +17,7 @@ use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
 use crate::server::opening::Opened;
 use crate::server::socket::Socket;
-use crate::server::tcp::{Connection, Stream, note_end};
+use crate::server::tcp::{Connection, note_end};
 use crate::server::time_limits::{MESSAGE_TIMEOUT, STOP_TIMEOUT};
 use crate::wire::Transport;
 
@@ -50,14 +50,14 @@ async fn serve_connection(
     match handshake(socket, &loaded).await {
         Ok(stream) => {
             let end = loaded.end.clone();
-            let connection = Connection::new(stream, Transport::Tls, client, answerer, end);
+            let connection = Connection::new(stream, shared, Transport::Tls, client, answerer, end);
             connection.serve().await;
         }
         Err((ended, socket)) => {
             answerer.counters.count_ended(ended);
             // The client may have sent its first query, and must see the alert.
             match socket {
-                Some(socket) => socket.close(ended).await,
+                Some(_) => shared.close(ended).await,
                 None => shared.discard_unsent(),
             }
         }
@@ -95,15 +95,5 @@ async fn handshake(
             debug!(%error, "A TLS handshake failed");
             Err((EndReason::Handshake, Some(socket)))
         }
-    }
-}
-
-impl Stream for TlsStream<Socket> {
-    fn socket(&mut self) -> &mut Socket {
-        self.get_mut().0
-    }
-
-    fn into_socket(self) -> Socket {
-        self.into_inner().0
     }
 }

@@ -1,7 +1,7 @@
 //! RFC 8914: extended DNS errors, which need an OPT record.
 
 use crate::conformance::cases::{
-    answer, case, check, check_with_edns_and_without, nodata, nxdomain, refused,
+    case, check, check_with_edns_and_without, nodata, nxdomain, refused,
 };
 use crate::conformance::servers::{serve, serve_sample};
 

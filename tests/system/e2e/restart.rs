@@ -6,7 +6,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use support::dig::dig;
 use support::http::Page;
 use support::observer::{Observation, Observer};
 use support::output::print_line;
@@ -14,7 +13,6 @@ use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::steps::Steps;
 use support::wait::eventually;
-use support::wire::Transport;
 
 use crate::e2e::linked_clusters::{NGINX, PAUSE};
 use crate::e2e::misbehaving_api_server::{ALL, recorded_objects};

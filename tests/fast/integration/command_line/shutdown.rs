@@ -53,10 +53,11 @@ fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
     });
 }
 
-/// The server is stopped, so that the kernel accepts all connections before the server sees the first one, or SIGTERM.
+/// The server is stopped, so that the kernel accepts all connections and datagrams before the server sees the first one, or SIGTERM.
 #[test]
-fn each_connection_that_the_kernel_has_accepted_is_answered() {
+fn each_connection_and_datagram_that_the_kernel_has_accepted_is_answered() {
     const CONNECTIONS: usize = 1000;
+    const DATAGRAMS: usize = 100;
     for grace in ["grace=0s", "grace=2s"] {
         let mut server = Server::with_objects(sample(), &[grace]);
         let packet = frame(&query("db.prod.global. A").0);
@@ -67,11 +68,18 @@ fn each_connection_that_the_kernel_has_accepted_is_answered() {
             stream
         };
         let mut streams: Vec<TcpStream> = (0..CONNECTIONS).map(connect).collect();
+        let socket = server.socket();
+        for _ in 0..DATAGRAMS {
+            socket.send(&packet[2..]).unwrap();
+        }
         server.signal("TERM");
         server.signal("CONT");
         for (number, stream) in streams.iter_mut().enumerate() {
             let reply = read_framed(stream).unwrap_or_else(|error| panic!("{number}: {error}"));
             assert_eq!(reply[6..8], [0, 1]);
+        }
+        for _ in 0..DATAGRAMS {
+            assert!(socket.recv(&mut [0; 512]).is_ok());
         }
         assert_eq!(server.exit_code(), Some(0));
     }
