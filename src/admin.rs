@@ -96,7 +96,8 @@ async fn livez(FromState(state): FromState<AdminState>) -> (StatusCode, String) 
 async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String) {
     let now = state.reader.load();
     let shutdown = state.shutdown();
-    let status = if shutdown.is_some() || !state.is_open.load(Ordering::Relaxed) {
+    let is_open = now.table.is_some() && state.is_open.load(Ordering::Relaxed);
+    let status = if shutdown.is_some() || !is_open {
         StatusCode::SERVICE_UNAVAILABLE
     } else {
         StatusCode::OK

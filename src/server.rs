@@ -81,9 +81,8 @@ impl DnsServer {
             for number in 1..=udp_workers {
                 let socket = udp.try_clone()?;
                 let (answerer, stop) = (answerers.create(), stop.clone());
-                let worker = udp::start(socket, address, answerer, stop);
-                let (worker, heartbeat) = worker?;
-                tasks.spawn(worker);
+                let (work, heartbeat) = udp::worker(socket, address, answerer, stop)?;
+                tasks.spawn(thread::start("udp", work)?);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
             tasks.spawn(tcp::serve(

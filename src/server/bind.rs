@@ -12,8 +12,8 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
-use super::opening::{BACKLOG, refuse};
-use super::udp::request_local_addresses;
+use super::opening::BACKLOG;
+use super::udp::{refuse, request_local_addresses};
 
 /// Requested receive buffer of UDP in octets. It holds the datagrams that arrive while the server is busy or not
 /// scheduled. The kernel may grant less.

@@ -33,7 +33,7 @@ impl Opening {
         Ok(Opened(self.is_open.subscribe()))
     }
 
-    /// Adds a UDP socket that [refuses](refuse) clients.
+    /// Adds a UDP socket that [refuses](super::udp::refuse) clients.
     pub(super) fn add_udp(&mut self, socket: &UdpSocket) -> io::Result<Opened> {
         self.udp.push(socket.try_clone()?);
         Ok(Opened(self.is_open.subscribe()))
@@ -67,9 +67,4 @@ impl Opened {
             false => None,
         }
     }
-}
-
-/// Makes a UDP socket refuse datagrams: it is connected to itself. Queued ones remain.
-pub(super) fn refuse(socket: &UdpSocket) -> io::Result<()> {
-    socket.connect(socket.local_addr()?)
 }

@@ -29,7 +29,6 @@ pub(super) use address::request_local_addresses;
 
 use super::answerer::Answerer;
 use super::counters::Counters;
-use super::opening::refuse;
 use crate::clock::unix_seconds;
 use crate::heartbeat::Heartbeat;
 use crate::log::with_limited_panic_log;
@@ -52,19 +51,18 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_millis(200);
 /// Maximum time for answering queued queries when the server stops. A queue of 4 MiB takes a tenth of it.
 const MAX_DRAIN: Duration = Duration::from_secs(1);
 
-/// Starts a worker thread of a socket, which was bound to `address`. It answers until `stop`, and then answers the datagrams that are
-/// still queued. Returns a future that completes when the thread ends, and panics if the thread panicked, and the heartbeat of
-/// the worker.
+/// Returns the work of a worker thread of a socket, which was bound to `address`, and the heartbeat of the worker. It answers until
+/// `stop`, and then answers the datagrams that are still queued.
 ///
 /// # Errors
 ///
-/// If the system has no thread, or the socket cannot be configured.
-pub(super) fn start(
+/// If the socket cannot be configured.
+pub(super) fn worker(
     socket: UdpSocket,
     address: SocketAddr,
     answerer: Answerer,
     stop: CancellationToken,
-) -> io::Result<(impl Future<Output = ()> + Send, Heartbeat)> {
+) -> io::Result<(impl FnOnce() + Send + 'static, Heartbeat)> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
     let is_wildcard = address.ip().is_unspecified();
@@ -79,7 +77,12 @@ pub(super) fn start(
             }
         });
     };
-    Ok((super::thread::start("udp", work)?, heartbeat))
+    Ok((work, heartbeat))
+}
+
+/// Makes a UDP socket refuse datagrams: it is connected to itself. Queued ones remain.
+pub(super) fn refuse(socket: &UdpSocket) -> io::Result<()> {
+    socket.connect(socket.local_addr()?)
 }
 
 /// Runs a worker. If it panics, the panic is counted, and another worker continues; the batch is lost. A panic can leave only the

@@ -294,9 +294,9 @@ impl Certificate {
             Ok(loaded) => {
                 let file = self.files.certificate.display();
                 let valid_until = time_text(loaded.validity.ends);
-                info!(%file, valid_until, "Reloaded the certificate");
                 let old = mem::replace(&mut *self.current.write(), Arc::new(loaded));
                 old.end.cancel(); // after the change, so that new connections use the new files
+                info!(%file, valid_until, "Reloaded the certificate");
                 None
             }
             Err(CertificateError { path, reason }) => {

@@ -14,7 +14,7 @@ use super::sizes::coredns;
 
 const QUERIES: usize = 100;
 /// The address of the replicas, as that of a Service.
-const SERVICE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(96, 0, 0, 53)), 53);
+const SERVICE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 96, 0, 53)), 53);
 
 #[test]
 fn replica_without_a_table_costs_no_answer() {
@@ -27,7 +27,7 @@ fn replica_without_a_table_costs_no_answer() {
         let nobody = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let waiting = Server::without_table(nobody, &[]);
         let network = Network::of_this_thread();
-        network.ip("route add local 96.0.0.0/4 dev lo").unwrap();
+        network.ip("route add local 10.96.0.53 dev lo").unwrap();
         let [first, second] = [&ready, &waiting].map(|server| server.dns.port());
         // Each flow goes to the next replica.
         let rules = format!(
