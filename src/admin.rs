@@ -25,6 +25,7 @@ mod state;
 mod summary;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
@@ -91,12 +92,13 @@ async fn livez(FromState(state): FromState<AdminState>) -> (StatusCode, String) 
     }
 }
 
-/// Answers `/readyz`. The server is ready from its first table until it receives a signal to
+/// Answers `/readyz`. The server is ready from the time at which it answers from its first table until it receives a signal to
 /// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table.
 async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String) {
     let now = state.reader.load();
     let shutdown = state.shutdown();
-    let status = if shutdown.is_some() || now.table.is_none() {
+    let is_open = now.table.is_some() && state.is_open.load(Ordering::Relaxed);
+    let status = if shutdown.is_some() || !is_open {
         StatusCode::SERVICE_UNAVAILABLE
     } else {
         StatusCode::OK

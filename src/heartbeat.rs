@@ -25,6 +25,14 @@ impl Heartbeat {
         self.0.0.store(true, Relaxed);
     }
 
+    /// Gives signs of the progress of the runtime that runs this. It never returns.
+    pub(crate) async fn follow_runtime(self) {
+        loop {
+            self.beat();
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
     /// Returns whether there was progress since the last call.
     pub(crate) fn take(&self) -> bool {
         self.0.0.swap(false, Relaxed)

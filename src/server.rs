@@ -7,63 +7,59 @@
 mod accept;
 mod answerer;
 pub mod bind;
-mod client_prefix;
 mod connections;
 pub mod counters;
 pub mod descriptors;
 pub mod encrypted;
-mod file_change;
 pub mod framing;
 mod http;
 mod listen_address;
-mod memory_limit;
+mod opening;
 mod refused;
 mod socket;
 mod tcp;
+pub mod thread;
 mod time_limits;
 mod udp;
 
 use std::io;
+use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::Router;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 
 pub use answerer::Answerers;
 pub use bind::{DnsListener, bind_dns, bind_tcp};
-pub use connections::ConnectionLimits;
 pub use encrypted::{Certificate, Encrypted};
-pub use http::{Lifetime, LocalAddress};
+pub use http::{Lifetime, LocalAddress, serve_http};
 pub use listen_address::ListenAddress;
 pub use refused::RefusedClients;
 pub use time_limits::TCP_IDLE;
 
 use connections::Connections;
-use socket::Budget;
-use udp::{Kernel, SystemCalls};
+use opening::Opening;
 
 use crate::heartbeat::Heartbeat;
 
 /// The running server.
 pub struct DnsServer {
     listeners: JoinSet<()>,
-    /// The TCP connections.
-    connections: Connections,
-    /// The heartbeats of the UDP workers, with their names.
+    /// The connections over TCP, and those over TLS.
+    connections: Vec<Connections>,
+    /// The heartbeats of the UDP workers and of the thread of encrypted connections, with their names.
     heartbeats: Vec<(String, Heartbeat)>,
-    /// The octets that clients have not received, over every transport but UDP and QUIC.
-    budget: Budget,
+    opening: Opening,
     stop: CancellationToken,
 }
 
 // === impl DnsServer ===
 
 impl DnsServer {
-    /// Starts all listeners. `udp_workers` is the number of threads for each UDP socket.
+    /// Starts all listeners. They refuse clients until [`Self::open`]. `udp_workers` is the number of threads for each UDP socket, `connections` the maximum number of TCP
+    /// connections.
     ///
     /// # Errors
     ///
@@ -72,78 +68,81 @@ impl DnsServer {
         listeners: Vec<DnsListener>,
         answerers: &Answerers,
         udp_workers: usize,
-        limits: ConnectionLimits,
-    ) -> io::Result<Self> {
-        let budget = memory_limit::budget();
-        debug!(budget, "Octets that clients may leave unread");
-        let budget = Budget::new(budget);
-        Self::start_with(&Kernel, listeners, answerers, udp_workers, limits, budget)
-    }
-
-    fn start_with(
-        calls: &(impl SystemCalls + Clone),
-        listeners: Vec<DnsListener>,
-        answerers: &Answerers,
-        udp_workers: usize,
-        limits: ConnectionLimits,
-        budget: Budget,
+        connections: usize,
     ) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let over_tcp = Arc::new(answerers.create());
-        let connections = Connections::new(limits, over_tcp.counters.clone());
-        let mut heartbeats = Vec::new();
+        let connections = Connections::new(connections, over_tcp.counters.clone());
+        let (mut heartbeats, mut opening) = (Vec::new(), Opening::default());
         for DnsListener { udp, tcp, address } in listeners {
+            let opened = opening.add_tcp(&tcp)?;
+            opening.add_udp(&udp)?;
             for number in 1..=udp_workers {
                 let socket = udp.try_clone()?;
-                let worker = udp::start(socket, calls.clone(), answerers.create(), stop.clone());
-                let (worker, heartbeat) = worker?;
-                tasks.spawn(worker);
+                let (answerer, stop) = (answerers.create(), stop.clone());
+                let (work, heartbeat) = udp::worker(socket, address, answerer, stop)?;
+                tasks.spawn(thread::start("udp", work)?);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
             tasks.spawn(tcp::serve(
                 tcp,
+                opened,
                 over_tcp.clone(),
                 connections.clone(),
-                budget.clone(),
                 stop.clone(),
             ));
         }
         Ok(Self {
             listeners: tasks,
-            connections,
+            connections: vec![connections],
             heartbeats,
-            budget,
+            opening,
             stop,
         })
     }
 
-    /// Starts the encrypted listeners. `limits` applies to TLS connections.
+    /// Starts the encrypted listeners with at most this number of TLS connections.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no thread for them.
     pub fn start_encrypted(
         &mut self,
         listeners: Encrypted,
         answerers: &Answerers,
-        limits: ConnectionLimits,
-    ) {
+        connections: usize,
+    ) -> io::Result<()> {
         let answerer = Arc::new(answerers.create());
-        let connections = Connections::new(limits, answerer.counters.clone());
-        for task in listeners.start(&answerer, &connections, &self.budget, &self.stop) {
-            self.listeners.spawn(task);
-        }
+        let connections = Connections::new(connections, answerer.counters.clone());
+        let heartbeat = Heartbeat::default();
+        let (of_thread, stop) = (heartbeat.clone(), self.stop.clone());
+        let opening = &mut self.opening;
+        let thread = listeners.start(&answerer, &connections, opening, of_thread, stop)?;
+        self.listeners.spawn(thread);
+        self.connections.push(connections);
+        let name = "the runtime of encrypted connections".to_owned();
+        self.heartbeats.push((name, heartbeat));
+        Ok(())
     }
 
-    /// Serves HTTP until the process ends. If the process runs out of descriptors, a DNS connection is closed.
-    pub fn serve_http(
-        &self,
-        listener: TcpListener,
-        routes: Router,
-    ) -> impl Future<Output = ()> + use<> {
-        http::serve(listener, routes, self.connections.clone())
+    /// Opens the addresses: there is something to answer.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be opened.
+    pub fn open(&mut self) -> io::Result<()> {
+        self.opening.open()
     }
 
-    /// Removes and returns the heartbeats of the UDP workers, with their names.
+    /// Lifts the limits of connections when the server is going to stop. Each accepted connection is then answered.
+    pub fn lift_limits(&self) {
+        self.connections.iter().for_each(Connections::lift_limit);
+    }
+
+    /// Removes and returns the heartbeats of the threads, with their names.
     pub(crate) fn take_heartbeats(&mut self) -> Vec<(String, Heartbeat)> {
-        std::mem::take(&mut self.heartbeats)
+        take(&mut self.heartbeats)
     }
 
     /// Waits for a listener that ends before [`Self::stop`], and returns why it ended. A server that no longer listens
@@ -158,6 +157,7 @@ impl DnsServer {
     /// Stops the listeners after they have answered the messages in the socket queues.
     pub async fn stop(mut self) {
         self.stop.cancel();
+        drop(take(&mut self.opening)); // listeners that still wait end
         while let Some(ended) = self.listeners.join_next().await {
             if let Err(error) = ended {
                 warn!(%error, "A DNS listener ended with an error");

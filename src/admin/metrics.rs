@@ -179,9 +179,9 @@ impl Metrics {
     fn encode_connections(&self, page: &mut Page<'_, '_>) -> fmt::Result {
         let open = self.counters.sum(|c| &c.connections) as f64;
         page.gauge("tcp_connections", "Open connections over TCP and TLS", open)?;
-        let ended = EndReason::ALL.map(|how| {
-            let count = self.counters.sum(|c| &c.ended[how as usize]);
-            ([("reason", how.name())], count)
+        let ended = EndReason::VARIANTS.iter().map(|how| {
+            let count = self.counters.sum(|c| &c.ended[*how as usize]);
+            ([("reason", <&str>::from(how))], count)
         });
         let help = "Ended connections over TCP and TLS by reason";
         page.counters("tcp_connections_ended", help, ended)?;
@@ -222,7 +222,7 @@ impl Metrics {
     pub(super) fn problems(&self, now: &Published) -> Vec<Problem> {
         let mut problems: Vec<Problem> = now.problem().into_iter().collect();
         problems.extend(self.feeds.problems());
-        problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
+        problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
         problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.panic_problem());
         problems.extend(self.feeds.events.flapping());

@@ -49,6 +49,8 @@ pub struct AdminState {
     pub feeds: Feeds,
     /// The metrics.
     pub metrics: Metrics,
+    /// Set when the addresses of DNS are open, after the first table.
+    pub is_open: Arc<AtomicBool>,
     /// Set when the process has received a signal to terminate.
     pub draining: Arc<AtomicBool>,
     /// The loops that must make progress.

@@ -47,6 +47,7 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
             refused: RefusedClients::default(),
             facts: CurrentFacts::default(),
         },
+        is_open: Arc::new(true.into()),
         draining: Arc::default(),
         liveness,
         api_runtime: Handle::current(),

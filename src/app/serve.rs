@@ -28,12 +28,12 @@ use crate::admin::{
 };
 use crate::cli::{KubeAccess, ServeArgs};
 use crate::failures::Failures;
-use crate::heartbeat::{self, Heartbeat};
+use crate::heartbeat::Heartbeat;
 use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
 use crate::server::{
-    Answerers, ConnectionLimits, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE,
-    bind_dns, bind_tcp, descriptors, ns_addresses,
+    Answerers, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE, bind_dns, bind_tcp,
+    descriptors, ns_addresses, serve_http,
 };
 use crate::settings::Settings;
 use crate::source::{Events, Feeds, UpdateSettings, kube};
@@ -134,7 +134,7 @@ struct BoundListeners {
 impl BoundListeners {
     fn bind(settings: &Settings, encrypted: Option<Encrypted>) -> anyhow::Result<Self> {
         Ok(Self {
-            encrypted: encrypted.map(Encrypted::bind).transpose()?,
+            encrypted,
             dns: bind_dns(&settings.dns_addresses())?,
             admin: bind_tcp(&settings.admin_addresses(), "admin")?,
             api: bind_tcp(&settings.listen.api, "api")?,
@@ -151,16 +151,6 @@ impl BoundListeners {
         let addresses = self.api.iter().map(TcpListener::local_addr);
         addresses.filter_map(Result::ok).collect()
     }
-
-    /// Returns the limits of connections: those of the settings, or less if the system grants fewer file descriptors.
-    fn limits(&self, settings: &Settings, udp_workers: usize) -> anyhow::Result<ConnectionLimits> {
-        let wanted = settings.connection_limits();
-        // The limits apply to TCP and, separately, to each encrypted transport.
-        let encrypted = self.encrypted.as_ref();
-        let per_connection = 1 + encrypted.map_or(0, Encrypted::descriptors_per_connection);
-        descriptors::fit_to_open_files(wanted, per_connection, self.dns.len() * udp_workers)
-            .context("cannot read the limit of open files")
-    }
 }
 
 // === The server ===
@@ -169,6 +159,8 @@ impl BoundListeners {
 struct Server {
     listeners: DnsServer,
     tasks: JoinSet<()>,
+    /// Set when the addresses of DNS are open.
+    is_open: Arc<AtomicBool>,
     /// Set when the process has received a signal to terminate.
     draining: Arc<AtomicBool>,
     events: Events,
@@ -202,7 +194,7 @@ impl Server {
             facts: CurrentFacts::default(),
         };
         let identity = identity(settings, given, &bound.addresses(), own_addresses);
-        let draining = Arc::<AtomicBool>::default();
+        let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let response_settings = response_settings(settings, zones.clone(), own_addresses);
         let answerers = Answerers::new(response_settings, refused, reader.clone(), counters);
         let mut tasks = JoinSet::new();
@@ -219,6 +211,7 @@ impl Server {
             namespaces: settings.namespaces.clone().into(),
             feeds: feeds.clone(),
             metrics,
+            is_open: is_open.clone(),
             draining: draining.clone(),
             liveness: liveness(&mut listeners, &feeds, &mut tasks),
             api_runtime: api_thread.handle(),
@@ -226,12 +219,12 @@ impl Server {
         let follow = state.liveness.clone().follow();
         let probes = Thread::new("probes")?;
         let admin = admin_routes(state.clone());
-        let serve = serve_http(&listeners, bound.admin, &admin, &probes)?;
+        let serve = adopt(bound.admin, &admin, &probes)?;
         probes.run(Priority::Normal, &mut tasks, || async {
             tokio::join!(follow, join_all(serve));
         })?;
         let routes = api_routes(state, ApiHosts::new(settings.listen.api_hosts.clone()));
-        let serve = serve_http(&listeners, bound.api, &routes, &api_thread)?;
+        let serve = adopt(bound.api, &routes, &api_thread)?;
         // Without a listener, this thread still renders the metrics.
         api_thread.run(Priority::Low, &mut tasks, || async {
             tokio::join!(join_all(serve), pending::<()>());
@@ -239,23 +232,33 @@ impl Server {
         Ok(Self {
             listeners,
             tasks,
+            is_open,
             draining,
             events: feeds.events.clone(),
         })
     }
 
-    /// Serves until a signal arrives, and for `grace` after it.
+    /// Serves from the first table until a signal arrives, and for `grace` after it.
     async fn run(mut self, signals: &mut Signals, grace: Duration) -> anyhow::Result<ExitCode> {
-        tokio::select! {
-            signal = signals.next() => {
-                self.draining.store(true, Relaxed);
-                info!(signal, grace = ?grace, "Shutting down; answering queries during the grace period");
+        let mut table = self.events.subscribe();
+        loop {
+            tokio::select! {
+                _ = table.wait_for(|table| table.version > 0), if !self.is_open.load(Relaxed) => {
+                    self.listeners.open().context("cannot open the addresses of DNS")?;
+                    self.is_open.store(true, Relaxed);
+                }
+                signal = signals.next() => {
+                    self.draining.store(true, Relaxed);
+                    self.listeners.lift_limits();
+                    info!(signal, grace = ?grace, "Shutting down; answering queries during the grace period");
+                    break;
+                }
+                ended = self.tasks.join_next() => {
+                    let why = ended.and_then(Result::err).map(|error| error.to_string());
+                    bail!("a task of the server ended unexpectedly: {}", why.unwrap_or_else(|| "without an error".to_owned()));
+                }
+                why = self.listeners.wait_for_listener_end() => bail!("a DNS listener ended unexpectedly: {why}"),
             }
-            ended = self.tasks.join_next() => {
-                let why = ended.and_then(Result::err).map(|error| error.to_string());
-                bail!("a task of the server ended unexpectedly: {}", why.unwrap_or_else(|| "without an error".to_owned()));
-            }
-            why = self.listeners.wait_for_listener_end() => bail!("a DNS listener ended unexpectedly: {why}"),
         }
         let end = async {
             sleep(grace).await;
@@ -303,45 +306,41 @@ fn listen(
         0 => cpus(),
         given => usize::from(given),
     };
-    let limits = bound.limits(settings, workers)?;
-    let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, limits)
+    let connections = settings.limits.connections as usize;
+    // The limit applies to TCP and, separately, to TLS.
+    let transports = 1 + usize::from(!settings.listen.tls.is_empty());
+    descriptors::reserve(connections * transports, bound.dns.len() * workers)?;
+    let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, connections)
         .context("cannot start the threads of the UDP workers")?;
     if let Some(encrypted) = bound.encrypted.take() {
-        tasks.spawn(encrypted.follow());
-        listeners.start_encrypted(encrypted, answerers, limits);
+        let certificate = encrypted.certificate().follow();
+        tasks.spawn(certificate.context("cannot start the thread of the certificate")?);
+        listeners
+            .start_encrypted(encrypted, answerers, connections)
+            .context("cannot start the thread of encrypted connections")?;
     }
     Ok(listeners)
 }
 
 /// Moves HTTP listeners to a thread, and returns the work for each.
-fn serve_http(
-    server: &DnsServer,
+fn adopt(
     listeners: Vec<TcpListener>,
     routes: &Router,
     thread: &Thread,
 ) -> anyhow::Result<Vec<impl Future<Output = ()> + use<>>> {
-    let serve = |listener| Ok(server.serve_http(thread.adopt(listener)?, routes.clone()));
+    let serve = |listener| Ok(serve_http(thread.adopt(listener)?, routes.clone()));
     listeners.into_iter().map(serve).collect()
 }
 
-/// Returns what must make progress: the UDP workers, the update loop, and the runtime of this function, which serves all
-/// other DNS connections.
+/// Returns what must make progress: the threads of DNS, the update loop, and the runtime of this function, which serves TCP.
 fn liveness(listeners: &mut DnsServer, feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
     let mut loops = listeners.take_heartbeats();
     loops.push(("the update loop".to_owned(), feeds.heartbeat.clone()));
     let heartbeat = Heartbeat::default();
     let name = "the runtime of TCP connections".to_owned();
     loops.push((name, heartbeat.clone()));
-    tasks.spawn(beat(heartbeat));
+    tasks.spawn(heartbeat.follow_runtime());
     Liveness::new(loops)
-}
-
-/// Gives signs of the progress of the runtime that runs this task.
-async fn beat(heartbeat: Heartbeat) {
-    loop {
-        heartbeat.beat();
-        sleep(heartbeat::INTERVAL).await;
-    }
 }
 
 /// Returns the number of CPUs that this process may use.
@@ -355,6 +354,8 @@ fn cpus() -> usize {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// SIGHUP, which the end of a terminal sends, would end the process at once if nobody waited for it.
+    _hang_up: Signal,
 }
 
 impl Signals {
@@ -363,6 +364,7 @@ impl Signals {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
+            _hang_up: listen(SignalKind::hangup())?,
         })
     }
 
@@ -380,6 +382,7 @@ mod tests {
 
     use super::*;
     use crate::admin::tests::{wait_until_alive, wait_until_stuck};
+    use crate::heartbeat;
     use crate::server::tests::answerers;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
@@ -389,11 +392,7 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
-        let limits = ConnectionLimits {
-            total: 100,
-            per_address: 100,
-        };
-        let mut server = DnsServer::start(listeners, &answerers(), 2, limits).unwrap();
+        let mut server = DnsServer::start(listeners, &answerers(), 2, 100).unwrap();
         let (feeds, mut tasks) = (Feeds::new(&[]), JoinSet::new());
         let liveness = liveness(&mut server, &feeds, &mut tasks);
         let names = [
@@ -432,7 +431,7 @@ mod tests {
         let heartbeat = Heartbeat::default();
         let name = "the runtime of TCP connections".to_owned();
         let liveness = Liveness::new([(name, heartbeat.clone())]);
-        runtime.spawn(beat(heartbeat));
+        runtime.spawn(heartbeat.follow_runtime());
         wait_until_alive(&liveness).await;
         let (release, released) = mpsc::channel::<()>();
         let (stick, stuck) = mpsc::channel();

@@ -1,16 +1,15 @@
 //! Threads with a runtime of their own, for work that must not delay other work, or must not be delayed by it.
 
-use std::convert::Infallible;
 use std::io;
-use std::thread;
 
 use anyhow::Context as _;
 use rustix::process::setpriority_process;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::debug;
+
+use crate::server::thread;
 
 /// The priority of a thread that must not delay others: it gets a tenth of the CPU time of a busy core.
 const LOW_PRIORITY: i32 = 10;
@@ -63,10 +62,8 @@ impl Thread {
         tasks: &mut JoinSet<()>,
         start: impl FnOnce() -> F + Send + 'static,
     ) -> anyhow::Result<()> {
-        let (running, ended) = oneshot::channel::<Infallible>();
         let (name, runtime) = (self.name, self.runtime);
         let work = move || {
-            let _running = running;
             // Linux applies it to this thread only, and to the threads that this one starts.
             if priority == Priority::Low
                 && let Err(error) = setpriority_process(None, LOW_PRIORITY)
@@ -75,11 +72,8 @@ impl Thread {
             }
             runtime.block_on(start());
         };
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(work)
-            .with_context(|| format!("cannot start thread {name}"))?;
-        tasks.spawn(async { _ = ended.await });
+        let ended = thread::start(name, work);
+        tasks.spawn(ended.with_context(|| format!("cannot start thread {name}"))?);
         Ok(())
     }
 }

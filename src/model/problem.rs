@@ -177,6 +177,8 @@ pub enum ProblemKind {
     CertificateInvalid,
     /// The certificate of the encrypted listeners expires soon.
     CertificateExpires,
+    /// A changed file of the encrypted listeners is unusable. What was loaded before stays in use.
+    CertificateUnusable,
 }
 
 /// What is known about a kind of problem.
@@ -323,6 +325,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "correct the clock, or renew the certificate of the encrypted listeners: clients refuse it"),
         row(K::CertificateExpires, Server, Warning, "Certificate expires soon",
             "renew the certificate of the encrypted listeners"),
+        row(K::CertificateUnusable, Server, Warning, "Changed certificate cannot be used",
+            "correct the file; the encrypted listeners keep what they loaded before"),
     ]
 };
 

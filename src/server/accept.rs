@@ -1,43 +1,39 @@
-//! Accepts TCP connections for every listener. It enforces the limit of connections and continues after failures.
+//! Accepts TCP connections for every listener, and continues after failures.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use nix::errno::Errno;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::connections::{Connections, Slot};
+use super::connections::Connections;
+use super::socket::Socket;
 
-/// Maximum number of replaced connections that are still closing. No more connections are accepted until some of them
-/// have ended, so that a flood of connections cannot use more descriptors.
-const MAX_CLOSING: usize = 16;
 /// Pause after a failed accept if descriptors or memory are exhausted.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections until `stop` and serves each with `serve`. Then it waits for the open connections. `note_end` is
-/// called at the end of each connection.
+/// Accepts connections until `stop` and serves each with `serve`. Then it accepts those in the kernel's queue, and waits for
+/// the open connections. `note_end` is called at the end of each connection.
 pub(super) async fn accept<F>(
     listener: TcpListener,
     connections: Connections,
     stop: CancellationToken,
-    serve: impl Fn(TcpStream, SocketAddr, Slot) -> F,
+    serve: impl Fn(Socket, SocketAddr) -> F,
     note_end: impl Fn(Result<(), JoinError>),
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut open = JoinSet::new();
     let spawn = |open: &mut JoinSet<()>, (stream, client): (TcpStream, SocketAddr)| {
-        let slot = connections.register(client.ip());
-        open.spawn(serve(stream, client, slot));
+        let accepted = connections.add(stream, client.ip());
+        open.spawn(serve(Socket::new(connections.clone(), accepted), client));
     };
-    let max_open = connections.total() + MAX_CLOSING;
     loop {
         tokio::select! {
-            accepted = listener.accept(), if open.len() < max_open => match accepted {
+            accepted = listener.accept(), if connections.has_room(open.len()) => match accepted {
                 Ok(accepted) => spawn(&mut open, accepted),
                 Err(error) => note_failure(&connections, &error).await,
             },
@@ -45,14 +41,26 @@ pub(super) async fn accept<F>(
             () = stop.cancelled() => break,
         }
     }
-    // Connections in the kernel's queue are served, too.
-    while let Some(Ok(accepted)) = listener.accept().now_or_never() {
-        spawn(&mut open, accepted);
+    // tokio's own call looks like an empty queue when the task should yield: after 128 connections.
+    if let Ok(listener) = listener.into_std() {
+        loop {
+            match accept_queued(&listener) {
+                Ok(accepted) => spawn(&mut open, accepted),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => note_failure(&connections, &error).await,
+            }
+        }
     }
-    drop(listener);
     while let Some(ended) = open.join_next().await {
         note_end(ended);
     }
+}
+
+/// Accepts a connection in the kernel's queue.
+fn accept_queued(listener: &std::net::TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, client) = listener.accept()?;
+    stream.set_nonblocking(true)?;
+    Ok((TcpStream::from_std(stream)?, client))
 }
 
 /// Counts a failed accept, and pauses if descriptors or memory are exhausted. Other errors concern a single connection
@@ -60,12 +68,11 @@ pub(super) async fn accept<F>(
 async fn note_failure(connections: &Connections, error: &io::Error) {
     connections.note_failure(error);
     if is_exhaustion(error) {
-        connections.free_descriptor();
         tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 
-/// Returns whether the system is out of descriptors or memory. Closing another connection then helps.
+/// Returns whether the system is out of descriptors or memory. It may have some again soon.
 fn is_exhaustion(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error().map(Errno::from_raw),
@@ -78,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_exhaustion_replaces_connections() {
+    fn only_exhaustion_pauses() {
         let is_exhaustion = |errno: Errno| is_exhaustion(&io::Error::from(errno));
         for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM] {
             assert!(is_exhaustion(errno), "{errno}");

@@ -17,23 +17,23 @@ use crate::wire::{self, Body, QueryContext, Reply, ResponseSettings, Transport};
 use crate::zone::Answer;
 
 /// Creates the answerer of each listener.
-pub struct Answerers {
-    settings: Arc<ResponseSettings>,
-    refused: RefusedClients,
-    reader: Reader,
-    pub(super) counters: CounterSet,
-    turns: Arc<AtomicU32>,
-}
+pub struct Answerers(pub(super) Arc<Shared>);
 
 /// Converts messages to replies. Every UDP worker has its own, so that no two threads write to the same counter. TCP
 /// connections share one.
 pub(super) struct Answerer {
-    settings: Arc<ResponseSettings>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// What all answerers share.
+pub(super) struct Shared {
+    settings: ResponseSettings,
     refused: RefusedClients,
     reader: Reader,
-    pub(super) counters: Arc<Counters>,
+    pub(super) counters: CounterSet,
     /// Number of queries of all listeners. It determines the order of rows.
-    turns: Arc<AtomicU32>,
+    turns: AtomicU32,
     oversized_answers: LogLimiter,
     pub(super) receive_failures: LogLimiter,
     pub(super) send_failures: LogLimiter,
@@ -58,26 +58,23 @@ impl Answerers {
         reader: Reader,
         counters: CounterSet,
     ) -> Self {
-        Self {
-            settings: Arc::new(settings),
+        Self(Arc::new(Shared {
+            settings,
             refused,
             reader,
             counters,
             // Replicas that start together must not rotate in step. The number is not secret: answers reveal it.
-            turns: Arc::new(AtomicU32::new(fastrand::u32(..))),
-        }
+            turns: AtomicU32::new(fastrand::u32(..)),
+            oversized_answers: LogLimiter::default(),
+            receive_failures: LogLimiter::default(),
+            send_failures: LogLimiter::default(),
+        }))
     }
 
     pub(super) fn create(&self) -> Answerer {
         Answerer {
-            settings: self.settings.clone(),
-            refused: self.refused.clone(),
-            reader: self.reader.clone(),
-            counters: self.counters.add(),
-            turns: self.turns.clone(),
-            oversized_answers: LogLimiter::default(),
-            receive_failures: LogLimiter::default(),
-            send_failures: LogLimiter::default(),
+            shared: self.0.clone(),
+            counters: self.0.counters.add(),
         }
     }
 }
@@ -89,7 +86,7 @@ impl Answerer {
     /// table in memory.
     pub(super) fn batch_context(&self, queries: usize) -> BatchContext {
         BatchContext {
-            table: self.reader.load(),
+            table: self.shared.reader.load(),
             time: unix_seconds(),
             turns: Cell::new((self.take_turns(queries), queries)),
         }
@@ -98,7 +95,7 @@ impl Answerer {
     /// Reserves turns for this many answers with one write. If every thread wrote to this word for every query, it
     /// would be the bottleneck.
     fn take_turns(&self, count: usize) -> u32 {
-        self.turns.fetch_add(count as u32, Relaxed)
+        self.shared.turns.fetch_add(count as u32, Relaxed)
     }
 
     fn turn(&self, batch: &BatchContext) -> u32 {
@@ -126,15 +123,16 @@ impl Answerer {
         let query = wire::parse(packet);
         let context = QueryContext {
             transport,
-            is_allowed: self.settings.access.is_allowed(client.ip()),
+            is_allowed: self.shared.settings.access.is_allowed(client.ip()),
             turn: self.turn(batch),
         };
-        let Some(reply) = wire::respond(&self.settings, &batch.table, &query, &context) else {
+        let Some(reply) = wire::respond(&self.shared.settings, &batch.table, &query, &context)
+        else {
             self.counters.count_dropped();
             return None;
         };
         if !context.is_allowed {
-            self.refused.note(client.ip(), batch.time);
+            self.shared.refused.note(client.ip(), batch.time);
         }
         let written = wire::write(&reply, &query, packet, out);
         let rtype = query.as_ref().ok().map(|query| query.rtype);
@@ -156,7 +154,7 @@ impl Answerer {
 
     /// Warns about an answer that no message can hold. The message names the service, because questions are not logged.
     fn warn_about_oversized_answer(&self, reply: &Reply<'_>, time: u32) {
-        if !self.oversized_answers.is_due(time) {
+        if !self.shared.oversized_answers.is_due(time) {
             return;
         }
         let service = match &reply.body {

@@ -12,7 +12,8 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
-use super::udp::request_local_addresses;
+use super::opening::BACKLOG;
+use super::udp::{refuse, request_local_addresses};
 
 /// Requested receive buffer of UDP in octets. It holds the datagrams that arrive while the server is busy or not
 /// scheduled. The kernel may grant less.
@@ -37,13 +38,13 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-/// A bound DNS address.
+/// A bound DNS address. It refuses clients until it is opened.
 #[derive(Debug)]
 pub struct DnsListener {
     /// The bound address. If port 0 was requested, the system chose the port.
     pub address: SocketAddr,
     pub(super) udp: UdpSocket,
-    pub(super) tcp: TcpListener,
+    pub(super) tcp: Socket,
 }
 
 // === Binding ===
@@ -57,37 +58,47 @@ pub fn bind_tcp(
     addresses: &[ListenAddress],
     listener: &'static str,
 ) -> Result<Vec<TcpListener>, BindError> {
-    bind(addresses, listener, tcp, TcpListener::local_addr)
+    let tcp = |address| {
+        let (socket, bound) = tcp(address)?;
+        socket.listen(BACKLOG)?;
+        Ok((TcpListener::from_std(socket.into())?, bound))
+    };
+    bind(addresses, listener, tcp)
 }
 
-/// Binds UDP sockets.
+/// Binds addresses of DNS over TLS, which do not listen yet.
 ///
 /// # Errors
 ///
 /// If an address cannot be bound.
-pub(super) fn bind_udp(
-    addresses: &[ListenAddress],
-    listener: &'static str,
-) -> Result<Vec<UdpSocket>, BindError> {
-    bind(addresses, listener, plain_udp, UdpSocket::local_addr)
+pub(super) fn bind_tls(addresses: &[ListenAddress]) -> Result<Vec<Socket>, BindError> {
+    bind(addresses, "tls", tcp)
 }
 
-/// Binds UDP and TCP on each address.
+/// Binds addresses of DNS over QUIC, which refuse clients until they are opened.
+///
+/// # Errors
+///
+/// If an address cannot be bound.
+pub(super) fn bind_quic(addresses: &[ListenAddress]) -> Result<Vec<UdpSocket>, BindError> {
+    bind(addresses, "quic", plain_udp)
+}
+
+/// Binds UDP and TCP on each address, which refuse clients until they are opened.
 ///
 /// # Errors
 ///
 /// If an address cannot be bound.
 pub fn bind_dns(addresses: &[ListenAddress]) -> Result<Vec<DnsListener>, BindError> {
-    bind(addresses, "dns", dns, |bound| Ok(bound.address))
+    bind(addresses, "dns", dns)
 }
 
-/// Binds each address with `bind`, and logs the bound ones, which `address_of` returns. If an entry stands for both families, an
+/// Binds each address with `bind`, which also returns the bound one, for the log. If an entry stands for both families, an
 /// address of an unsupported family is skipped and logged.
 fn bind<T>(
     addresses: &[ListenAddress],
     listener: &'static str,
-    bind: impl Fn(SocketAddr) -> io::Result<T>,
-    address_of: impl Fn(&T) -> io::Result<SocketAddr>,
+    bind: impl Fn(SocketAddr) -> io::Result<(T, SocketAddr)>,
 ) -> Result<Vec<T>, BindError> {
     let failed = |address, source| BindError {
         listener,
@@ -112,10 +123,10 @@ fn bind<T>(
             return Err(missing);
         }
     }
-    for address in bound.iter().filter_map(|bound| address_of(bound).ok()) {
+    for (_, address) in &bound {
         info!(listener, %address, "Listening");
     }
-    Ok(bound)
+    Ok(bound.into_iter().map(|(socket, _)| socket).collect())
 }
 
 // === impl BindError ===
@@ -160,7 +171,8 @@ fn is_missing_family(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
-fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+/// Binds TCP. The socket does not listen yet.
+fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -172,19 +184,31 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_recv_buffer_size(TCP_RECEIVE_BUFFER)?;
     socket.set_send_buffer_size(TCP_SEND_BUFFER)?;
     prepare(&socket, address)?;
-    socket.listen(1024)?;
-    TcpListener::from_std(socket.into())
+    let bound = socket.local_addr()?.as_socket();
+    Ok((socket, bound.unwrap_or(address)))
 }
 
 /// Binds UDP for a library that sets its own socket options.
-fn plain_udp(address: SocketAddr) -> io::Result<UdpSocket> {
+fn plain_udp(address: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
+    let address = with_port(address)?;
     let socket = Socket::new(
         Domain::for_address(address),
         Type::DGRAM,
         Some(Protocol::UDP),
     )?;
     prepare(&socket, address)?;
-    Ok(socket.into())
+    let socket = UdpSocket::from(socket);
+    refuse(&socket)?;
+    Ok((socket, address))
+}
+
+/// Returns the address, with a port that is free now if it has none. A socket whose port the kernel chose would lose the port when it
+/// no longer refuses clients.
+fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
+    match address.port() {
+        0 => UdpSocket::bind(address)?.local_addr(),
+        _ => Ok(address),
+    }
 }
 
 /// Binds UDP. All workers share one socket, so that any free worker takes the next datagram. SO_REUSEPORT would bind
@@ -200,7 +224,9 @@ fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     ignore_path_mtu(&socket, address);
     request_local_addresses(&socket, address)?;
     prepare(&socket, address)?;
-    Ok(socket.into())
+    let socket = UdpSocket::from(socket);
+    refuse(&socket)?;
+    Ok(socket)
 }
 
 /// Ignores the path MTU. Only the MTU of the interface limits a datagram, and DF is clear (RFC 9715 section 3.1).
@@ -224,16 +250,15 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     socket.bind(&address.into())
 }
 
-/// Binds UDP and TCP on one port. If the system chooses the port, it may be free for UDP only, so several tries are
-/// needed.
-fn dns(address: SocketAddr) -> io::Result<DnsListener> {
+/// Binds UDP and TCP on one port. If the system chooses the port, it may be free for UDP only, or somebody may take it, so several
+/// tries are needed.
+fn dns(address: SocketAddr) -> io::Result<(DnsListener, SocketAddr)> {
     let tries = if address.port() == 0 { 16 } else { 1 };
     let mut last = None;
     for _ in 0..tries {
-        let udp = udp(address)?;
-        let address = udp.local_addr()?;
-        match tcp(address) {
-            Ok(tcp) => return Ok(DnsListener { address, udp, tcp }),
+        let address = with_port(address)?;
+        match udp(address).and_then(|udp| Ok((udp, tcp(address)?))) {
+            Ok((udp, (tcp, _))) => return Ok((DnsListener { address, udp, tcp }, address)),
             Err(error) => last = Some(error),
         }
     }

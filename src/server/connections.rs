@@ -1,125 +1,130 @@
 //! The open TCP connections, and the choice of the one to close if there are too many.
 //!
-//! A new connection replaces the one that has been idle longest. Idle time is the time since the last complete query.
-//! It includes silence, partial messages and unread replies. So a client that hoards connections loses them first, and
-//! active clients get answers.
-//!
-//! The addresses of one [`ClientPrefix`] have a common limit, because a client can have all of them. Above it, the
-//! address with most connections loses one, so that a client does not lose its connections to a neighbor.
+//! A new connection replaces the one that has been idle longest. Idle time is the time since the last complete query. A
+//! connection with unread octets or an unsent reply is not idle, and goes only if none is. So a client that hoards
+//! connections loses them first, and active clients get answers.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv6Addr, Shutdown};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
+use nix::sys::socket::getsockopt;
+use nix::{getsockopt_impl, libc, sockopt_impl};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use socket2::SockRef;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::client_prefix::ClientPrefix;
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
-use crate::server::counters::Counters;
+use crate::server::counters::{Counters, EndReason};
+use crate::server::time_limits::MESSAGE_TIMEOUT;
 
-/// Maximum numbers of open TCP connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionLimits {
-    /// `limits.connections`: for all clients.
-    pub total: usize,
-    /// `limits.connections`: for the client addresses of one prefix.
-    pub per_address: usize,
-}
+/// Maximum number of replaced connections that are still closing. No more connections are accepted until some of them
+/// have ended, so that a flood of connections cannot use more descriptors.
+const MAX_CLOSING: usize = 16;
 
-/// The open connections of all TCP listeners. Clones share them.
+/// Index of the memory of unsent octets (`SK_MEMINFO_WMEM_QUEUED`).
+const WRITE_MEMORY: usize = 5;
+
+/// Maximum number of octets that are read and discarded of a client whose connection has ended.
+const MAX_DISCARDED: usize = 1 << 20;
+/// Interval between two checks of whether a client has received the last replies.
+const LINGER_TICK: Duration = Duration::from_millis(50);
+
+/// The open connections of one transport. Clones share them.
 #[derive(Clone)]
 pub(super) struct Connections(Arc<SharedConnections>);
 
 struct SharedConnections {
-    limits: ConnectionLimits,
+    /// Maximum number of open connections. A client has at most half of them.
+    limit: usize,
+    /// Whether the limit no longer applies.
+    is_unlimited: AtomicBool,
     counters: Arc<Counters>,
     failures: LogLimiter,
-    /// The connections that are closed instead of these if descriptors are exhausted.
-    fallback: Option<Connections>,
-    open: Mutex<OpenConnections>,
+    open: Mutex<Vec<Arc<OpenConnection>>>,
 }
 
-#[derive(Default)]
-struct OpenConnections {
-    /// Connections by number, in order of arrival.
-    all: BTreeMap<u64, Arc<OpenConnection>>,
-    next: u64,
-}
-
-/// The shared state of a connection.
-struct OpenConnection {
-    address: IpAddr,
+/// An open connection.
+pub(super) struct OpenConnection {
+    pub(super) stream: TcpStream,
+    client: IpAddr,
     /// Time of the last query, or the start of the connection if it had no query.
     last_query: Mutex<Instant>,
+    /// Whether a reply waits for the client.
+    is_writing: AtomicBool,
     /// Cancelled when the connection must close.
     replaced: CancellationToken,
 }
 
-/// The registration of an open connection. Dropping it removes the connection.
-pub(super) struct Slot {
-    connections: Connections,
-    number: u64,
-    entry: Arc<OpenConnection>,
-}
+sockopt_impl!(
+    /// The memory of a socket in the kernel (`linux/sock_diag.h`).
+    KernelMemory,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MEMINFO,
+    [u32; 9]
+);
 
 // === impl Connections ===
 
 impl Connections {
-    pub(super) fn new(limits: ConnectionLimits, counters: Arc<Counters>) -> Self {
-        Self::with_fallback(limits, counters, None)
-    }
-
-    /// Creates a set of connections that are too important to be closed if descriptors are exhausted. A connection of
-    /// `fallback` is closed instead.
-    pub(super) fn with_fallback(
-        limits: ConnectionLimits,
-        counters: Arc<Counters>,
-        fallback: Option<Self>,
-    ) -> Self {
+    /// Creates a set of at most `limit` connections, half of them for each client.
+    pub(super) fn new(limit: usize, counters: Arc<Counters>) -> Self {
         Self(Arc::new(SharedConnections {
-            limits,
+            limit,
+            is_unlimited: AtomicBool::new(false),
             counters,
             failures: LogLimiter::default(),
-            fallback,
             open: Mutex::default(),
         }))
     }
 
-    /// Registers a connection from `address`. If there are too many, another one is replaced.
-    pub(super) fn register(&self, address: IpAddr) -> Slot {
-        let limits = self.0.limits;
-        let entry = Arc::new(OpenConnection {
-            address,
+    /// Adds a connection from `address`. If there are too many, another one is replaced.
+    pub(super) fn add(&self, stream: TcpStream, address: IpAddr) -> Arc<OpenConnection> {
+        let client = client(address);
+        let new = Arc::new(OpenConnection {
+            stream,
+            client,
             last_query: Mutex::new(Instant::now()),
+            is_writing: AtomicBool::new(false),
             replaced: CancellationToken::new(),
         });
         let mut open = self.0.open.lock();
-        let counts = open.counts(address.into());
-        if counts.values().sum::<usize>() >= limits.per_address {
-            let most = counts.values().max();
-            Self::replace(open.take_longest_idle(|entry| counts.get(&entry.address) == most));
-        } else if open.all.len() >= limits.total {
-            Self::replace(open.take_longest_idle(|_| true));
+        let of_client = open.iter().filter(|one| one.client == client).count();
+        if self.0.is_unlimited.load(Relaxed) {
+            // The process ends soon, and each connection with it.
+        } else if of_client >= self.0.limit / 2 {
+            replace_longest_idle(&mut open, |one| one.client == client);
+        } else if open.len() >= self.0.limit {
+            replace_longest_idle(&mut open, |_| true);
         }
-        let number = open.next;
-        open.next += 1;
-        open.all.insert(number, entry.clone());
-        self.0.counters.set_connections(open.all.len());
-        Slot {
-            connections: self.clone(),
-            number,
-            entry,
-        }
+        open.push(new.clone());
+        self.0.counters.set_connections(open.len());
+        new
     }
 
-    /// Returns the maximum number of open connections.
-    pub(super) fn total(&self) -> usize {
-        self.0.limits.total
+    /// Removes a connection that has ended.
+    pub(super) fn remove(&self, ended: &Arc<OpenConnection>) {
+        let mut open = self.0.open.lock();
+        open.retain(|one| !Arc::ptr_eq(one, ended));
+        self.0.counters.set_connections(open.len());
+    }
+
+    /// Lifts the limit when the server stops: each accepted connection is answered.
+    pub(super) fn lift_limit(&self) {
+        self.0.is_unlimited.store(true, Relaxed);
+    }
+
+    /// Returns whether one more connection can be accepted beside `open` others, of which some are replaced but still closing.
+    pub(super) fn has_room(&self, open: usize) -> bool {
+        open < self.0.limit + MAX_CLOSING || self.0.is_unlimited.load(Relaxed)
     }
 
     /// Counts a failed accept, and logs it at most once a minute.
@@ -129,164 +134,209 @@ impl Connections {
             warn!(%error, "Accepting a TCP connection failed");
         }
     }
+}
 
-    /// Closes a connection because the process is out of descriptors.
-    pub(super) fn free_descriptor(&self) {
-        if let Some(fallback) = &self.0.fallback {
-            return fallback.free_descriptor();
-        }
-        let longest = self.0.open.lock().take_longest_idle(|_| true);
-        Self::replace(longest);
-    }
-
-    fn replace(entry: Option<Arc<OpenConnection>>) {
-        if let Some(entry) = entry {
-            entry.replaced.cancel();
-        }
+/// Returns the address that stands for a client: a host can have every IPv6 address of its /64.
+fn client(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
     }
 }
 
-// === impl OpenConnections ===
-
-impl OpenConnections {
-    /// Returns the number of connections from each address of a prefix.
-    fn counts(&self, prefix: ClientPrefix) -> BTreeMap<IpAddr, usize> {
-        let addresses = self.all.values().map(|entry| entry.address);
-        let mut counts = BTreeMap::new();
-        for address in addresses.filter(|address| prefix == (*address).into()) {
-            *counts.entry(address).or_default() += 1;
-        }
-        counts
-    }
-
-    /// Removes and returns the candidate that has been idle longest.
-    fn take_longest_idle(
-        &mut self,
-        is_candidate: impl Fn(&OpenConnection) -> bool,
-    ) -> Option<Arc<OpenConnection>> {
-        let candidates = self.all.iter().filter(|(_, entry)| is_candidate(entry));
-        let longest = candidates.min_by_key(|(_, entry)| *entry.last_query.lock());
-        let number = *longest?.0;
-        self.all.remove(&number)
+/// Removes the candidate that has been idle longest, and tells it.
+fn replace_longest_idle(
+    open: &mut Vec<Arc<OpenConnection>>,
+    is_candidate: impl Fn(&OpenConnection) -> bool,
+) {
+    let mut candidates: Vec<usize> = (0..open.len()).collect();
+    candidates.retain(|index| is_candidate(&open[*index]));
+    candidates.sort_by_cached_key(|index| *open[*index].last_query.lock());
+    let idle = candidates.iter().find(|index| open[**index].is_idle());
+    if let Some(index) = idle.or(candidates.first()) {
+        open.remove(*index).replaced.cancel();
     }
 }
 
-// === impl Slot ===
+// === impl OpenConnection ===
 
-impl Slot {
+impl OpenConnection {
     /// Records the time of a query.
     pub(super) fn note_query(&self) {
-        *self.entry.last_query.lock() = Instant::now();
+        *self.last_query.lock() = Instant::now();
+    }
+
+    /// Records whether a reply waits for the client.
+    pub(super) fn note_writing(&self, is_writing: bool) {
+        self.is_writing.store(is_writing, Relaxed);
     }
 
     /// Waits until another connection replaces this one.
     pub(super) async fn replaced(&self) {
-        self.entry.replaced.cancelled().await;
+        self.replaced.cancelled().await;
     }
-}
 
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let mut open = self.connections.0.open.lock();
-        open.all.remove(&self.number);
-        self.connections.0.counters.set_connections(open.all.len());
+    /// Returns whether the kernel has octets of the client. It asks the kernel, because tokio's readiness may be outdated.
+    pub(super) fn has_octets(&self) -> bool {
+        let peeked = SockRef::from(&self.stream).peek(&mut [MaybeUninit::uninit()]);
+        peeked.is_ok_and(|length| length > 0)
+    }
+
+    /// Returns whether the kernel has octets that the client has not received. Some sandboxed kernels do not tell.
+    pub(super) fn has_unsent(&self) -> bool {
+        getsockopt(&self.stream, KernelMemory).unwrap_or_default()[WRITE_MEMORY] > 0
+    }
+
+    /// Makes the kernel forget unsent octets when the connection is closed. It would keep them for minutes.
+    pub(super) fn discard_unsent(&self) {
+        if self.has_unsent() {
+            let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// Closes the connection. A client that reads has a few seconds to receive the last replies; otherwise the kernel forgets
+    /// them, which it would keep for minutes. After an error, the client may still be sending. A socket that is closed with
+    /// unread octets resets the connection, and the client would see that instead of the last reply.
+    pub(super) async fn close(&self, reason: EndReason) {
+        let is_error = matches!(reason, EndReason::Malformed | EndReason::Handshake);
+        if !matches!(reason, EndReason::Slow | EndReason::Replaced)
+            && (is_error || self.has_unsent())
+        {
+            tokio::select! {
+                _ = timeout(MESSAGE_TIMEOUT, self.linger(is_error)) => {}
+                () = self.replaced() => {}
+            }
+        }
+        self.discard_unsent();
+    }
+
+    /// Waits until the client has received everything and, if `awaits_client` is set, has closed the connection.
+    async fn linger(&self, awaits_client: bool) {
+        let _ = SockRef::from(&self.stream).shutdown(Shutdown::Write);
+        let mut left = MAX_DISCARDED;
+        let mut is_open = true;
+        while self.has_unsent() || (awaits_client && is_open) {
+            tokio::select! {
+                read = self.discard(), if is_open => match read {
+                    Ok(length) if length > 0 && length < left => left -= length,
+                    Ok(0) => is_open = false,
+                    Ok(_) | Err(_) => return,
+                },
+                () = sleep(LINGER_TICK) => {}
+            }
+        }
+    }
+
+    /// Reads and discards octets.
+    async fn discard(&self) -> io::Result<usize> {
+        loop {
+            self.stream.readable().await?;
+            match self.stream.try_read(&mut [0; 4096]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.is_writing.load(Relaxed) && !self.has_octets()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use futures::FutureExt as _;
-    use std::time::Duration;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
 
-    fn connections(total: usize, per_address: usize) -> Connections {
-        Connections::new(ConnectionLimits { total, per_address }, Arc::default())
+    use super::*;
+
+    /// Connections with their clients.
+    struct World {
+        listener: TcpListener,
+        connections: Connections,
+        clients: Vec<TcpStream>,
     }
 
-    fn is_replaced(slot: &Slot) -> bool {
-        slot.replaced().now_or_never().is_some()
+    impl World {
+        async fn new(limit: usize) -> Self {
+            Self {
+                listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+                connections: Connections::new(limit, Arc::default()),
+                clients: Vec::new(),
+            }
+        }
+
+        /// Adds a connection as if it came from an address.
+        async fn add(&mut self, address: &str) -> Arc<OpenConnection> {
+            let server = self.listener.local_addr().unwrap();
+            self.clients.push(TcpStream::connect(server).await.unwrap());
+            let (stream, _) = self.listener.accept().await.unwrap();
+            self.connections.add(stream, address.parse().unwrap())
+        }
     }
 
-    async fn tick() {
-        tokio::time::advance(Duration::from_millis(1)).await;
+    fn is_replaced(open: &Arc<OpenConnection>) -> bool {
+        open.replaced().now_or_never().is_some()
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn new_connection_replaces_the_longest_idle() {
-        let connections = connections(3, 3);
-        let mut places = Vec::new();
-        for host in 1..=3 {
-            places.push(connections.register([192, 0, 2, host].into()));
-            tick().await;
+        let mut world = World::new(3).await;
+        let mut open = Vec::new();
+        for address in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+            open.push(world.add(address).await);
         }
-        places[0].note_query();
-        tick().await;
-        let fourth = connections.register([192, 0, 2, 4].into());
-        let replaced: Vec<bool> = places.iter().map(is_replaced).collect();
-        assert_eq!(replaced, [false, true, false]);
-        assert!(!is_replaced(&fourth));
+        open[0].note_query();
+        open[1].note_writing(true);
+        let fourth = world.add("192.0.2.4").await;
+        let replaced: Vec<bool> = open.iter().map(is_replaced).collect();
+        assert_eq!(replaced, [false, false, true], "an unsent reply");
+        world.clients[0].write_all(&[0]).await.unwrap();
+        open[0].stream.readable().await.unwrap();
+        world.add("192.0.2.5").await;
+        assert!(is_replaced(&fourth), "the others have octets and a reply");
+        assert!(!is_replaced(&open[0]) && !is_replaced(&open[1]));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn address_over_its_limit_replaces_its_own_connection() {
-        let connections = connections(10, 3);
-        let stranger = connections.register([198, 51, 100, 1].into());
-        let neighbor = connections.register([192, 0, 2, 1].into());
-        tick().await;
-        let first = connections.register([192, 0, 2, 2].into());
-        let second = connections.register([192, 0, 2, 2].into());
-        tick().await;
-        second.note_query();
-        let third = connections.register([192, 0, 2, 2].into());
-        let replaced = [&stranger, &neighbor, &first, &second, &third].map(is_replaced);
-        assert_eq!(replaced, [false, false, true, false, false]);
+    #[tokio::test]
+    async fn busy_connection_is_replaced_if_none_is_idle() {
+        let mut world = World::new(2).await;
+        let (first, second) = (world.add("192.0.2.1").await, world.add("192.0.2.2").await);
+        first.note_writing(true);
+        second.note_writing(true);
+        world.add("192.0.2.3").await;
+        assert_eq!([&first, &second].map(is_replaced), [true, false]);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn client_with_many_addresses_of_a_prefix_replaces_its_own_connections() {
-        let connections = connections(10, 4);
-        let others = ["2001:db8:1::1", "192.0.2.1"]
-            .map(|other| other.parse().unwrap())
-            .map(|other| connections.register(other));
-        let mut hoard = Vec::new();
-        for host in 1..=20_u16 {
-            tick().await;
-            let address = [0x2001, 0xdb8, 0, host, 0, 0, 0, host];
-            hoard.push(connections.register(address.into()));
+    #[tokio::test]
+    async fn client_over_its_half_replaces_its_own_connection() {
+        let mut world = World::new(4).await;
+        for (own, neighbor) in [
+            (["192.0.2.1"; 3], "192.0.2.2"),
+            (
+                ["2001:db8::1", "2001:db8::2:0:0:1", "2001:db8::3"],
+                "2001:db8:0:1::1",
+            ),
+        ] {
+            let stranger = world.add(neighbor).await;
+            let first = world.add(own[0]).await;
+            let second = world.add(own[1]).await;
+            let third = world.add(own[2]).await;
+            let replaced = [&stranger, &first, &second, &third].map(is_replaced);
+            assert_eq!(replaced, [false, true, false, false], "{neighbor}");
         }
-        assert!(!others.iter().any(is_replaced));
-        let replaced = hoard.iter().map(is_replaced);
-        assert_eq!(
-            replaced.collect::<Vec<_>>(),
-            [[true; 16].as_slice(), &[false; 4]].concat()
-        );
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn connections_with_fallback_are_not_closed() {
-        let fallback = connections(10, 10);
-        let important =
-            Connections::with_fallback(fallback.0.limits, Arc::default(), Some(fallback.clone()));
-        let (own, lent) = (
-            important.register([192, 0, 2, 1].into()),
-            fallback.register([192, 0, 2, 2].into()),
-        );
-        important.free_descriptor();
-        assert_eq!([&own, &lent].map(is_replaced), [false, true]);
-        important.free_descriptor();
-        assert!(!is_replaced(&own));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn dropped_slot_is_free() {
-        let connections = connections(1, 1);
-        drop(connections.register([192, 0, 2, 1].into()));
-        let first = connections.register([192, 0, 2, 1].into());
+    #[tokio::test]
+    async fn ended_connection_is_free_and_a_lifted_limit_does_not_apply() {
+        let mut world = World::new(2).await;
+        let ended = world.add("192.0.2.1").await;
+        world.connections.remove(&ended);
+        let first = world.add("192.0.2.1").await;
         assert!(!is_replaced(&first));
-        let second = connections.register([192, 0, 2, 1].into());
-        assert!(is_replaced(&first));
-        drop(first);
-        assert!(!is_replaced(&second));
-        assert_eq!(connections.0.open.lock().all.len(), 1);
+        world.connections.lift_limit();
+        let more = [world.add("192.0.2.1").await, world.add("192.0.2.1").await];
+        assert!(!is_replaced(&first) && !more.iter().any(is_replaced));
     }
 }

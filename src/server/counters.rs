@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::histogram::Histogram;
 use crate::wire::{Rcode, Transport};
@@ -32,7 +33,7 @@ pub struct Counters {
     /// Open TCP connections.
     pub(crate) connections: AtomicU64,
     /// Closed TCP connections by reason.
-    pub(crate) ended: [AtomicU64; EndReason::ALL.len()],
+    pub(crate) ended: [AtomicU64; EndReason::VARIANTS.len()],
     /// TCP connections that could not be accepted.
     pub(crate) not_accepted: AtomicU64,
 }
@@ -42,7 +43,8 @@ pub struct Counters {
 pub struct CounterSet(Arc<Mutex<Vec<Arc<Counters>>>>);
 
 /// The reason why a TCP connection ended. It is a closed set, because it is a metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum EndReason {
     /// The client closed it.
     Done,
@@ -56,16 +58,15 @@ pub enum EndReason {
     Old,
     /// Another connection replaced it.
     Replaced,
-    /// Its client read slowest when the budget of unsent octets was exceeded.
-    Memory,
     /// The data was not from a DNS client.
     Malformed,
     /// It failed.
     Broken,
-    /// The server stopped, or no longer trusts the authority of the client's certificate.
+    /// The server stopped, or loaded another certificate.
     Stopped,
 }
 
+/// The transports, in the order of [`Transport`].
 pub(crate) const PROTOS: [&str; 4] = ["udp", "tcp", "tls", "quic"];
 pub(crate) const TYPES: [(RecordType, &str); 7] = [
     (RecordType::A, "A"),
@@ -92,7 +93,7 @@ impl Counters {
     /// Counts a query. `None` stands for an unreadable query.
     pub fn count_request(&self, transport: Transport, rtype: Option<RecordType>) {
         let known = TYPES.iter().position(|(known, _)| Some(*known) == rtype);
-        self.requests[proto(transport)][known.unwrap_or(TYPES.len())].fetch_add(1, Relaxed);
+        self.requests[transport as usize][known.unwrap_or(TYPES.len())].fetch_add(1, Relaxed);
     }
 
     /// Counts a reply.
@@ -113,7 +114,7 @@ impl Counters {
 
     /// Counts a panic. It ended a worker or a connection.
     pub fn count_panic(&self, transport: Transport) {
-        self.panics[proto(transport)].fetch_add(1, Relaxed);
+        self.panics[transport as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts a reply that could not be sent.
@@ -138,7 +139,7 @@ impl Counters {
 
     /// Counts a truncated reply.
     pub fn count_truncated(&self, transport: Transport) {
-        self.truncated[proto(transport)].fetch_add(1, Relaxed);
+        self.truncated[transport as usize].fetch_add(1, Relaxed);
     }
 }
 
@@ -161,55 +162,6 @@ impl CounterSet {
     /// Returns the number of panics.
     #[cfg(test)]
     pub(crate) fn panics(&self, transport: Transport) -> u64 {
-        self.sum(|counters| &counters.panics[proto(transport)])
-    }
-
-    /// Returns the number of replies that could not be sent.
-    #[cfg(test)]
-    pub(crate) fn unsent(&self) -> u64 {
-        self.sum(|counters| &counters.unsent)
-    }
-}
-
-// === impl EndReason ===
-
-impl EndReason {
-    /// Every reason, in the order of their discriminants.
-    pub const ALL: [Self; 10] = [
-        Self::Done,
-        Self::Handshake,
-        Self::Idle,
-        Self::Slow,
-        Self::Old,
-        Self::Replaced,
-        Self::Memory,
-        Self::Malformed,
-        Self::Broken,
-        Self::Stopped,
-    ];
-
-    /// Returns the label value of the reason.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Handshake => "handshake",
-            Self::Idle => "idle",
-            Self::Slow => "slow",
-            Self::Old => "old",
-            Self::Replaced => "replaced",
-            Self::Memory => "memory",
-            Self::Malformed => "malformed",
-            Self::Broken => "broken",
-            Self::Stopped => "stopped",
-        }
-    }
-}
-
-fn proto(transport: Transport) -> usize {
-    match transport {
-        Transport::Udp => 0,
-        Transport::Tcp => 1,
-        Transport::Tls => 2,
-        Transport::Quic => 3,
+        self.sum(|counters| &counters.panics[transport as usize])
     }
 }

@@ -1,38 +1,30 @@
 //! DNS over TLS (RFC 7858) and QUIC (RFC 9250). They are off by default. Only this module uses rustls and hickory-server.
 //!
-//! After the TLS handshake, `tcp` serves DNS over TLS. hickory-server serves QUIC, with its own limits.
+//! All encrypted connections have one thread, from the handshake to the end: a handshake takes milliseconds of CPU time, and must
+//! not delay other transports. After the TLS handshake, `tcp` serves DNS over TLS. hickory-server serves QUIC, with its own limits.
 
 mod certificate;
-mod client_ca;
 mod quic;
 mod tls;
 
-use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
-use std::pin::pin;
+use std::io;
+use std::net::UdpSocket;
 use std::sync::Arc;
 
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, Either, OptionFuture, select};
-use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use socket2::Socket;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use certificate::{Certificate, CertificateError};
+pub use certificate::{Certificate, CertificateError, Files};
 
-use super::accept::accept;
 use super::answerer::Answerer;
-use super::bind::{BindError, bind_tcp, bind_udp};
-use super::connections::{Connections, Slot};
-use super::counters::EndReason;
+use super::bind::{BindError, bind_quic, bind_tls};
+use super::connections::Connections;
 use super::listen_address::ListenAddress;
-use super::socket::Budget;
-use super::tcp::{self, Connection};
-use crate::wire::Transport;
-use client_ca::ClientCa;
-use quic::QuicListener;
-use tls::{OVER_QUIC, OVER_TCP, handshake};
+use super::opening::Opening;
+use super::thread;
+use crate::heartbeat::Heartbeat;
 
 /// Settings of the encrypted listeners.
 #[derive(Clone, Debug)]
@@ -41,78 +33,41 @@ pub struct Options {
     pub tls: Vec<ListenAddress>,
     /// Addresses of DNS over QUIC.
     pub quic: Vec<ListenAddress>,
-    /// PEM file of the certificate chain.
-    pub certificate: PathBuf,
-    /// PEM file of the private key.
-    pub key: PathBuf,
-    /// PEM file of the certificate authorities of clients. If it is set, clients need a certificate from one of them.
-    pub client_ca: Option<PathBuf>,
+    /// The files of the certificate.
+    pub files: Files,
+}
+
+/// The encrypted listeners cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum EncryptedError {
+    /// A file is unusable.
+    Certificate(#[from] CertificateError),
+    /// An address cannot be bound.
+    Bind(#[from] BindError),
 }
 
 /// The encrypted listeners with their certificate.
 pub struct Encrypted {
-    options: Options,
     certificate: Arc<Certificate>,
-    client_ca: Option<Arc<ClientCa>>,
-    /// TLS configurations for TLS and QUIC.
-    configs: [Arc<ServerConfig>; 2],
-    listeners: Vec<TcpListener>,
+    tls: Vec<Socket>,
     quic: Vec<UdpSocket>,
-}
-
-/// Serves the connections of a TLS listener.
-#[derive(Clone)]
-struct TlsService {
-    acceptor: TlsAcceptor,
-    answerer: Arc<Answerer>,
-    budget: Budget,
-    client_ca: Option<Arc<ClientCa>>,
-    stop: CancellationToken,
 }
 
 // === impl Encrypted ===
 
 impl Encrypted {
-    /// Reads the certificate, its key and the certificate authorities of clients.
+    /// Loads the files of the certificate, and binds the addresses.
     ///
     /// # Errors
     ///
-    /// If a file is unusable.
-    pub fn open(options: Options) -> Result<Self, CertificateError> {
-        let certificate = Arc::new(Certificate::open(&options.certificate, &options.key)?);
-        let client_ca = options
-            .client_ca
-            .as_deref()
-            .map(ClientCa::open)
-            .transpose()?
-            .map(Arc::new);
-        let config =
-            |protocol, versions| tls::config(protocol, versions, &certificate, client_ca.as_ref());
-        let configs = [config(b"dot", OVER_TCP)?, config(b"doq", OVER_QUIC)?];
+    /// If a file is unusable, or an address cannot be bound.
+    pub fn open(options: Options) -> Result<Self, EncryptedError> {
         Ok(Self {
-            options,
-            certificate,
-            client_ca,
-            configs,
-            listeners: Vec::new(),
-            quic: Vec::new(),
+            certificate: Arc::new(Certificate::open(options.files)?),
+            tls: bind_tls(&options.tls)?,
+            quic: bind_quic(&options.quic)?,
         })
-    }
-
-    /// Binds the addresses.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be bound.
-    pub fn bind(mut self) -> Result<Self, BindError> {
-        self.listeners = bind_tcp(&self.options.tls, "tls")?;
-        self.quic = bind_udp(&self.options.quic, "quic")?;
-        Ok(self)
-    }
-
-    /// Returns the number of descriptors for each allowed connection: 1 if there is a TLS listener, else 0.
-    pub fn descriptors_per_connection(&self) -> usize {
-        usize::from(!self.listeners.is_empty())
     }
 
     /// Returns the certificate. It changes when the files change.
@@ -120,90 +75,54 @@ impl Encrypted {
         self.certificate.clone()
     }
 
-    /// Reloads the files when they change. It never returns.
-    pub fn follow(&self) -> impl Future<Output = ()> + use<> {
-        let certificate = self.certificate.clone().follow();
-        let client_ca = OptionFuture::from(self.client_ca.clone().map(ClientCa::follow));
-        async move {
-            tokio::join!(certificate, client_ca);
-        }
-    }
-
-    /// Returns a task for each listener. A task ends after `stop`, or when its listener ends.
+    /// Starts the thread of all listeners, which gives signs of its progress. Returns a future that completes after `stop`, when all
+    /// connections have ended, or when a listener ends.
     pub(super) fn start(
         self,
         answerer: &Arc<Answerer>,
         connections: &Connections,
-        budget: &Budget,
-        stop: &CancellationToken,
-    ) -> Vec<BoxFuture<'static, ()>> {
-        let [tls, quic] = self.configs;
-        let mut tasks = Vec::new();
-        for listener in self.listeners {
-            let service = TlsService {
-                acceptor: TlsAcceptor::from(tls.clone()),
-                answerer: answerer.clone(),
-                budget: budget.clone(),
-                client_ca: self.client_ca.clone(),
-                stop: stop.clone(),
-            };
-            tasks.push(service.accept(listener, connections.clone()).boxed());
-        }
-        let memory = quic::memory(budget.limit());
-        for socket in self.quic {
-            let listener = QuicListener {
+        opening: &mut Opening,
+        heartbeat: Heartbeat,
+        stop: CancellationToken,
+    ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter(); // the tasks belong to it
+        let certificate = self.certificate;
+        let mut listeners = JoinSet::new();
+        for socket in self.tls {
+            let (answerer, connections) = (answerer.clone(), connections.clone());
+            let opened = opening.add_tcp(&socket)?;
+            listeners.spawn(tls::serve(
                 socket,
-                config: quic.clone(),
-                answerer: answerer.clone(),
-                memory: memory.clone(),
-                client_ca: self.client_ca.clone(),
-                stop: stop.clone(),
-            };
-            tasks.push(listener.serve().boxed());
+                opened,
+                certificate.clone(),
+                answerer,
+                connections,
+            ));
         }
-        tasks
-    }
-}
-
-// === impl TlsService ===
-
-impl TlsService {
-    /// Accepts connections until `stop`, and serves each until it ends.
-    async fn accept(self, listener: TcpListener, connections: Connections) {
-        let serve = |stream, client, slot| self.clone().serve(stream, client, slot);
-        let note_end = |ended| tcp::note_end(&self.answerer, Transport::Tls, ended);
-        accept(listener, connections, self.stop.clone(), serve, note_end).await;
-    }
-
-    /// Serves a connection until it ends. If its certificate authority is removed, the connection ends as if the server
-    /// stopped: queries that the client has already sent are still answered.
-    async fn serve(mut self, stream: TcpStream, client: SocketAddr, slot: Slot) {
-        let Some(client_ca) = self.client_ca.take() else {
-            return self.serve_until_stop(stream, client, slot).await;
-        };
-        let (stop, is_trusted) = (self.stop.child_token(), client_ca.trust());
-        self.stop = stop.clone();
-        let serving = pin!(self.serve_until_stop(stream, client, slot));
-        let distrusted = pin!(is_trusted.cancelled());
-        if let Either::Right(((), serving)) = select(serving, distrusted).await {
-            stop.cancel();
-            serving.await;
+        for socket in self.quic {
+            let opened = opening.add_udp(&socket)?;
+            listeners.spawn(quic::serve(
+                socket,
+                certificate.clone(),
+                answerer.clone(),
+                opened,
+            ));
         }
-    }
-
-    /// Serves a connection until it ends, and counts the reason.
-    async fn serve_until_stop(self, stream: TcpStream, client: SocketAddr, slot: Slot) {
-        let socket = self.budget.add(stream);
-        let stream = match handshake(&self.acceptor, socket.clone(), &slot, &self.stop).await {
-            Ok(stream) => stream,
-            Err(ended) => {
-                self.answerer.counters.count_ended(ended);
-                // The client may have sent its first query, and must see the alert.
-                return socket.close(ended, ended == EndReason::Handshake);
+        tokio::spawn(heartbeat.follow_runtime());
+        let of_listeners = certificate.stop.clone();
+        tokio::spawn(async move {
+            stop.cancelled().await;
+            of_listeners.cancel();
+        });
+        drop(entered);
+        let run = async move {
+            while let Some(ended) = listeners.join_next().await {
+                if ended.is_err() || !certificate.stop.is_cancelled() {
+                    return; // it ended early, and so do the others
+                }
             }
         };
-        let (answerer, stop) = (self.answerer, self.stop);
-        let connection = Connection::new(stream, Transport::Tls, client, slot, answerer, stop);
-        connection.serve().await;
+        thread::start("encrypted", move || runtime.block_on(run))
     }
 }

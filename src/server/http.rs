@@ -17,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::sleep;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
@@ -25,13 +25,11 @@ use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use super::accept::accept;
-use super::connections::{ConnectionLimits, Connections, Slot};
+use super::connections::Connections;
+use super::socket::Socket;
 
 /// Maximum number of connections of a listener. Few clients use it: probes, scrapes and people.
-const LIMITS: ConnectionLimits = ConnectionLimits {
-    total: 32,
-    per_address: 16,
-};
+const MAX_CONNECTIONS: usize = 32;
 /// Maximum time for the head of a request. Bodies are not used.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of the head in octets. It is many times that of a DNS name.
@@ -52,10 +50,10 @@ pub struct LocalAddress(pub IpAddr);
 #[derive(Clone, Debug, Default)]
 pub struct Lifetime(Arc<AtomicBool>);
 
-/// Serves `routes` until the process ends. If descriptors are exhausted, a connection of `fallback` is closed.
-pub(super) async fn serve(listener: TcpListener, routes: Router, fallback: Connections) {
-    let connections = Connections::with_fallback(LIMITS, Arc::default(), Some(fallback));
-    let serve = |stream, _, slot| serve_connection(stream, slot, routes.clone());
+/// Serves `routes` until the process ends.
+pub async fn serve_http(listener: TcpListener, routes: Router) {
+    let connections = Connections::new(MAX_CONNECTIONS, Arc::default());
+    let serve = |socket, _| serve_connection(socket, routes.clone());
     let note_end = |ended: Result<(), _>| {
         if let Err(error) = ended {
             warn!(%error, "An HTTP connection ended with an error");
@@ -71,7 +69,9 @@ pub(super) async fn serve(listener: TcpListener, routes: Router, fallback: Conne
     .await;
 }
 
-async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
+async fn serve_connection(socket: Socket, routes: Router) {
+    let shared = socket.shared().clone();
+    let stream = &shared.stream;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
@@ -81,7 +81,7 @@ async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
         .local_addr()
         .map(|local| LocalAddress(local.ip()))
         .ok();
-    if let Err(error) = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER) {
+    if let Err(error) = SockRef::from(stream).set_send_buffer_size(SEND_BUFFER) {
         debug!(%error, "Cannot limit the send buffer of an HTTP connection");
     }
     let lifetime = Lifetime::default();
@@ -95,7 +95,7 @@ async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
         request
     });
     // A response that does not end is not kept for a client that does not read it.
-    let mut stream = TimeoutStream::new(stream);
+    let mut stream = TimeoutStream::new(socket);
     stream.set_write_timeout(Some(WRITE_TIMEOUT));
     let io = TokioIo::new(Box::pin(stream));
     tokio::select! {
@@ -105,7 +105,7 @@ async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
             }
         }
         () = lifetime.end() => debug!("An HTTP connection took too long"),
-        () = slot.replaced() => {}
+        () = shared.replaced() => {}
     }
 }
 
@@ -136,6 +136,7 @@ mod tests {
     use axum::routing::get;
     use futures::stream::{self, Stream};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
 
     /// Serves `/slow`, which lasts longer than a connection may, and `/endless`, which is as slow and lifts the limit,
     /// and `/flood`, which sends as fast as the client reads.
@@ -176,8 +177,7 @@ mod tests {
     async fn request(path: &str) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let fallback = Connections::new(LIMITS, Arc::default());
-        tokio::spawn(serve(listener, routes(), fallback));
+        tokio::spawn(serve_http(listener, routes()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();

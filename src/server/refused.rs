@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::client_prefix::ClientPrefix;
 use crate::model::{Problem, ProblemKind, Timestamp};
+use crate::wire::Network;
 
 /// Time for which a refused client is a problem. It is longer than the pauses of a resolver that is refused.
 const HOLD_SECONDS: u32 = 10 * 60;
@@ -18,7 +18,7 @@ pub struct RefusedClients(Arc<Mutex<Option<RefusedClient>>>);
 /// A refused client. Times are Unix seconds.
 #[derive(Clone, Copy, Debug)]
 struct RefusedClient {
-    prefix: ClientPrefix,
+    client: IpAddr,
     /// Since when a client is refused again and again.
     since: u32,
     last: u32,
@@ -34,7 +34,7 @@ impl RefusedClients {
         };
         let earlier = last.filter(|one| one.is_held(now));
         *last = Some(RefusedClient {
-            prefix: client.into(),
+            client,
             since: earlier.map_or(now, |one| one.since),
             last: now,
         });
@@ -43,7 +43,7 @@ impl RefusedClients {
     /// Returns the problem that a client is refused, if one was in the last minutes.
     pub fn problem(&self, now: u32) -> Option<Problem> {
         let refused = (*self.0.lock()).filter(|one| one.is_held(now))?;
-        let problem = Problem::new(ProblemKind::RefusedClient, refused.prefix.to_string());
+        let problem = Problem::new(ProblemKind::RefusedClient, prefix(refused.client));
         Some(problem.holds_since(Timestamp::from_seconds(refused.since.into())))
     }
 }
@@ -54,6 +54,14 @@ impl RefusedClient {
     fn is_held(&self, now: u32) -> bool {
         now.saturating_sub(self.last) < HOLD_SECONDS
     }
+}
+
+/// Returns the prefix of a client: its /24, or its /56 of IPv6. Usually all its addresses are resolvers of one cluster.
+fn prefix(client: IpAddr) -> String {
+    let length = if client.is_ipv4() { 24 } else { 56 };
+    let text = format!("{client}/{length}");
+    let network = text.parse().map(|network: Network| network.to_string());
+    network.unwrap_or(text)
 }
 
 #[cfg(test)]

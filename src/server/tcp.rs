@@ -1,5 +1,5 @@
 //! TCP (RFC 7766): any number of queries on a connection, pipelined or not, answered in order. DNS over TLS (RFC 7858)
-//! uses the same [`Connection`] with another [`Stream`].
+//! uses the same [`Connection`] with another stream.
 //!
 //! All received queries are answered with one write. An idle connection uses a few kilobytes. For a slow client, at
 //! most [`MAX_OUTBOX`](super::framing::MAX_OUTBOX) octets of replies are queued, and nothing is read until they are
@@ -11,9 +11,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use socket2::SockRef;
+use socket2::Socket as BoundSocket;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 use tokio::task::{JoinError, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -21,32 +20,35 @@ use tracing::debug;
 
 use super::accept::accept;
 use super::answerer::Answerer;
-use super::connections::{Connections, Slot};
+use super::connections::{Connections, OpenConnection};
 use super::framing::{Framing, Pause};
-use super::socket::{Budget, READ_QUOTA, Socket};
+use super::opening::Opened;
+use super::socket::{READ_QUOTA, Socket};
 use super::time_limits::{
-    FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE,
-    TimeLimit,
+    MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit,
 };
 use crate::log::with_limited_panic_log;
 use crate::server::counters::EndReason;
 use crate::wire::Transport;
 
-/// Serves connections until `stop`. Open connections then end after the received queries are answered.
+/// Serves connections from the time at which the socket is open until `stop`. Open connections then end after the received
+/// queries are answered.
 pub(super) async fn serve(
-    listener: TcpListener,
+    socket: BoundSocket,
+    opened: Opened,
     answerer: Arc<Answerer>,
     connections: Connections,
-    budget: Budget,
     stop: CancellationToken,
 ) {
-    let serve = |stream, client, slot| {
+    let serve = |socket: Socket, client| {
         let (answerer, stop) = (answerer.clone(), stop.clone());
-        let stream = budget.add(stream);
-        Connection::new(stream, Transport::Tcp, client, slot, answerer, stop).serve()
+        let shared = socket.shared().clone();
+        Connection::new(socket, shared, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
-    accept(listener, connections, stop.clone(), serve, note_end).await;
+    if let Some(listener) = opened.listener(socket).await {
+        accept(listener, connections, stop.clone(), serve, note_end).await;
+    }
 }
 
 /// Counts a connection that ended because its task panicked.
@@ -57,36 +59,17 @@ pub(super) fn note_end(answerer: &Answerer, transport: Transport, ended: Result<
     }
 }
 
-/// A stream of messages: a TCP connection with or without TLS.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
-    /// Returns the TCP connection.
-    fn socket(&self) -> &Socket;
-}
-
-impl Stream for Socket {
-    fn socket(&self) -> &Socket {
-        self
-    }
-}
-
-/// Waits until the server must end a connection in favor of others.
-pub(super) async fn must_end(slot: &Slot, socket: &Socket) -> EndReason {
-    tokio::select! {
-        () = slot.replaced() => EndReason::Replaced,
-        () = socket.cut() => EndReason::Memory,
-    }
-}
-
 /// An open connection.
 pub(super) struct Connection<S> {
     stream: S,
     transport: Transport,
     client: SocketAddr,
-    slot: Slot,
+    /// The TCP connection.
+    shared: Arc<OpenConnection>,
     answerer: Arc<Answerer>,
     stop: CancellationToken,
-    /// Time when the server began to stop.
-    stopped: Option<Instant>,
+    /// Since when the connection ends as soon as no query is unanswered, and why.
+    ending: Option<TimeLimit>,
     framing: Framing,
     /// Octets of messages read since the task last yielded. TLS decrypts up to 16 KiB at once, of which the socket knows
     /// nothing.
@@ -95,23 +78,23 @@ pub(super) struct Connection<S> {
 
 // === impl Connection ===
 
-impl<S: Stream> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(
         stream: S,
+        shared: Arc<OpenConnection>,
         transport: Transport,
         client: SocketAddr,
-        slot: Slot,
         answerer: Arc<Answerer>,
         stop: CancellationToken,
     ) -> Self {
         Self {
             stream,
+            shared,
             transport,
             client,
-            slot,
             answerer,
             stop,
-            stopped: None,
+            ending: None,
             framing: Framing::default(),
             octets_read: 0,
         }
@@ -123,27 +106,25 @@ impl<S: Stream> Connection<S> {
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
         // The announcement of the end below is not a reply that somebody must wait for.
-        let socket = self.stream.socket().clone();
-        let has_unsent = socket.has_unsent();
+        let has_unsent = self.shared.has_unsent();
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
-        if has_unsent {
-            socket.close(ended, false);
+        if has_unsent || ended == EndReason::Malformed {
+            self.shared.close(ended).await;
         }
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
     async fn run(&mut self) -> Result<Infallible, EndReason> {
-        if let Err(error) = self.stream.socket().set_nodelay(true) {
+        if let Err(error) = self.shared.stream.set_nodelay(true) {
             return Err(self.broken(&error));
         }
         let started = Instant::now();
         let old = (started + MAX_LIFETIME, EndReason::Old);
-        let mut next = (started + FIRST_QUERY_TIMEOUT, EndReason::Idle);
+        let mut next = (started + TCP_IDLE, EndReason::Idle);
         loop {
             if self.octets_read >= READ_QUOTA {
                 self.octets_read = 0;
-                self.stream.socket().note_yield();
                 yield_now().await;
             }
             self.receive(if next.0 < old.0 { next } else { old })
@@ -162,36 +143,42 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Waits for octets.
+    /// Waits for octets. If the connection must end, queries that the client has already sent are still answered.
     async fn receive(&mut self, (deadline, reason): TimeLimit) -> Result<(), EndReason> {
         loop {
             let until = self.wait_until(deadline)?;
-            let socket = self.stream.socket().clone();
             let reading = self.stream.read_buf(self.framing.room());
-            tokio::select! {
+            let ending = tokio::select! {
                 biased; // received octets come first
                 read = timeout_at(until, reading) => return match read {
                     Ok(read) => self.note_read(read),
-                    Err(_) if self.stopped.is_some() => Err(EndReason::Stopped),
-                    Err(_) => Err(reason),
+                    Err(_) => Err(self.ending.map_or(reason, |(_, reason)| reason)),
                 },
-                reason = must_end(&self.slot, &socket) => return Err(reason),
-                // Queries that the client has already sent are still answered.
-                () = self.stop.cancelled(), if self.stopped.is_none() => {
-                    self.stopped = Some(Instant::now());
-                }
-            }
+                () = self.shared.replaced(), if self.ending.is_none() => EndReason::Replaced,
+                () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
+            };
+            self.ending = Some((Instant::now(), ending));
         }
     }
 
-    /// Returns the deadline of the next read: `deadline`, or an earlier time if the server stops.
+    /// Returns the deadline of the next read: `deadline`, or an earlier time if the connection must end.
     fn wait_until(&self, deadline: Instant) -> Result<Instant, EndReason> {
-        match self.stopped {
-            None => Ok(deadline),
-            Some(at) if at.elapsed() > STOP_TIMEOUT => Err(EndReason::Stopped),
+        let Some((since, reason)) = self.ending else {
+            return Ok(deadline);
+        };
+        let (limit, is_waiting) = match reason {
+            // Another client has its place.
+            EndReason::Replaced => (STOP_IDLE, false),
             // Octets that TLS has already received are still read.
-            Some(at) if at.elapsed() > STOP_IDLE && !self.has_octets() => Ok(Instant::now()),
-            Some(_) => Ok(deadline.min(Instant::now() + STOP_IDLE)),
+            _ => (
+                STOP_TIMEOUT,
+                since.elapsed() <= STOP_IDLE || self.has_octets(),
+            ),
+        };
+        match since.elapsed() > limit {
+            true => Err(reason),
+            false if is_waiting => Ok(deadline.min(Instant::now() + STOP_IDLE)),
+            false => Ok(Instant::now()),
         }
     }
 
@@ -234,20 +221,21 @@ impl<S: Stream> Connection<S> {
 
     /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), EndReason> {
-        let socket = self.stream.socket().clone();
-        // They count until they are flushed.
-        drop(socket.queue(self.framing.memory()));
+        let shared = self.shared.clone();
+        shared.note_writing(true);
         let writing = async {
             self.stream.write_all(self.framing.replies()).await?;
             self.stream.flush().await
         };
         tokio::select! {
+            biased; // what the kernel takes at once is written even if the connection must end
             written = timeout(MESSAGE_TIMEOUT, writing) => match written {
                 Ok(written) => written.map_err(|error| self.broken(&error))?,
                 Err(_) => return Err(EndReason::Slow),
             },
-            reason = must_end(&self.slot, &socket) => return Err(reason),
+            () = shared.replaced() => return Err(EndReason::Replaced),
         }
+        shared.note_writing(false);
         self.framing.clear_replies();
         Ok(())
     }
@@ -262,16 +250,13 @@ impl<S: Stream> Connection<S> {
         });
         if count > 0 {
             self.answerer.counters.count_time(count, started.elapsed());
-            self.slot.note_query();
+            self.shared.note_query();
         }
         pause
     }
 
-    /// Returns whether the inbox or the kernel has octets. It asks the kernel, because tokio's readiness may be
-    /// outdated.
+    /// Returns whether the inbox or the kernel has octets.
     fn has_octets(&self) -> bool {
-        let mut octet = [std::mem::MaybeUninit::uninit()];
-        let peeked = SockRef::from(&**self.stream.socket()).peek(&mut octet);
-        self.framing.has_unanswered() || peeked.is_ok_and(|length| length > 0)
+        self.framing.has_unanswered() || self.shared.has_octets()
     }
 }

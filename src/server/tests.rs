@@ -1,31 +1,22 @@
-//! Tests of listeners with injected failures.
+//! Tests of listeners.
 
-use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::RawFd;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::testing::support::query::Parts;
-use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, MultiResults};
-use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::counters::{CounterSet, EndReason};
-use super::framing::{MAX_MESSAGE, MAX_OUTBOX};
-use super::udp::BATCH;
-use super::udp::address::ClientAddress;
+use super::counters::CounterSet;
 use super::*;
 use crate::table::Publisher;
 use crate::testing::zones;
 use crate::wire::{Access, ResponseSettings, Transport};
 use crate::zone::{AnswerOrder, RecordType};
 
-const ENOMEM: i32 = 12;
-const ENOBUFS: i32 = 105;
 /// Timeout that is sufficient on a busy machine.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -33,60 +24,7 @@ const LONG: Duration = Duration::from_secs(10);
 struct Running {
     server: DnsServer,
     answerers: Answerers,
-    faults: Arc<Faults>,
     dns: SocketAddr,
-}
-
-/// Injected failures of the system calls of UDP workers.
-#[derive(Default)]
-struct Faults {
-    /// The next receive call panics after receiving, like a panic while answering.
-    panic: AtomicBool,
-    /// Every receive call panics before it receives anything.
-    panics_on_receive: AtomicBool,
-    /// Error number of the next receive call.
-    receive: AtomicI32,
-    /// Receive calls do not return.
-    is_stuck: AtomicBool,
-    /// Number of failing send calls, and their error number.
-    send: [AtomicI32; 2],
-}
-
-impl SystemCalls for Arc<Faults> {
-    fn receive<'b, A: ClientAddress>(
-        &self,
-        socket: RawFd,
-        headers: &'b mut MultiHeaders<A>,
-        packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
-        flags: MsgFlags,
-    ) -> Result<MultiResults<'b, A>, Errno> {
-        while self.is_stuck.load(SeqCst) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(!self.panics_on_receive.load(SeqCst), "an injected panic");
-        match self.receive.swap(0, SeqCst) {
-            0 => {}
-            error => return Err(Errno::from_raw(error)),
-        }
-        let received = Kernel.receive(socket, headers, packets, flags)?;
-        assert!(!self.panic.swap(false, SeqCst), "an injected panic");
-        Ok(received)
-    }
-
-    fn send<A: ClientAddress>(
-        &self,
-        socket: RawFd,
-        headers: &mut MultiHeaders<A>,
-        replies: &[[IoSlice<'_>; 1]],
-        clients: &[Option<A>],
-        control: &[ControlMessage<'_>],
-    ) -> Result<usize, Errno> {
-        let [count, error] = &self.send;
-        match count.fetch_update(SeqCst, SeqCst, |count| (count > 0).then_some(count - 1)) {
-            Ok(_) => Err(Errno::from_raw(error.load(SeqCst))),
-            Err(_) => Kernel.send(socket, headers, replies, clients, control),
-        }
-    }
 }
 
 impl Running {
@@ -95,44 +33,28 @@ impl Running {
     }
 
     fn start_at(address: Ipv4Addr, udp_workers: usize) -> Self {
-        Self::start_with(address, udp_workers, Budget::new(usize::MAX))
-    }
-
-    fn start_with(address: Ipv4Addr, udp_workers: usize, budget: Budget) -> Self {
         let answerers = answerers();
         let address = SocketAddr::from((address, 0));
         let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
-        let limits = ConnectionLimits {
-            total: 100,
-            per_address: 100,
-        };
-        let faults = Arc::<Faults>::default();
-        let server =
-            DnsServer::start_with(&faults, listeners, &answerers, udp_workers, limits, budget);
+        let server = DnsServer::start(listeners, &answerers, udp_workers, 100);
+        let mut server = server.unwrap();
+        server.open().unwrap();
         Self {
-            server: server.unwrap(),
+            server,
             answerers,
-            faults,
             dns,
         }
     }
 
     fn panics(&self, transport: Transport) -> u64 {
-        self.answerers.counters.panics(transport)
+        self.answerers.0.counters.panics(transport)
     }
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.dns).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         stream
-    }
-
-    fn socket(&self) -> UdpSocket {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(self.dns).unwrap();
-        socket.set_read_timeout(Some(LONG)).unwrap();
-        socket
     }
 }
 
@@ -153,16 +75,17 @@ pub(crate) fn answerers() -> Answerers {
 
 #[tokio::test]
 async fn requests_have_their_local_address() {
+    use axum::Router;
     use axum::extract::Extension;
     use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
 
-    let running = Running::start(1);
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let page = async |Extension(LocalAddress(own)): Extension<LocalAddress>| own.to_string();
     let routes = Router::new().route("/", get(page));
-    tokio::spawn(running.server.serve_http(listener, routes));
+    tokio::spawn(serve_http(listener, routes));
     for own in ["127.0.0.1", "127.0.0.5"] {
         let mut stream = tokio::net::TcpStream::connect((own, port)).await.unwrap();
         let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -178,12 +101,6 @@ fn query(id: u8) -> Vec<u8> {
     Parts::new(".", RecordType::NS.0).packet(id.into()).0
 }
 
-fn ask(socket: &UdpSocket, id: u8) -> Option<u8> {
-    let mut reply = [0; 512];
-    socket.send(&query(id)).unwrap();
-    socket.recv(&mut reply).ok().map(|_| reply[1])
-}
-
 fn ask_over_tcp(stream: &mut TcpStream, id: u8) -> io::Result<u8> {
     let packet = query(id);
     stream.write_all(&[&[0, packet.len() as u8][..], &packet].concat())?;
@@ -192,34 +109,10 @@ fn ask_over_tcp(stream: &mut TcpStream, id: u8) -> io::Result<u8> {
     Ok(reply[3])
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn panicking_worker_is_counted_and_replaced() {
-    for workers in [1, 2] {
-        let running = Running::start(workers);
-        let socket = running.socket();
-        for round in 1..=5 {
-            running.faults.panic.store(true, SeqCst);
-            socket.send(&query(99)).unwrap(); // lost with the worker
-            while running.panics(Transport::Udp) < round {
-                tokio::task::yield_now().await;
-            }
-            assert_eq!(ask(&socket, round as u8), Some(round as u8));
-        }
-        assert_eq!(running.panics(Transport::Udp), 5);
-        running.server.stop().await; // every thread ends
-    }
-}
-
 /// A connection that panics on request, like a panic while answering.
 struct Panicking {
     stream: socket::Socket,
     must_panic: Arc<AtomicBool>,
-}
-
-impl tcp::Stream for Panicking {
-    fn socket(&self) -> &socket::Socket {
-        &self.stream
-    }
 }
 
 impl AsyncRead for Panicking {
@@ -258,17 +151,10 @@ impl AsyncWrite for Panicking {
 
 /// A connection with octets that are at hand without a read of the socket, like those that TLS has decrypted.
 struct Decrypted {
-    stream: socket::Socket,
     /// A query, with its length.
     message: Vec<u8>,
     /// The number of queries that are left.
     left: usize,
-}
-
-impl tcp::Stream for Decrypted {
-    fn socket(&self) -> &socket::Socket {
-        &self.stream
-    }
 }
 
 impl AsyncRead for Decrypted {
@@ -306,23 +192,21 @@ impl AsyncWrite for Decrypted {
 #[tokio::test]
 async fn busy_client_yields_although_its_octets_are_decrypted() {
     let running = Running::start(1);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, client) = listener.accept().await.unwrap();
     let packet = query(1);
     let message = [&[0, packet.len() as u8][..], &packet].concat();
     let octets = message.len();
-    let stream = running.server.budget.add(stream);
+    let shared = running.server.connections[0].add(stream, client.ip());
     let stream = Decrypted {
-        stream,
         message,
         left: 10_000,
     };
-    let slot = running.server.connections.register(client.ip());
     let answerer = Arc::new(running.answerers.create());
     let counters = answerer.counters.clone();
     let stop = running.server.stop.clone();
-    let connection = tcp::Connection::new(stream, Transport::Tls, client, slot, answerer, stop);
+    let connection = tcp::Connection::new(stream, shared, Transport::Tls, client, answerer, stop);
     let mut serving = Box::pin(connection.serve());
     let requests = &counters.requests[Transport::Tls as usize];
     let answered = || requests.iter().map(|count| count.load(SeqCst)).sum::<u64>();
@@ -339,20 +223,19 @@ async fn busy_client_yields_although_its_octets_are_decrypted() {
 async fn panic_ends_only_its_own_connection() {
     let mut running = Running::start(1);
     let must_panic = Arc::<AtomicBool>::default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     running.dns = listener.local_addr().unwrap();
     let answerer = Arc::new(running.answerers.create());
     let (stop, connections) = (
         running.server.stop.clone(),
-        running.server.connections.clone(),
+        running.server.connections[0].clone(),
     );
-    let budget = running.server.budget.clone();
     let listener_context = (answerer.clone(), stop.clone(), must_panic.clone());
-    let serve = move |stream, client, slot| {
+    let serve = move |stream: socket::Socket, client| {
         let (answerer, stop, must_panic) = listener_context.clone();
-        let stream = budget.add(stream);
+        let shared = stream.shared().clone();
         let stream = Panicking { stream, must_panic };
-        tcp::Connection::new(stream, Transport::Tcp, client, slot, answerer, stop).serve()
+        tcp::Connection::new(stream, shared, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = move |ended| tcp::note_end(&answerer, Transport::Tcp, ended);
     tokio::spawn(accept::accept(listener, connections, stop, serve, note_end));
@@ -370,79 +253,35 @@ async fn panic_ends_only_its_own_connection() {
     running.server.stop().await;
 }
 
+/// RFC 2181 section 4.1 for batches.
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_continues_after_memory_shortage() {
-    let running = Running::start(1);
-    let socket = running.socket();
-    let faults = &running.faults;
-    for error in [ENOBUFS, ENOMEM] {
-        // Receiving fails once. The query stays in the queue.
-        faults.receive.store(error, SeqCst);
-        while faults.receive.load(SeqCst) != 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(ask(&socket, 1), Some(1));
-        // Sending fails once and is retried.
-        faults.send[1].store(error, SeqCst);
-        faults.send[0].store(1, SeqCst);
-        assert_eq!(ask(&socket, 2), Some(2));
-        // Sending fails twice. The reply is lost, and the next one is sent.
-        faults.send[0].store(2, SeqCst);
-        socket.send(&query(3)).unwrap();
-        while faults.send[0].load(SeqCst) != 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(ask(&socket, 4), Some(4));
+async fn replies_of_a_batch_leave_from_the_queried_addresses() {
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let listeners = bind_dns(&[any.into()]).unwrap();
+    let port = listeners[0].address.port();
+    // The queries are queued before a worker receives.
+    rustix::net::connect_unspec(&listeners[0].udp).unwrap();
+    let sockets = ["127.0.0.1:0", "127.0.0.9:0"].map(|address| {
+        let socket = UdpSocket::bind(address).unwrap();
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        socket
+    });
+    let asked = |id: u8| SocketAddr::from((Ipv4Addr::new(127, 0, 0, 1 + id % 5), port));
+    for id in 0..100 {
+        let socket = &sockets[usize::from(id) % 2];
+        socket.send_to(&query(id), asked(id)).unwrap();
     }
-    assert_eq!(running.answerers.counters.unsent(), 2);
-    running.server.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn repeated_panics_do_not_spin() {
-    let running = Running::start(1);
-    let (socket, faults) = (running.socket(), &running.faults);
-    let started = Instant::now();
-    faults.panics_on_receive.store(true, SeqCst);
-    while running.panics(Transport::Udp) < 14 {
-        tokio::task::yield_now().await;
-    }
-    // The pause doubles up to 200 ms, which takes 800 ms in total. On a busy machine, a panic itself may take 200 ms,
-    // and then the pause is short again.
-    let took = started.elapsed();
-    assert!(took >= Duration::from_millis(200), "{took:?}");
-    faults.panics_on_receive.store(false, SeqCst);
-    assert_eq!(ask(&socket, 1), Some(1));
-    running.server.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn queued_queries_are_answered_at_stop_despite_receive_errors() {
-    const EINTR: i32 = 4;
-    // A wildcard listener still replies from the address that received the query.
-    let addresses = [
-        (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
-        (Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(127, 0, 0, 2)),
-    ];
-    let cases = addresses.map(|of| [EINTR, ENOMEM].map(|error| (of, error)));
-    for ((listener, asked), error) in cases.into_iter().flatten() {
-        let running = Running::start_at(listener, 1);
-        let socket = running.socket();
-        socket.connect((asked, running.dns.port())).unwrap();
-        // Nothing is received until the server stops. Then the queue is full, and the first call fails.
-        running.faults.panics_on_receive.store(true, SeqCst);
-        while running.panics(Transport::Udp) < 10 {
-            tokio::task::yield_now().await;
+    let server = DnsServer::start(listeners, &answerers(), 1, 100).unwrap();
+    for (number, socket) in sockets.iter().enumerate() {
+        let mut ids: Vec<u8> = (0..50).map(|id| 2 * id + number as u8).collect();
+        while !ids.is_empty() {
+            let mut reply = [0; 512];
+            let (_, from) = socket.recv_from(&mut reply).unwrap();
+            assert_eq!(from, asked(reply[1]));
+            ids.retain(|id| *id != reply[1]);
         }
-        (0..100).for_each(|id| _ = socket.send(&query(id)).unwrap());
-        running.server.stop.cancel();
-        running.faults.receive.store(error, SeqCst);
-        running.faults.panics_on_receive.store(false, SeqCst);
-        for _ in 0..100 {
-            assert!(socket.recv(&mut [0; 512]).is_ok(), "{asked}: errno {error}");
-        }
-        running.server.stop().await;
     }
+    server.stop().await;
 }
 
 #[test]
@@ -485,49 +324,26 @@ fn ns_addresses_are_usable_at_port_53() {
     }
 }
 
-/// Clients from many addresses send queries and read nothing. The slowest lose their connections, and other clients are
-/// answered.
+/// Queries to a broadcast address are not for this server alone.
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_readers_do_not_exceed_the_budget() {
-    const LIMIT: usize = 256 << 10;
-    /// Octets that two threads may be adding when the sum is read.
-    const ADDED: usize = 2 * 2 * (MAX_OUTBOX + MAX_MESSAGE);
-    let running = Running::start_with(Ipv4Addr::LOCALHOST, 1, Budget::new(LIMIT));
-    let connect = |number: u8| {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let own = SocketAddr::from(([127, 1, number, 1], 0));
-        socket.set_recv_buffer_size(1).unwrap();
-        socket.bind(&own.into()).unwrap();
-        socket.connect(&running.dns.into()).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        TcpStream::from(socket)
-    };
-    let packet = query(1);
-    let queries = [&[0, packet.len() as u8][..], &packet].concat().repeat(500);
-    let mut honest = running.connect();
-    let mut slow: Vec<TcpStream> = (0..8).map(connect).collect();
-    let ended = |reason: EndReason| {
-        let counters = &running.answerers.counters;
-        counters.sum(|counters| &counters.ended[reason as usize])
-    };
-    let started = Instant::now();
-    while ended(EndReason::Memory) < 20 {
-        assert!(started.elapsed() < 6 * LONG, "no connection was closed");
-        for (number, stream) in slow.iter_mut().enumerate() {
-            let sent = stream.write(&queries).map_err(|error| error.kind());
-            if !matches!(sent, Ok(_) | Err(io::ErrorKind::WouldBlock)) {
-                *stream = connect(number as u8);
-            }
-        }
-        assert_eq!(ask_over_tcp(&mut honest, 2).unwrap(), 2);
-        let in_use = running.server.budget.in_use();
-        assert!(in_use <= LIMIT + ADDED, "{in_use}");
+async fn queries_to_a_broadcast_address_get_no_reply() {
+    let running = Running::start_at(Ipv4Addr::UNSPECIFIED, 1);
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    socket.set_broadcast(true).unwrap();
+    let port = running.dns.port();
+    for (id, address) in [(1, [127, 255, 255, 255]), (2, [127, 0, 0, 1])] {
+        let to = SocketAddr::from((address, port));
+        socket.send_to(&query(id), to).unwrap();
     }
-    assert_eq!(ended(EndReason::Replaced), 0);
-    drop(slow);
-    while running.server.budget.in_use() > 64 << 10 {
-        assert!(started.elapsed() < 6 * LONG, "the octets are still in use");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let mut reply = [0; 512];
+    socket.recv(&mut reply).unwrap();
+    assert_eq!(reply[1], 2, "the reply to the second query");
+    let dropped = running
+        .answerers
+        .0
+        .counters
+        .sum(|counters| &counters.dropped);
+    assert_eq!(dropped, 1);
     running.server.stop().await;
 }

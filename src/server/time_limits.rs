@@ -6,13 +6,11 @@ use tokio::time::Instant;
 
 use super::counters::EndReason;
 
-/// The time when a connection ends, and the reason.
+/// A time and the reason for which a connection ends then.
 pub(super) type TimeLimit = (Instant, EndReason);
 
 /// Idle timeout of a TCP connection. CoreDNS reuses a connection for 10 seconds, so this is longer.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
-/// Maximum time until the first query. A client opens a connection because it has a query.
-pub(super) const FIRST_QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for the rest of a message, and for sending replies.
 pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum lifetime of a connection, so that no client keeps one forever. Clients can open another one at any time.

@@ -12,18 +12,14 @@
 pub(super) mod address;
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::UdpSocket;
-use std::os::fd::{AsRawFd as _, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    ControlMessage, MsgFlags, MultiHeaders, MultiResults, SockaddrIn, SockaddrIn6, recvmmsg,
-    sendmmsg,
-};
-use tokio::sync::oneshot;
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, recvmmsg, sendmmsg};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -32,6 +28,7 @@ use address::{ClientAddress, Destination, destination};
 pub(super) use address::request_local_addresses;
 
 use super::answerer::Answerer;
+use super::counters::Counters;
 use crate::clock::unix_seconds;
 use crate::heartbeat::Heartbeat;
 use crate::log::with_limited_panic_log;
@@ -54,95 +51,63 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_millis(200);
 /// Maximum time for answering queued queries when the server stops. A queue of 4 MiB takes a tenth of it.
 const MAX_DRAIN: Duration = Duration::from_secs(1);
 
-/// Starts a worker thread. It answers until `stop`, and then answers the datagrams that are still queued. If a worker
-/// panics, the panic is counted, the worker is replaced, and its batch is lost. Returns a future that completes when the
-/// thread ends, and panics if the thread panicked, and the heartbeat of the worker.
+/// Returns the work of a worker thread of a socket, which was bound to `address`, and the heartbeat of the worker. It answers until
+/// `stop`, and then answers the datagrams that are still queued.
 ///
 /// # Errors
 ///
-/// If the system has no thread, or the socket cannot be configured.
-pub(super) fn start<C: SystemCalls>(
+/// If the socket cannot be configured.
+pub(super) fn worker(
     socket: UdpSocket,
-    calls: C,
+    address: SocketAddr,
     answerer: Answerer,
     stop: CancellationToken,
-) -> io::Result<(impl Future<Output = ()> + use<C>, Heartbeat)> {
+) -> io::Result<(impl FnOnce() + Send + 'static, Heartbeat)> {
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
-    let address = socket.local_addr()?;
     let is_wildcard = address.ip().is_unspecified();
-    let (ended, end) = oneshot::channel::<()>();
     let heartbeat = Heartbeat::default();
     let of_worker = heartbeat.clone();
     let work = move || {
-        let run = || {
+        contain_panics(&answerer.counters, || {
             if address.is_ipv4() {
-                Worker::<SockaddrIn, C>::new(&socket, &calls, &answerer, is_wildcard)
-                    .run(&of_worker, &stop)
+                Worker::<SockaddrIn>::new(&socket, &answerer, is_wildcard).run(&of_worker, &stop);
             } else {
-                Worker::<SockaddrIn6, C>::new(&socket, &calls, &answerer, is_wildcard)
-                    .run(&of_worker, &stop)
+                Worker::<SockaddrIn6>::new(&socket, &answerer, is_wildcard).run(&of_worker, &stop);
             }
+        });
+    };
+    Ok((work, heartbeat))
+}
+
+/// Makes a UDP socket refuse datagrams: it is connected to itself. Queued ones remain.
+pub(super) fn refuse(socket: &UdpSocket) -> io::Result<()> {
+    socket.connect(socket.local_addr()?)
+}
+
+/// Runs a worker. If it panics, the panic is counted, and another worker continues; the batch is lost. A panic can leave only the
+/// worker's own state inconsistent, and that is dropped. Workers share only the counters and the immutable table.
+fn contain_panics(counters: &Counters, run: impl Fn()) {
+    let mut rest = MIN_RESTART_PAUSE;
+    loop {
+        let started = Instant::now();
+        if catch_unwind(AssertUnwindSafe(|| with_limited_panic_log(&run))).is_ok() {
+            return;
+        }
+        counters.count_panic(Transport::Udp);
+        // The pause doubles if the worker makes no progress. A panic that leaves its datagram in the queue repeats.
+        rest = if started.elapsed() > MAX_RESTART_PAUSE {
+            MIN_RESTART_PAUSE
+        } else {
+            (2 * rest).min(MAX_RESTART_PAUSE)
         };
-        // A panic can leave only the worker's own state inconsistent, and that is dropped. Workers share only the
-        // counters and the immutable table.
-        let mut rest = MIN_RESTART_PAUSE;
-        loop {
-            let started = Instant::now();
-            if catch_unwind(AssertUnwindSafe(|| with_limited_panic_log(run))).is_ok() {
-                break;
-            }
-            answerer.counters.count_panic(Transport::Udp);
-            // The pause doubles if the worker makes no progress. A panic that leaves its datagram in the queue repeats.
-            rest = if started.elapsed() > MAX_RESTART_PAUSE {
-                MIN_RESTART_PAUSE
-            } else {
-                (2 * rest).min(MAX_RESTART_PAUSE)
-            };
-            thread::sleep(rest);
-        }
-        drop(ended);
-    };
-    let thread = thread::Builder::new().name("udp".to_owned()).spawn(work)?;
-    let ended = async move {
-        let _ = end.await; // an error means that the sender was dropped, so the thread has ended
-        if let Err(panic) = thread.join() {
-            resume_unwind(panic);
-        }
-    };
-    Ok((ended, heartbeat))
+        thread::sleep(rest);
+    }
 }
-
-/// The system calls of a worker. Tests replace them to inject failures.
-pub(super) trait SystemCalls: Send + 'static {
-    /// Receives a batch.
-    fn receive<'b, A: ClientAddress>(
-        &self,
-        socket: RawFd,
-        headers: &'b mut MultiHeaders<A>,
-        packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
-        flags: MsgFlags,
-    ) -> Result<MultiResults<'b, A>, Errno>;
-
-    /// Sends as many replies as possible and returns their number. An error concerns the first reply.
-    fn send<A: ClientAddress>(
-        &self,
-        socket: RawFd,
-        headers: &mut MultiHeaders<A>,
-        replies: &[[IoSlice<'_>; 1]],
-        clients: &[Option<A>],
-        control: &[ControlMessage<'_>],
-    ) -> Result<usize, Errno>;
-}
-
-/// The system calls of the kernel.
-#[derive(Clone)]
-pub(super) struct Kernel;
 
 /// A socket and the buffers of a batch. All datagrams of a socket have one address family.
-struct Worker<'w, A, C> {
+struct Worker<'w, A> {
     socket: &'w UdpSocket,
-    calls: &'w C,
     /// The socket is bound to the wildcard address, and control messages carry the address of each datagram.
     is_wildcard: bool,
     answerer: &'w Answerer,
@@ -182,40 +147,13 @@ struct Outgoing<'r, A: ClientAddress> {
     count: usize,
 }
 
-// === impl Kernel ===
-
-impl SystemCalls for Kernel {
-    fn receive<'b, A: ClientAddress>(
-        &self,
-        socket: RawFd,
-        headers: &'b mut MultiHeaders<A>,
-        packets: &'b mut [[IoSliceMut<'b>; 1]; BATCH],
-        flags: MsgFlags,
-    ) -> Result<MultiResults<'b, A>, Errno> {
-        recvmmsg(socket, headers, packets, flags, None)
-    }
-
-    fn send<A: ClientAddress>(
-        &self,
-        socket: RawFd,
-        headers: &mut MultiHeaders<A>,
-        replies: &[[IoSlice<'_>; 1]],
-        clients: &[Option<A>],
-        control: &[ControlMessage<'_>],
-    ) -> Result<usize, Errno> {
-        let flags = MsgFlags::MSG_DONTWAIT;
-        Ok(sendmmsg(socket, headers, replies, clients, control, flags)?.count())
-    }
-}
-
 // === impl Worker ===
 
-impl<'w, A: ClientAddress, C: SystemCalls> Worker<'w, A, C> {
-    fn new(socket: &'w UdpSocket, calls: &'w C, answerer: &'w Answerer, is_wildcard: bool) -> Self {
+impl<'w, A: ClientAddress> Worker<'w, A> {
+    fn new(socket: &'w UdpSocket, answerer: &'w Answerer, is_wildcard: bool) -> Self {
         let headers = || MultiHeaders::preallocate(BATCH, is_wildcard.then(A::control_buffer));
         Self {
             socket,
-            calls,
             is_wildcard,
             answerer,
             received: headers(),
@@ -233,7 +171,7 @@ impl<'w, A: ClientAddress, C: SystemCalls> Worker<'w, A, C> {
                 // Linux reports failures of earlier replies here, while the socket itself works. Or memory is
                 // exhausted.
                 Err(error) => {
-                    if self.answerer.receive_failures.is_due(unix_seconds()) {
+                    if self.answerer.shared.receive_failures.is_due(unix_seconds()) {
                         warn!(%error, "Receiving over UDP failed");
                     }
                     thread::sleep(RETRY_PAUSE);
@@ -296,8 +234,8 @@ impl<'w, A: ClientAddress, C: SystemCalls> Worker<'w, A, C> {
                 let info = self.is_wildcard.then(|| A::packet_info(local));
                 let control = info.as_ref().map(A::control_message);
                 let control = control.as_slice();
-                self.calls
-                    .send(socket, &mut self.sent, replies, clients, control)
+                let flags = MsgFlags::MSG_DONTWAIT;
+                Ok(sendmmsg(socket, &mut self.sent, replies, clients, control, flags)?.count())
             },
             answerer,
         );
@@ -308,9 +246,7 @@ impl<'w, A: ClientAddress, C: SystemCalls> Worker<'w, A, C> {
     fn receive(&mut self, flags: MsgFlags) -> Result<[Option<Datagram<A>>; BATCH], Errno> {
         let socket = self.socket.as_raw_fd();
         let mut slices = self.packets.each_mut().map(|p| [IoSliceMut::new(&mut p.0)]);
-        let messages = self
-            .calls
-            .receive(socket, &mut self.received, &mut slices, flags)?;
+        let messages = recvmmsg(socket, &mut self.received, &mut slices, flags, None)?;
         let mut arrived = [None; BATCH];
         let mut count = 0;
         for (packet, (to, message)) in arrived.iter_mut().zip(messages).enumerate() {
@@ -334,12 +270,10 @@ impl<'w, A: ClientAddress, C: SystemCalls> Worker<'w, A, C> {
         Ok(arrived)
     }
 
-    /// Connects the socket to itself. Queued datagrams remain. New datagrams are rejected instead of being lost after
-    /// the last receive call. Replies still leave from the address that received the query.
+    /// Refuses new datagrams, which would be lost after the last receive call. Replies still leave from the address that received
+    /// the query.
     fn refuse_new_datagrams(&self) {
-        if let Ok(own) = self.socket.local_addr()
-            && let Err(error) = self.socket.connect(own)
-        {
+        if let Err(error) = refuse(self.socket) {
             debug!(%error, "Cannot reject new datagrams on the UDP socket");
         }
     }
@@ -376,7 +310,7 @@ impl<'r, A: ClientAddress> Outgoing<'r, A> {
                 Ok(sent) => sent,
                 // Memory may be available again soon. Pause only once: the other replies wait, too.
                 Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_paused => {
-                    if answerer.send_failures.is_due(unix_seconds()) {
+                    if answerer.shared.send_failures.is_due(unix_seconds()) {
                         warn!(%error, "Sending over UDP failed");
                     }
                     thread::sleep(RETRY_PAUSE);
@@ -391,6 +325,60 @@ impl<'r, A: ClientAddress> Outgoing<'r, A> {
                     1
                 }
             };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::*;
+    use crate::server::tests::answerers;
+
+    #[test]
+    fn worker_that_panics_is_counted_and_continues_after_a_growing_pause() {
+        let (counters, runs) = (Counters::default(), AtomicU32::new(0));
+        let started = Instant::now();
+        contain_panics(&counters, || {
+            assert!(runs.fetch_add(1, Relaxed) == 14, "an injected panic");
+        });
+        assert_eq!(runs.load(Relaxed), 15);
+        assert_eq!(counters.panics[0].load(Relaxed), 14);
+        // The pause doubles up to 200 ms, which takes 800 ms in total. On a busy machine, a panic itself may take 200 ms,
+        // and then the pause is short again.
+        let took = started.elapsed();
+        assert!(took >= Duration::from_millis(200), "{took:?}");
+    }
+
+    #[test]
+    fn reply_that_cannot_be_sent_is_skipped_and_others_are_sent() {
+        let none = [Errno::UnknownErrno; 0];
+        for (errors, sent) in [
+            (&none[..], 3),
+            (&[Errno::ENOBUFS], 3), // sent again after a pause
+            (&[Errno::ENOMEM; 2], 2),
+            (&[Errno::EINVAL], 2),
+        ] {
+            let answerer = answerers().create();
+            let outgoing = Outgoing {
+                replies: [[IoSlice::new(&[])]; BATCH],
+                clients: [None::<SockaddrIn>; BATCH],
+                // One call for each local address.
+                locals: std::array::from_fn(|number| [127, 0, 0, number as u8].into()),
+                count: 3,
+            };
+            let (mut errors, mut count) = (errors.iter(), 0);
+            let send = |replies: &[[IoSlice<'_>; 1]], _: &[Option<SockaddrIn>], _| {
+                assert_eq!(replies.len(), 1);
+                errors
+                    .next()
+                    .map_or(Ok(1), |error| Err(*error))
+                    .inspect(|sent| count += sent)
+            };
+            outgoing.send(send, &answerer);
+            assert_eq!(count, sent);
+            assert_eq!(answerer.counters.unsent.load(Relaxed), 3 - sent as u64);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace, ServicePath};
-use crate::server::encrypted::Options;
-use crate::server::{ConnectionLimits, ListenAddress};
+use crate::server::ListenAddress;
+use crate::server::encrypted::{Files, Options};
 use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
 use crate::wire::Access;
 use crate::zone::{Zone, ZoneName, Zones};
@@ -131,19 +131,12 @@ impl Settings {
         has_listener.then(|| Options {
             tls: self.listen.tls.clone(),
             quic: self.listen.quic.clone(),
-            certificate: self.tls.certificate.clone(),
-            key: self.tls.key.clone(),
-            client_ca: Some(&self.tls.client_ca).filter(is_set).cloned(),
+            files: Files {
+                certificate: self.tls.certificate.clone(),
+                key: self.tls.key.clone(),
+                client_ca: Some(&self.tls.client_ca).filter(is_set).cloned(),
+            },
         })
-    }
-
-    /// Returns the limits of connections: half of them for the clients of one network.
-    pub fn connection_limits(&self) -> ConnectionLimits {
-        let total = self.limits.connections as usize;
-        ConnectionLimits {
-            total,
-            per_address: total / 2,
-        }
     }
 }
 

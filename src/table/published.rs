@@ -23,7 +23,7 @@ pub struct Published {
 impl Published {
     /// Returns the problem that there is no table, if there is none.
     pub fn problem(&self) -> Option<Problem> {
-        let problem = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");
+        let problem = || Problem::new(ProblemKind::NoTable, "refusing queries");
         self.table
             .is_none()
             .then(|| problem().holds_since(self.since))

@@ -3,6 +3,8 @@
 mod differential;
 // One to ten thousand endpoints: the TC bit, and complete answers through CoreDNS.
 mod sizes;
+// CoreDNS in front of two replicas, of which one has no table.
+mod replicas;
 // BIND as a resolver that minimizes names, while a name waits for expected clusters.
 mod minimization;
 // The program that states rule K7.

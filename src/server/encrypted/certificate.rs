@@ -1,80 +1,86 @@
-//! The certificate of the encrypted listeners. It is read from two PEM files, and reloaded when they change.
+//! The files of the encrypted listeners: the certificate, its key, and the certificate authorities of clients.
 //!
-//! If the new files are unusable, the last certificate stays in use.
+//! They are loaded together, and again when one of them changes, whatever their times: Kubernetes changes a mounted Secret by
+//! replacing a symbolic link above the files. If a file is unusable, what was loaded before stays in use, and that is a problem.
 
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::RwLock;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::{self, Ticketer};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
-use tokio::time::sleep;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
 use x509_cert::Certificate as X509;
 use x509_cert::der::Decode as _;
 
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::model::{Problem, ProblemKind, Timestamp};
-use crate::server::file_change::{POLL_INTERVAL, ReadError, follow_files, read_files};
+use crate::server::thread::start;
 use crate::source::log_problem;
 
+/// Interval between two reads of the files. A new certificate is less urgent than a changed endpoint.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Interval between two reads that must agree. Two files are written one after the other.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
+/// Maximum size of a file in octets.
+const MAX_FILE: u64 = 1 << 20;
 /// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
 /// Automatic renewal usually happens when a third is left, so it has failed by then.
 const MAX_WARNING_TIME: u64 = 7 * 24 * 60 * 60;
 const WARNING_PART: u64 = 5;
 
-/// The reason why certificate files are unusable.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    /// A file cannot be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// A file is not PEM.
-    #[error("cannot use {}: it is not a PEM file: {}", .0.display(), .1)]
-    Pem(PathBuf, pem::Error),
-    /// There is no certificate in the file.
-    #[error("cannot use {}: it has no certificate", .0.display())]
-    NoCertificate(PathBuf),
-    /// There is no private key in the file.
-    #[error("cannot use {}: it has no private key without a passphrase", .0.display())]
-    NoKey(PathBuf),
-    /// The first certificate is not an X.509 certificate.
-    #[error("cannot use {}: its first certificate is invalid: {}", .0.display(), .1)]
-    Unreadable(PathBuf, x509_cert::der::Error),
-    /// The private key is unusable, or does not match the certificate.
-    #[error("cannot use {} with {}: {reason}", .key.display(), .certificate.display())]
-    Key {
-        /// File of the key.
-        key: PathBuf,
-        /// File of the certificate.
-        certificate: PathBuf,
-        /// The error of the TLS library.
-        reason: rustls::Error,
-    },
-    /// A certificate authority is unusable.
-    #[error("cannot use {} as certificate authorities: {}", .0.display(), .1)]
-    Authority(PathBuf, String),
-    /// TLS cannot be set up.
-    #[error("cannot set up TLS")]
-    Tls(#[source] rustls::Error),
+/// The PEM files.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The certificate chain.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+    /// The certificate authorities of clients. If it is set, clients need a certificate from one of them.
+    pub client_ca: Option<PathBuf>,
 }
 
-/// The certificate in use. It changes when its files change.
+/// A file is unusable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot use {}: {reason}", path.display())]
+pub struct CertificateError {
+    path: PathBuf,
+    reason: String,
+}
+
+/// What the encrypted listeners use. It changes when the files change.
 #[derive(Debug)]
 pub struct Certificate {
-    /// The files of the certificate and of its key.
-    files: [PathBuf; 2],
-    current: RwLock<Active>,
+    files: Files,
+    current: RwLock<Arc<Loaded>>,
+    /// The problem that new files are unusable.
+    unusable: RwLock<Option<Problem>>,
+    /// Cancelled when the server stops.
+    pub(super) stop: CancellationToken,
 }
 
-/// A usable certificate with its key.
-#[derive(Clone, Debug)]
-struct Active {
-    key: Arc<CertifiedKey>,
+/// What was loaded at once.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// The configuration for DNS over TLS.
+    pub(super) config: Arc<ServerConfig>,
+    /// Cancelled when something else is loaded, or the server stops. Then connections end after the current query.
+    pub(super) end: CancellationToken,
+    /// The contents of the files.
+    contents: Vec<Vec<u8>>,
     validity: Validity,
-    /// The time at which it was read.
-    read: Timestamp,
+    since: Timestamp,
 }
 
 /// The validity period of a certificate in Unix seconds.
@@ -84,126 +90,222 @@ struct Validity {
     ends: u64,
 }
 
+// === impl Files ===
+
+impl Files {
+    /// Reads the files. The contents are compared to detect a change.
+    fn read(&self) -> Result<Vec<Vec<u8>>, CertificateError> {
+        let paths = [&self.certificate, &self.key];
+        let paths = paths.into_iter().chain(&self.client_ca);
+        let read = |path: &PathBuf| read(path).map_err(|reason| unusable(path, reason));
+        paths.map(read).collect()
+    }
+
+    /// Loads the contents of the files, for connections until `end`.
+    fn load(
+        &self,
+        contents: Vec<Vec<u8>>,
+        end: CancellationToken,
+    ) -> Result<Loaded, CertificateError> {
+        let [chain, key, authorities @ ..] = contents.as_slice() else {
+            return Err(unusable(&self.key, "it was not read"));
+        };
+        let chain: Vec<CertificateDer<'_>> = parse(&self.certificate, chain, "certificate")?;
+        let validity = Validity::of(&chain[0]).map_err(|error| {
+            let reason = format!("its first certificate is invalid: {error}");
+            unusable(&self.certificate, reason)
+        })?;
+        let key_name = "private key without a passphrase";
+        let key: PrivateKeyDer<'_> = parse(&self.key, key, key_name)?.swap_remove(0);
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(&self.certificate, error))?;
+        let builder = match (&self.client_ca, authorities) {
+            (Some(path), [authorities]) => {
+                builder.with_client_cert_verifier(client_verifier(path, authorities, provider)?)
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        let certified = builder.with_single_cert(chain, key.clone_key());
+        let mut config = certified.map_err(|error| {
+            let reason = format!(
+                "{error} (for the certificate in {})",
+                self.certificate.display()
+            );
+            unusable(&self.key, reason)
+        })?;
+        config.alpn_protocols = vec![b"dot".to_vec()];
+        // Sessions are resumed with tickets, which need no memory on the server (RFC 5077, RFC 8446 section 2.2).
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        match &self.client_ca {
+            None => {
+                config.ticketer = Ticketer::new().map_err(|error| unusable(&self.key, error))?
+            }
+            // Resumption would skip the verification of the client certificate. It may have expired, or its CA may be gone.
+            Some(_) => config.send_tls13_tickets = 0,
+        }
+        Ok(Loaded {
+            config: Arc::new(config),
+            end,
+            contents,
+            validity,
+            since: Timestamp(unix_milliseconds()),
+        })
+    }
+}
+
+/// Returns the verifier of clients that have a certificate of one of the authorities in a file.
+fn client_verifier(
+    path: &Path,
+    authorities: &[u8],
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+    let mut roots = RootCertStore::empty();
+    for authority in parse(path, authorities, "certificate")? {
+        roots
+            .add(authority)
+            .map_err(|error| unusable(path, error))?;
+    }
+    // Clients choose their certificate by configuration, not by the names of authorities.
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .clear_root_hint_subjects()
+        .build();
+    verifier.map_err(|error| unusable(path, error))
+}
+
+fn unusable(path: &Path, reason: impl ToString) -> CertificateError {
+    CertificateError {
+        path: path.to_path_buf(),
+        reason: reason.to_string(),
+    }
+}
+
+/// Reads a regular file of limited size. Another one may have no end, or nobody who writes it.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let read = || {
+        let is_regular = fs::metadata(path)?.is_file();
+        let mut contents = Vec::new();
+        if is_regular {
+            File::open(path)?
+                .take(MAX_FILE + 1)
+                .read_to_end(&mut contents)?;
+        }
+        Ok((is_regular, contents))
+    };
+    match read().map_err(|error: io::Error| error.to_string())? {
+        (true, contents) if contents.len() as u64 <= MAX_FILE => Ok(contents),
+        _ => Err("it is not a regular file of at most 1 MiB".to_owned()),
+    }
+}
+
+/// Parses the objects of a PEM file. There is at least one.
+fn parse<T: PemObject>(path: &Path, text: &[u8], what: &str) -> Result<Vec<T>, CertificateError> {
+    let objects: Result<Vec<T>, _> = T::pem_slice_iter(text).collect();
+    match objects {
+        Ok(objects) if objects.is_empty() => Err(unusable(path, format!("it has no {what}"))),
+        Ok(objects) => Ok(objects),
+        Err(error) => Err(unusable(path, format!("it is not a PEM file: {error}"))),
+    }
+}
+
 // === impl Certificate ===
 
 impl Certificate {
-    /// Reads the files for the first time.
+    /// Loads the files for the first time.
+    pub(super) fn open(files: Files) -> Result<Self, CertificateError> {
+        let stop = CancellationToken::new();
+        let loaded = files.load(files.read()?, stop.child_token())?;
+        Ok(Self {
+            files,
+            current: RwLock::new(Arc::new(loaded)),
+            unusable: RwLock::default(),
+            stop,
+        })
+    }
+
+    /// Starts a thread that loads the files when they change: a volume that hangs blocks nothing else. Returns a future that
+    /// completes when the thread ends.
     ///
     /// # Errors
     ///
-    /// If a file is unusable.
-    pub fn open(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
-        let files = [certificate, key].map(Path::to_path_buf);
-        let active = Active::parse(&files, &read_files(&files)?)?;
-        Ok(Self {
-            files,
-            current: RwLock::new(active),
-        })
+    /// If the system has no thread.
+    pub fn follow(self: Arc<Self>) -> io::Result<impl Future<Output = ()> + Send> {
+        start("certificate", move || self.follow_files())
     }
 
     /// Returns the expiry of the certificate in use, in Unix seconds.
     pub fn expiry(&self) -> u64 {
-        self.active().validity.ends
+        self.loaded().validity.ends
     }
 
-    /// Returns the problem of the certificate in use.
-    pub fn problem(&self) -> Option<Problem> {
-        let Active { validity, read, .. } = self.active();
-        let (kind, since) = validity.problem(u64::from(unix_seconds()))?;
-        let Validity { begins, ends } = validity;
-        let detail = if since.is_none() {
-            format!("valid from {}", time_text(begins))
-        } else {
-            format!("valid until {}", time_text(ends))
-        };
-        let file = self.files[0].display().to_string();
-        let since = since.map_or(read, Timestamp::from_seconds);
-        Some(Problem::new(kind, detail).of_name(file).holds_since(since))
+    /// Returns the problems of the certificate in use and of its files.
+    pub fn problems(&self) -> Vec<Problem> {
+        let loaded = self.loaded();
+        let Validity { begins, ends } = loaded.validity;
+        let of_validity = loaded.validity.problem(unix_seconds().into());
+        let of_validity = of_validity.map(|(kind, since)| {
+            let (detail, since) = match since {
+                None => (format!("valid from {}", time_text(begins)), loaded.since),
+                Some(since) => {
+                    let detail = format!("valid until {}", time_text(ends));
+                    (detail, Timestamp::from_seconds(since))
+                }
+            };
+            let file = self.files.certificate.display().to_string();
+            Problem::new(kind, detail).of_name(file).holds_since(since)
+        });
+        of_validity
+            .into_iter()
+            .chain(self.unusable.read().clone())
+            .collect()
     }
 
-    /// Reloads the files when they change, and logs each problem once. It never returns.
-    pub async fn follow(self: Arc<Self>) {
-        let reload = |contents: &[Vec<u8>]| self.reload(contents);
-        let reloads = follow_files("certificate", &self.files, reload);
-        tokio::join!(reloads, self.log_problems());
+    /// Returns what is in use.
+    pub(super) fn loaded(&self) -> Arc<Loaded> {
+        self.current.read().clone()
     }
 
-    async fn log_problems(&self) {
-        let mut last = None;
+    /// Loads the files when they change, and logs each problem once. Never returns.
+    fn follow_files(&self) {
+        let mut last = Ok(self.loaded().contents.clone());
+        let mut logged = Vec::new();
         loop {
-            let problem = self.problem();
-            if problem != last {
-                problem.iter().for_each(log_problem);
-                last = problem;
+            let problems = self.problems();
+            let new = problems.iter().filter(|problem| !logged.contains(*problem));
+            new.for_each(log_problem);
+            logged = problems;
+            thread::sleep(POLL_INTERVAL);
+            let now = self.files.read();
+            if now == last {
+                continue;
             }
-            sleep(POLL_INTERVAL).await;
+            thread::sleep(SETTLE_TIME);
+            if self.files.read() == now {
+                last = now.clone();
+                self.reload(now);
+            }
         }
     }
 
-    fn reload(&self, contents: &[Vec<u8>]) -> Result<Option<String>, CertificateError> {
-        let new = Active::parse(&self.files, contents)?;
-        if new.key.cert == self.active().key.cert {
-            return Ok(None);
-        }
-        let summary = format!("valid until {}", time_text(new.validity.ends));
-        *self.current.write() = new;
-        Ok(Some(summary))
-    }
-
-    /// Returns the certificate in use, with its key.
-    pub(super) fn key(&self) -> Arc<CertifiedKey> {
-        self.active().key
-    }
-
-    fn active(&self) -> Active {
-        let current = self.current.read();
-        current.clone()
-    }
-}
-
-// === impl Active ===
-
-impl Active {
-    /// Parses the contents of the files of a certificate chain and of its key.
-    fn parse(files: &[PathBuf; 2], contents: &[Vec<u8>]) -> Result<Self, CertificateError> {
-        let [file, key_file] = files;
-        let [chain, key] = contents else {
-            return Err(CertificateError::NoKey(key_file.clone()));
+    fn reload(&self, contents: Result<Vec<Vec<u8>>, CertificateError>) {
+        let load = |contents| self.files.load(contents, self.stop.child_token());
+        *self.unusable.write() = match contents.and_then(load) {
+            Ok(loaded) => {
+                let file = self.files.certificate.display();
+                let valid_until = time_text(loaded.validity.ends);
+                let old = mem::replace(&mut *self.current.write(), Arc::new(loaded));
+                old.end.cancel(); // after the change, so that new connections use the new files
+                info!(%file, valid_until, "Reloaded the certificate");
+                None
+            }
+            Err(CertificateError { path, reason }) => {
+                let problem = Problem::new(ProblemKind::CertificateUnusable, reason);
+                let problem = problem.of_name(path.display().to_string());
+                Some(problem.holds_since(Timestamp(unix_milliseconds())))
+            }
         };
-        let chain = parse_certificates(file, chain)?;
-        let validity = Validity::of(&chain[0])
-            .map_err(|error| CertificateError::Unreadable(file.clone(), error))?;
-        let private = PrivateKeyDer::pem_slice_iter(key)
-            .next()
-            .ok_or_else(|| CertificateError::NoKey(key_file.clone()))?
-            .map_err(|error| CertificateError::Pem(key_file.clone(), error))?;
-        let certified = CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(
-            |reason| CertificateError::Key {
-                key: key_file.clone(),
-                certificate: file.clone(),
-                reason,
-            },
-        )?;
-        Ok(Self {
-            key: Arc::new(certified),
-            validity,
-            read: Timestamp(unix_milliseconds()),
-        })
     }
-}
-
-/// Parses the certificates of a PEM file. There is at least one.
-pub(super) fn parse_certificates(
-    file: &Path,
-    pem: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<_, _>>()
-        .map_err(|error| CertificateError::Pem(file.to_path_buf(), error))?;
-    if certificates.is_empty() {
-        return Err(CertificateError::NoCertificate(file.to_path_buf()));
-    }
-    Ok(certificates)
 }
 
 // === impl Validity ===

@@ -1,103 +1,99 @@
-//! TLS for every encrypted listener: the configuration and the handshake.
+//! DNS over TLS: the handshake, and then the same connection as over TCP.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rustls::crypto::ring::{self, Ticketer};
-use rustls::server::{NoServerSessionStorage, ServerConfig};
-use rustls::version::{TLS12, TLS13};
-use rustls::{SupportedProtocolVersion, server::ClientHello, server::ResolvesServerCert};
+use socket2::Socket as BoundSocket;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::certificate::{Certificate, CertificateError};
-use super::client_ca::ClientCa;
-use crate::server::connections::Slot;
+use super::certificate::{Certificate, Loaded};
+use crate::server::accept::accept;
+use crate::server::answerer::Answerer;
+use crate::server::connections::Connections;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
+use crate::server::opening::Opened;
 use crate::server::socket::Socket;
-use crate::server::tcp::{Stream, must_end};
+use crate::server::tcp::{Connection, note_end};
 use crate::server::time_limits::{MESSAGE_TIMEOUT, STOP_TIMEOUT};
+use crate::wire::Transport;
 
-/// Versions over TCP.
-pub(super) const OVER_TCP: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
-/// Versions inside QUIC (RFC 9001 section 4.2).
-pub(super) const OVER_QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
-
-/// Returns the TLS configuration of a listener. `protocol` is offered by ALPN (RFC 7301). Over TCP, clients may omit
-/// ALPN.
-///
-/// # Errors
-///
-/// If the system has no random numbers for the keys of session tickets.
-pub(super) fn config(
-    protocol: &[u8],
-    versions: &[&'static SupportedProtocolVersion],
-    certificate: &Arc<Certificate>,
-    client_ca: Option<&Arc<ClientCa>>,
-) -> Result<Arc<ServerConfig>, CertificateError> {
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_protocol_versions(versions)
-        .map_err(CertificateError::Tls)?;
-    let authenticated = match client_ca {
-        None => builder.with_no_client_auth(),
-        Some(client_ca) => builder.with_client_cert_verifier(client_ca.clone()),
-    };
-    let mut config = authenticated.with_cert_resolver(certificate.clone());
-    config.alpn_protocols = vec![protocol.to_vec()];
-    // Sessions are resumed with tickets, which need no memory on the server (RFC 5077, RFC 8446 section 2.2).
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    match client_ca {
-        None => config.ticketer = Ticketer::new().map_err(CertificateError::Tls)?,
-        // Resumption would skip the verification of the client certificate. It may have expired, or its CA may be gone.
-        Some(_) => config.send_tls13_tickets = 0,
+/// Serves connections from the time at which the socket is open until the server stops.
+pub(super) async fn serve(
+    socket: BoundSocket,
+    opened: Opened,
+    certificate: Arc<Certificate>,
+    answerer: Arc<Answerer>,
+    connections: Connections,
+) {
+    let serve =
+        |socket, client| serve_connection(socket, client, certificate.loaded(), answerer.clone());
+    let note_end = |ended| note_end(&answerer, Transport::Tls, ended);
+    let stop = certificate.stop.clone();
+    if let Some(listener) = opened.listener(socket).await {
+        accept(listener, connections, stop, serve, note_end).await;
     }
-    Ok(Arc::new(config))
 }
 
-/// Performs the handshake on an accepted connection. On failure, returns the reason why the connection ends.
-pub(super) async fn handshake(
-    acceptor: &TlsAcceptor,
-    stream: Socket,
-    slot: &Slot,
-    stop: &CancellationToken,
-) -> Result<TlsStream<Socket>, EndReason> {
-    if stream.set_nodelay(true).is_err() {
-        return Err(EndReason::Broken);
+/// Serves a connection until it ends, and counts the reason. If something else is loaded, it ends as if the server stopped:
+/// queries that the client has already sent are still answered.
+async fn serve_connection(
+    socket: Socket,
+    client: SocketAddr,
+    loaded: Arc<Loaded>,
+    answerer: Arc<Answerer>,
+) {
+    let shared = socket.shared().clone();
+    match handshake(socket, &loaded).await {
+        Ok(stream) => {
+            let end = loaded.end.clone();
+            let connection = Connection::new(stream, shared, Transport::Tls, client, answerer, end);
+            connection.serve().await;
+        }
+        Err((ended, socket)) => {
+            answerer.counters.count_ended(ended);
+            // The client may have sent its first query, and must see the alert.
+            match socket {
+                Some(_) => shared.close(ended).await,
+                None => shared.discard_unsent(),
+            }
+        }
+    }
+}
+
+/// Performs the handshake on an accepted connection. On failure, returns the reason why the connection ends, and the connection
+/// if it is not closed yet.
+async fn handshake(
+    socket: Socket,
+    loaded: &Loaded,
+) -> Result<TlsStream<Socket>, (EndReason, Option<Socket>)> {
+    let shared = socket.shared().clone();
+    if shared.stream.set_nodelay(true).is_err() {
+        return Err((EndReason::Broken, None));
     }
     let stopped = async {
-        stop.cancelled().await;
+        loaded.end.cancelled().await;
         sleep(STOP_TIMEOUT).await;
     };
-    let socket = stream.clone();
+    let acceptor = TlsAcceptor::from(loaded.config.clone());
+    let handshake = acceptor.accept(socket).into_fallible();
     let done = tokio::select! {
-        done = timeout(MESSAGE_TIMEOUT, acceptor.accept(stream)) => done,
-        reason = must_end(slot, &socket) => return Err(reason),
-        () = stopped => return Err(EndReason::Stopped),
+        done = timeout(MESSAGE_TIMEOUT, handshake) => done,
+        () = shared.replaced() => return Err((EndReason::Replaced, None)),
+        () = stopped => return Err((EndReason::Stopped, None)),
     };
-    match done.map_err(|_| EndReason::Handshake)? {
+    match done.map_err(|_| (EndReason::Handshake, None))? {
         Ok(mut stream) => {
             // Limits the encrypted octets for a slow client. By default, TLS buffers 64 KiB in addition to the replies.
             stream.get_mut().1.set_buffer_limit(Some(MAX_OUTBOX));
             Ok(stream)
         }
-        Err(error) => {
+        Err((error, socket)) => {
             debug!(%error, "A TLS handshake failed");
-            Err(EndReason::Handshake)
+            Err((EndReason::Handshake, Some(socket)))
         }
-    }
-}
-
-impl Stream for TlsStream<Socket> {
-    fn socket(&self) -> &Socket {
-        self.get_ref().0
-    }
-}
-
-impl ResolvesServerCert for Certificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<rustls::sign::CertifiedKey>> {
-        Some(self.key())
     }
 }

@@ -109,11 +109,6 @@ pub fn formerr() -> Expectation {
     rcode_only(1)
 }
 
-/// SERVFAIL and the question.
-pub fn servfail() -> Expectation {
-    rcode_only(2)
-}
-
 /// NOTIMP and the question.
 pub fn notimp() -> Expectation {
     rcode_only(4)

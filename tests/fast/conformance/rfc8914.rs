@@ -1,44 +1,9 @@
 //! RFC 8914: extended DNS errors, which need an OPT record.
 
-use std::net::TcpListener;
-
 use crate::conformance::cases::{
-    SOA, answer, case, check, check_with_edns_and_without, nodata, nxdomain, refused, servfail,
+    case, check, check_with_edns_and_without, nodata, nxdomain, refused,
 };
-use crate::conformance::servers::{serve, serve_sample, serve_without_table};
-
-#[test]
-fn s4_15_server_without_a_table_sends_not_ready() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    check(
-        &serve_without_table(silent.local_addr().unwrap(), &[]),
-        &[
-            case(
-                "a name",
-                "db.prod.global. A +edns",
-                servfail().option("EDE 14"),
-            ),
-            case("the same without EDNS", "db.prod.global. A", servfail()),
-            case("the apex", "global. SOA +edns", servfail().option("EDE 14")),
-            case("without EDNS", "global. SOA", servfail()),
-            case(
-                "a nonexistent name",
-                "nope.global. A +edns",
-                servfail().option("EDE 14"),
-            ),
-            case("another zone", "www.example.org. A", refused()),
-            case(
-                "the health probe of CoreDNS",
-                ". NS +edns",
-                refused().option("EDE 20"),
-            ),
-        ],
-    );
-    check(
-        &serve_sample(),
-        &[case("a ready server", "global. SOA +edns", answer(SOA))],
-    );
-}
+use crate::conformance::servers::{serve, serve_sample};
 
 #[test]
 fn s4_19_prohibited_client_gets_prohibited() {

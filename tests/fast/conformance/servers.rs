@@ -1,7 +1,5 @@
 //! Starts the servers under test.
 
-use std::net::SocketAddr;
-
 use support::encrypted::EncryptedServer;
 use support::names::{FLAGS, sample as objects};
 use support::objects::Manifest;
@@ -20,11 +18,6 @@ pub fn serve(flags: &[&str]) -> Server {
 /// Serves the objects, and waits until the server answers for them.
 pub fn serve_objects(objects: impl Into<Manifest>, flags: &[&str]) -> Server {
     Server::with_objects(objects, &[&FLAGS, flags].concat())
-}
-
-/// Starts a server against an API server that never responds, so that it has no table.
-pub fn serve_without_table(api_server: SocketAddr, flags: &[&str]) -> Server {
-    Server::without_table(api_server, &[&FLAGS[..], flags].concat())
 }
 
 /// Serves the sample objects over TLS and QUIC as well.

@@ -316,6 +316,7 @@ impl Server {
                 refused: RefusedClients::default(),
                 facts: CurrentFacts::default(),
             },
+            is_open: Arc::new(true.into()),
             draining: Arc::default(),
             liveness: Liveness::default(),
             api_runtime: runtime.handle().clone(),

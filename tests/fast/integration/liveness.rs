@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
+use support::certificates::issue_valid;
+use support::encrypted::serve;
 use support::http::Page;
 use support::objects::mirror;
 use support::server::Server;
@@ -90,6 +92,16 @@ fn livez_fails_while_the_thread_of_the_update_loop_is_stopped() {
     let server = start();
     let failed = livez_without(&server, "source");
     let problem = "no progress for 10 s: the update loop\n".to_owned();
+    assert_eq!((failed.status, failed.body), (503, problem));
+    server.assert_answers();
+}
+
+#[test]
+fn livez_fails_while_the_thread_of_encrypted_connections_is_stopped() {
+    let db = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+    let server = serve(db, &issue_valid(), &[]);
+    let failed = livez_without(&server, "encrypted");
+    let problem = "no progress for 10 s: the runtime of encrypted connections\n".to_owned();
     assert_eq!((failed.status, failed.body), (503, problem));
     server.assert_answers();
 }

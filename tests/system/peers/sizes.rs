@@ -1,7 +1,7 @@
 //! Answers of every size: TC is set exactly if records are missing, OPT is present if the query has it, no record is
 //! incomplete, and CoreDNS also forwards the complete set.
 
-mod coredns;
+pub mod coredns;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

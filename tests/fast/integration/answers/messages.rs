@@ -1,5 +1,8 @@
 //! Readiness and counters. The suite `conformance` tests the messages.
 
+use std::io::ErrorKind;
+use std::net::TcpStream;
+
 use support::http::get;
 use support::query::query;
 use support::server::Server;
@@ -9,17 +12,23 @@ use support::wire::Transport;
 use super::{FLAGS, sample};
 
 #[test]
-fn before_the_first_table_own_names_are_servfail_and_readiness_fails() {
+fn before_the_first_table_clients_are_refused_and_readiness_fails() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = closed.local_addr().unwrap();
     drop(closed);
     let server = Server::without_table(address, &[]);
-    assert_eq!(server.outcome("db.prod.global. A"), "SERVFAIL");
+    // A forwarder tries another replica at once.
+    let socket = server.socket();
+    socket.send(&query("db.prod.global. A").0).unwrap();
+    let refused = socket.recv(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
+    let refused = TcpStream::connect(server.dns).map_err(|error| error.kind());
+    assert_eq!(refused.err(), Some(ErrorKind::ConnectionRefused));
     let page = server.admin("/readyz");
     assert_eq!(page.status, 503);
     let mut lines = page.body.lines();
     let first = lines.next().unwrap();
-    let start = "No complete table yet: answering SERVFAIL (since 20";
+    let start = "No complete table yet: refusing queries (since 20";
     assert!(first.starts_with(start), "{first}");
     let rest: Vec<&str> = lines.collect();
     let unlisted: Vec<&&str> = rest

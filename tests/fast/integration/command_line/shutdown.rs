@@ -1,12 +1,15 @@
 //! SIGTERM and SIGINT: not ready at once, answers during the grace period, exit code 0.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use support::http::Page;
 use support::objects::{Manifest, mirror};
+use support::query::query;
 use support::server::Server;
 use support::wait::wait_for;
-use support::wire::Transport;
+use support::wire::{Transport, frame, read_framed};
 
 fn sample() -> Manifest {
     mirror("prod", "db", "east")
@@ -48,6 +51,49 @@ fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
         scope.spawn(|| check("TERM"));
         scope.spawn(|| check("INT"));
     });
+}
+
+/// The server is stopped, so that the kernel accepts all connections and datagrams before the server sees the first one, or SIGTERM.
+#[test]
+fn each_connection_and_datagram_that_the_kernel_has_accepted_is_answered() {
+    const CONNECTIONS: usize = 1000;
+    const DATAGRAMS: usize = 100;
+    for grace in ["grace=0s", "grace=2s"] {
+        let mut server = Server::with_objects(sample(), &[grace]);
+        let packet = frame(&query("db.prod.global. A").0);
+        server.signal("STOP");
+        let connect = |_| {
+            let mut stream = server.connect();
+            stream.write_all(&packet).unwrap();
+            stream
+        };
+        let mut streams: Vec<TcpStream> = (0..CONNECTIONS).map(connect).collect();
+        let socket = server.socket();
+        for _ in 0..DATAGRAMS {
+            socket.send(&packet[2..]).unwrap();
+        }
+        server.signal("TERM");
+        server.signal("CONT");
+        for (number, stream) in streams.iter_mut().enumerate() {
+            let reply = read_framed(stream).unwrap_or_else(|error| panic!("{number}: {error}"));
+            assert_eq!(reply[6..8], [0, 1]);
+        }
+        for _ in 0..DATAGRAMS {
+            assert!(socket.recv(&mut [0; 512]).is_ok());
+        }
+        assert_eq!(server.exit_code(), Some(0));
+    }
+}
+
+#[test]
+fn hangup_is_ignored() {
+    let mut server = Server::with_objects(sample(), &[]);
+    server.signal("HUP");
+    for _ in 0..10 {
+        server.assert_answers();
+        assert!(!server.has_ended());
+        std::thread::sleep(Duration::from_millis(20)); // there is no event to wait for
+    }
 }
 
 #[test]

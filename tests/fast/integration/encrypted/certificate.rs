@@ -1,4 +1,4 @@
-//! The server certificate: read at start, reloaded after changes, kept if the new one is invalid.
+//! The server certificate: read at start, reloaded after changes, kept with a problem if the new one is unusable.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -8,13 +8,13 @@ use support::encrypted::{QUIC, serve};
 use support::query::query;
 use support::quic::Quic;
 use support::server::Server;
-use support::tls::ask;
+use support::tls::{ConnectionEnd, ask, read_end};
 use support::wait::wait_for;
 
 use super::small;
 
 const DAY: i64 = 24 * 3_600;
-const KEPT: &str = "Kept the last certificate: a file cannot be used";
+const KEPT: &str = "Changed certificate cannot be used";
 
 /// Returns whether all listeners use a certificate.
 fn is_used(issued: &Identity, server: &Server) -> bool {
@@ -24,12 +24,14 @@ fn is_used(issued: &Identity, server: &Server) -> bool {
 }
 
 #[test]
-fn new_certificate_is_used_and_open_connections_stay_open() {
+fn new_certificate_is_used_and_open_connections_end_after_the_current_query() {
     let (old, new) = (issue_valid(), issue(-60, 90 * DAY));
     let server = serve(small(), &old, &[QUIC]);
     assert!(is_used(&old, &server) && !is_used(&new, &server));
     let before = server.metric("global_dns_certificate_expiry_timestamp_seconds");
     let mut stream = old.tls(server.address("tls"));
+    let packet = query("db.prod.global. A").0;
+    ask(&mut stream, &packet).unwrap();
     let mark = server.log.mark();
     new.write(server.folder());
     server.log.wait(mark, "Reloaded the certificate");
@@ -39,8 +41,7 @@ fn new_certificate_is_used_and_open_connections_stay_open() {
         (after - before - 60.0 * DAY as f64).abs() < 60.0,
         "{before} {after}"
     );
-    let packet = query("db.prod.global. A").0;
-    ask(&mut stream, &packet).unwrap();
+    assert_eq!(read_end(&mut stream), ConnectionEnd::CloseNotify);
     assert_eq!(server.log.count(KEPT), 0);
 }
 
@@ -84,26 +85,33 @@ fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
     let server = serve(small(), &old, &[QUIC]);
     let file = |name: &str| server.folder().join(name);
     let (certificate, key) = (file("tls.crt"), file("tls.key"));
-    let cases: [(&str, &Path, Option<&str>, &str); 5] = [
+    let long = "-".repeat((1 << 20) + 1);
+    let cases: [(&str, &Path, Option<&str>, &str); 6] = [
         (
             "no certificate",
             &certificate,
             Some("nothing"),
-            "tls.crt: it has no certificate",
+            "it has no certificate",
         ),
         (
             "half a certificate",
             &certificate,
             Some(&old.certificate[..200]),
-            "tls.crt: it is not a PEM file: ",
+            "it is not a PEM file: ",
         ),
         (
             "another's certificate",
             &certificate,
             Some(&other.certificate),
-            "tls.key with ",
+            "(for the certificate in ",
         ),
-        ("no key", &key, Some(""), "tls.key: it has no private key"),
+        ("no key", &key, Some(""), "it has no private key"),
+        (
+            "a long file",
+            &key,
+            Some(&long),
+            "it is not a regular file of at most 1 MiB",
+        ),
         ("no file", &certificate, None, "No such file or directory"),
     ];
     for (index, (what, path, content, message)) in cases.into_iter().enumerate() {
@@ -113,11 +121,15 @@ fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
             None => std::fs::remove_file(path).unwrap(),
         }
         let fields = server.log.wait(mark, KEPT);
-        let error = fields["error"].as_str().unwrap();
-        assert!(error.contains(message), "{what}: {error}");
+        let detail = fields["detail"].as_str().unwrap();
+        assert!(detail.contains(message), "{what}: {detail}");
+        assert!(server.admin("/readyz").body.contains(detail), "{what}");
+        let subject = fields["subject"].as_str().unwrap();
+        let of_key = detail.contains("(for the certificate in ");
+        let file = if of_key { key.as_path() } else { path };
         assert!(
-            error.contains(&path.display().to_string()),
-            "{what}: {error}"
+            subject.ends_with(file.to_str().unwrap()),
+            "{what}: {subject}"
         );
         assert!(is_used(&old, &server), "{what}");
         assert_eq!(server.log.count(KEPT), index + 1, "{what}");
@@ -128,6 +140,7 @@ fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
     other.write(server.folder());
     server.log.wait(mark, "Reloaded the certificate");
     assert!(is_used(&other, &server));
+    assert!(!server.admin("/readyz").body.contains(KEPT));
 }
 
 #[test]

@@ -120,10 +120,12 @@ fn too_large_answers_are_truncated_equally() {
     for asked in ["huge.prod.global. A", "huge.prod.global. SRV"] {
         let replies = transports.ask(&[query(&format!("{asked} +edns")).0]);
         let Replies { tcp, tls, quic, .. } = &replies[0];
-        // Over QUIC, compression is weaker, so fewer records fit.
+        // Over QUIC, compression is weaker, so fewer records fit, and there may be no room for OPT.
         for (reply, least) in [(tcp, 1_000), (tls, 1_000), (quic.as_ref().unwrap(), 500)] {
+            let is_quic = least == 500;
             let reply = Reply::read(reply).unwrap();
-            assert!(reply.is_truncated() && reply.opt.is_some(), "{asked}");
+            assert!(reply.is_truncated(), "{asked}");
+            assert!(reply.opt.is_some() || is_quic, "{asked}");
             assert!(reply.answers.len() > least, "{}", reply.answers.len());
         }
     }

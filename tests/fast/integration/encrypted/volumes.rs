@@ -1,32 +1,18 @@
-//! Volumes that hang: a read of a file never ends.
+//! Files that are no regular files: a read of them would never end.
 
-use std::fs::{File, OpenOptions, remove_file};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::remove_file;
 use std::path::Path;
 
-use nix::libc::O_NONBLOCK;
 use support::certificates::Authority;
 use support::commands::command;
 use support::encrypted::files;
 use support::server::{Server, WaitUntil};
 use support::tls::{Client, Offer};
-use support::wait::wait_for;
 
 use super::{packet, small};
 
-/// Replaces a file by one whose reads hang, and waits until a read hangs.
-fn hang(path: &Path) -> File {
-    remove_file(path).unwrap();
-    assert!(command("mkfifo").arg(path).status().unwrap().success());
-    wait_for("the file to be read", || {
-        // This fails unless somebody reads the pipe, whose other end then stays open.
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags(O_NONBLOCK).open(path).ok()
-    })
-}
-
 #[test]
-fn hanging_volumes_stop_neither_queries_nor_probes() {
+fn pipe_instead_of_a_file_is_refused_without_a_read() {
     let authority = Authority::new("authority");
     let (issued, identity) = (authority.issue_server(), authority.issue_client());
     let folder = tempfile::tempdir().unwrap();
@@ -41,10 +27,15 @@ fn hanging_volumes_stop_neither_queries_nor_probes() {
     let server = Server::start(folder, &flags, WaitUntil::Ready);
     let [_, certificate, key] = of_server;
     let path = |flag: &str| Path::new(flag.split_once('=').unwrap().1).to_owned();
-    // As many as threads of the runtime on a large machine would be needed to stop it, if each read blocked one. The
-    // certificate is read before its key.
-    let _hanging = [&path(&certificate), &ca].map(|path| hang(path));
+    let mark = server.log.mark();
+    for pipe in [&path(&certificate), &ca] {
+        remove_file(pipe).unwrap();
+        assert!(command("mkfifo").arg(pipe).status().unwrap().success());
+    }
     remove_file(path(&key)).unwrap();
+    let fields = server.log.wait(mark, "Changed certificate cannot be used");
+    let expected = "it is not a regular file of at most 1 MiB";
+    assert_eq!(fields["detail"], expected);
     let offer = Offer::of(&["dot"]).with(&identity);
     let client = Client::new(&issued, offer);
     for _ in 0..3 {

@@ -72,7 +72,7 @@ fn server_without_a_table_is_loading() {
         (&Value::Null, &Value::Null)
     );
     let causes = causes(&status);
-    assert_eq!(causes[0], "No complete table yet: answering SERVFAIL");
+    assert_eq!(causes[0], "No complete table yet: refusing queries");
     // One cause for all watches. A table does not need that of Links.
     assert_eq!(causes.len(), 2, "{causes:?}");
     assert_eq!(status["attention"][1]["kind"], "not-listed");
