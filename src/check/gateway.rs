@@ -25,7 +25,7 @@ pub(super) fn check(gateways: &Gateways) -> Finding {
         Some(reason) if wrong.is_empty() => check.not_checked(reason),
         None if gateways.is_empty() => check.not_checked(&NotChecked::new(
             "there is no gateway in the namespaces of Links",
-            "set links.namespaces to the namespace of the gateway, and links.enabled=on",
+            "set links.namespaces to the namespace of the gateway, and links.enabled: true",
         )),
         _ => check.yellow_list(
             wrong,

@@ -76,7 +76,7 @@ fn orphaned_mirrors(facts: &Facts) -> Vec<Finding> {
         (Ok(table), Err(reason)) if !has_states(table) => reason.clone(),
         (Ok(table), Ok(_)) if is_linked(table) && !has_states(table) => NotChecked::new(
             "Links are not read",
-            "set links.enabled=on, and permit list and watch on links in each namespace of links.namespaces",
+            "set links.enabled: true, and permit list and watch on links in each namespace of links.namespaces",
         ),
         (table, _) => {
             return Check::OrphanedMirrors.problems(table, "every mirror's cluster has a Link");

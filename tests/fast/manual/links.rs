@@ -106,37 +106,6 @@ pub fn joined(folder: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Reads a document, with the documents that it includes.
 fn read(path: &str) -> String {
-    let text =
-        fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let line = |line: &str| {
-        let included = line
-            .strip_prefix("{{#include ")
-            .and_then(|rest| rest.strip_suffix("}}"))
-            .map(|file| file.split_once(':').unwrap_or((file, "")));
-        included.map_or_else(
-            || format!("{line}\n"),
-            |(file, part)| {
-                let file = joined(folder, file).expect("an included file of this repository");
-                let text = read(&file);
-                // Numbers of lines, or a name.
-                let is_named = part.starts_with(|letter: char| letter.is_ascii_alphabetic());
-                if is_named {
-                    named_part(&text, part).unwrap_or_else(|| panic!("{file} has no part {part}"))
-                } else {
-                    text
-                }
-            },
-        )
-    };
-    text.lines().map(line).collect()
-}
-
-/// Returns the lines between the comments `ANCHOR` and `ANCHOR_END` with this name, as mdBook includes them.
-fn named_part(text: &str, name: &str) -> Option<String> {
-    let (_, rest) = text.split_once(&format!("<!-- ANCHOR: {name} -->\n"))?;
-    let (part, _) = rest.split_once(&format!("<!-- ANCHOR_END: {name} -->\n"))?;
-    Some(part.to_owned())
+    fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
