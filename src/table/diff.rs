@@ -106,7 +106,7 @@ pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
     let new = &next.link_problems;
     let is_linked = |cluster: &Option<ClusterName>| {
         let mut links = next.links.clusters.values();
-        let is_good = |state| matches!(state, &LinkState::Linked { .. });
+        let is_good = |state| matches!(state, &LinkState::Linked);
         links.any(|link| cluster.as_ref() == Some(&link.cluster) && is_good(&link.state))
             && new.iter().all(|one| one.cluster != *cluster)
     };
