@@ -25,7 +25,7 @@ mod udp;
 use std::io;
 use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -77,14 +77,22 @@ impl DnsServer {
         let (mut heartbeats, mut opening) = (Vec::new(), Opening::default());
         for DnsListener { udp, tcp, address } in listeners {
             let opened = opening.add_tcp(&tcp)?;
-            opening.add_udp(&udp)?;
+            let mut workers = Vec::new();
             for number in 1..=udp_workers {
-                let socket = udp.try_clone()?;
+                let (worker, socket) = mpsc::channel();
+                workers.push(worker);
                 let (answerer, stop) = (answerers.create(), stop.clone());
-                let (work, heartbeat) = udp::worker(socket, address, answerer, stop)?;
+                let (work, heartbeat) = udp::worker(socket, address, answerer, stop);
                 tasks.spawn(thread::start("udp", work)?);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
+            opening.add_udp((udp, address), bind::udp, move |socket| {
+                udp::make_blocking(&socket)?;
+                for worker in workers {
+                    let _ = worker.send(socket.try_clone()?); // it has ended if the server stops
+                }
+                Ok(())
+            });
             tasks.spawn(tcp::serve(
                 tcp,
                 opened,

@@ -80,8 +80,16 @@ pub(super) fn bind_tls(addresses: &[ListenAddress]) -> Result<Vec<Socket>, BindE
 /// # Errors
 ///
 /// If an address cannot be bound.
-pub(super) fn bind_quic(addresses: &[ListenAddress]) -> Result<Vec<UdpSocket>, BindError> {
-    bind(addresses, "quic", plain_udp)
+pub(super) fn bind_quic(
+    addresses: &[ListenAddress],
+) -> Result<Vec<(UdpSocket, SocketAddr)>, BindError> {
+    let closed = |address| {
+        let address = with_port(address)?;
+        let socket = plain_udp(address)?;
+        refuse(&socket)?;
+        Ok(((socket, address), address))
+    };
+    bind(addresses, "quic", closed)
 }
 
 /// Binds UDP and TCP on each address, which refuse clients until they are opened.
@@ -189,17 +197,14 @@ fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
 }
 
 /// Binds UDP for a library that sets its own socket options.
-fn plain_udp(address: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
-    let address = with_port(address)?;
+pub(super) fn plain_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::DGRAM,
         Some(Protocol::UDP),
     )?;
     prepare(&socket, address)?;
-    let socket = UdpSocket::from(socket);
-    refuse(&socket)?;
-    Ok((socket, address))
+    Ok(socket.into())
 }
 
 /// Returns the address, with a port that is free now if it has none. A socket whose port the kernel chose would lose the port when it
@@ -214,7 +219,7 @@ fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
 /// Binds UDP. All workers share one socket, so that any free worker takes the next datagram. SO_REUSEPORT would bind
 /// each client port to one worker, and forwarders use few ports. With one socket, a second server on the port is an
 /// error.
-fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
+pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::DGRAM,
@@ -224,9 +229,7 @@ fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     ignore_path_mtu(&socket, address);
     request_local_addresses(&socket, address)?;
     prepare(&socket, address)?;
-    let socket = UdpSocket::from(socket);
-    refuse(&socket)?;
-    Ok(socket)
+    Ok(socket.into())
 }
 
 /// Ignores the path MTU. Only the MTU of the interface limits a datagram, and DF is clear (RFC 9715 section 3.1).
@@ -258,7 +261,10 @@ fn dns(address: SocketAddr) -> io::Result<(DnsListener, SocketAddr)> {
     for _ in 0..tries {
         let address = with_port(address)?;
         match udp(address).and_then(|udp| Ok((udp, tcp(address)?))) {
-            Ok((udp, (tcp, _))) => return Ok((DnsListener { address, udp, tcp }, address)),
+            Ok((udp, (tcp, _))) => {
+                refuse(&udp)?;
+                return Ok((DnsListener { address, udp, tcp }, address));
+            }
             Err(error) => last = Some(error),
         }
     }

@@ -8,18 +8,19 @@ mod quic;
 mod tls;
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use socket2::Socket;
 use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use certificate::{Certificate, CertificateError, Files};
 
 use super::answerer::Answerer;
-use super::bind::{BindError, bind_quic, bind_tls};
+use super::bind::{BindError, bind_quic, bind_tls, plain_udp};
 use super::connections::Connections;
 use super::listen_address::ListenAddress;
 use super::opening::Opening;
@@ -51,7 +52,8 @@ pub enum EncryptedError {
 pub struct Encrypted {
     certificate: Arc<Certificate>,
     tls: Vec<Socket>,
-    quic: Vec<UdpSocket>,
+    /// Those that refuse clients.
+    quic: Vec<(UdpSocket, SocketAddr)>,
 }
 
 // === impl Encrypted ===
@@ -100,14 +102,13 @@ impl Encrypted {
                 connections,
             ));
         }
-        for socket in self.quic {
-            let opened = opening.add_udp(&socket)?;
-            listeners.spawn(quic::serve(
-                socket,
-                certificate.clone(),
-                answerer.clone(),
-                opened,
-            ));
+        for closed in self.quic {
+            let (sender, socket) = oneshot::channel();
+            opening.add_udp(closed, plain_udp, |socket| {
+                let _ = sender.send(socket); // it has ended if the server stops
+                Ok(())
+            });
+            listeners.spawn(quic::serve(socket, certificate.clone(), answerer.clone()));
         }
         tokio::spawn(heartbeat.follow_runtime());
         let of_listeners = certificate.stop.clone();

@@ -2,9 +2,8 @@
 //! a forwarder tries another replica at once.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 
-use rustix::net::connect_unspec;
 use socket2::Socket;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -12,12 +11,26 @@ use tokio::sync::watch;
 /// Maximum number of connections in the queue of the kernel.
 pub(super) const BACKLOG: i32 = 1024;
 
-/// The bound sockets that refuse clients. TCP does not listen, and UDP is connected to itself.
+/// Binds a UDP address.
+type Bind = fn(SocketAddr) -> io::Result<UdpSocket>;
+/// Gives a bound socket to those who serve it.
+type Give = Box<dyn FnOnce(UdpSocket) -> io::Result<()> + Send>;
+
+/// The bound addresses that refuse clients. TCP does not listen.
 #[derive(Default)]
 pub(super) struct Opening {
     tcp: Vec<Socket>,
-    udp: Vec<UdpSocket>,
+    udp: Vec<ClosedUdp>,
     is_open: watch::Sender<bool>,
+}
+
+/// A UDP address that refuses clients. Its socket is connected to itself, and cannot serve later: Linux never forgets the peer of an
+/// IPv6 socket.
+struct ClosedUdp {
+    socket: UdpSocket,
+    address: SocketAddr,
+    bind: Bind,
+    give: Give,
 }
 
 /// Waits until the addresses are open. Clones share it.
@@ -33,10 +46,20 @@ impl Opening {
         Ok(Opened(self.is_open.subscribe()))
     }
 
-    /// Adds a UDP socket that [refuses](super::udp::refuse) clients.
-    pub(super) fn add_udp(&mut self, socket: &UdpSocket) -> io::Result<Opened> {
-        self.udp.push(socket.try_clone()?);
-        Ok(Opened(self.is_open.subscribe()))
+    /// Adds a UDP address with the socket that [refuses](super::udp::refuse) its clients. `bind` makes another one in its place, which
+    /// `give` gets.
+    pub(super) fn add_udp(
+        &mut self,
+        (socket, address): (UdpSocket, SocketAddr),
+        bind: Bind,
+        give: impl FnOnce(UdpSocket) -> io::Result<()> + Send + 'static,
+    ) {
+        self.udp.push(ClosedUdp {
+            socket,
+            address,
+            bind,
+            give: Box::new(give),
+        });
     }
 
     /// Opens the addresses: clients get answers from now on.
@@ -44,8 +67,9 @@ impl Opening {
         for socket in self.tcp.drain(..) {
             socket.listen(BACKLOG)?;
         }
-        for socket in self.udp.drain(..) {
-            connect_unspec(&socket)?;
+        for closed in self.udp.drain(..) {
+            drop(closed.socket);
+            (closed.give)((closed.bind)(closed.address)?)?;
         }
         self.is_open.send_replace(true);
         Ok(())
@@ -55,16 +79,11 @@ impl Opening {
 // === impl Opened ===
 
 impl Opened {
-    /// Waits. Returns whether the addresses are open: they never are if the [`Opening`] is dropped before.
-    pub(super) async fn wait(mut self) -> bool {
-        self.0.wait_for(|is_open| *is_open).await.is_ok()
-    }
-
-    /// Waits, and returns the listener of a TCP socket. `None` if it is never open.
-    pub(super) async fn listener(self, socket: Socket) -> Option<TcpListener> {
-        match self.wait().await {
-            true => TcpListener::from_std(socket.into()).ok(),
-            false => None,
-        }
+    /// Waits, and returns the listener of a TCP socket. `None` if it is never open: the [`Opening`] was dropped before.
+    pub(super) async fn listener(mut self, socket: Socket) -> Option<TcpListener> {
+        let is_open = self.0.wait_for(|is_open| *is_open).await.is_ok();
+        is_open
+            .then(|| TcpListener::from_std(socket.into()).ok())
+            .flatten()
     }
 }

@@ -253,37 +253,6 @@ async fn panic_ends_only_its_own_connection() {
     running.server.stop().await;
 }
 
-/// RFC 2181 section 4.1 for batches.
-#[tokio::test(flavor = "multi_thread")]
-async fn replies_of_a_batch_leave_from_the_queried_addresses() {
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let listeners = bind_dns(&[any.into()]).unwrap();
-    let port = listeners[0].address.port();
-    // The queries are queued before a worker receives.
-    rustix::net::connect_unspec(&listeners[0].udp).unwrap();
-    let sockets = ["127.0.0.1:0", "127.0.0.9:0"].map(|address| {
-        let socket = UdpSocket::bind(address).unwrap();
-        socket.set_read_timeout(Some(LONG)).unwrap();
-        socket
-    });
-    let asked = |id: u8| SocketAddr::from((Ipv4Addr::new(127, 0, 0, 1 + id % 5), port));
-    for id in 0..100 {
-        let socket = &sockets[usize::from(id) % 2];
-        socket.send_to(&query(id), asked(id)).unwrap();
-    }
-    let server = DnsServer::start(listeners, &answerers(), 1, 100).unwrap();
-    for (number, socket) in sockets.iter().enumerate() {
-        let mut ids: Vec<u8> = (0..50).map(|id| 2 * id + number as u8).collect();
-        while !ids.is_empty() {
-            let mut reply = [0; 512];
-            let (_, from) = socket.recv_from(&mut reply).unwrap();
-            assert_eq!(from, asked(reply[1]));
-            ids.retain(|id| *id != reply[1]);
-        }
-    }
-    server.stop().await;
-}
-
 #[test]
 fn ns_addresses_are_usable_at_port_53() {
     let addresses = |given: &[&str], listeners: &[&str]| -> Vec<String> {

@@ -15,6 +15,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,24 +52,21 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_millis(200);
 /// Maximum time for answering queued queries when the server stops. A queue of 4 MiB takes a tenth of it.
 const MAX_DRAIN: Duration = Duration::from_secs(1);
 
-/// Returns the work of a worker thread of a socket, which was bound to `address`, and the heartbeat of the worker. It answers until
+/// Returns the work of a worker thread, and its heartbeat. It waits for the socket, which is bound to `address`. It answers until
 /// `stop`, and then answers the datagrams that are still queued.
-///
-/// # Errors
-///
-/// If the socket cannot be configured.
 pub(super) fn worker(
-    socket: UdpSocket,
+    socket: Receiver<UdpSocket>,
     address: SocketAddr,
     answerer: Answerer,
     stop: CancellationToken,
-) -> io::Result<(impl FnOnce() + Send + 'static, Heartbeat)> {
-    socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
+) -> (impl FnOnce() + Send + 'static, Heartbeat) {
     let is_wildcard = address.ip().is_unspecified();
     let heartbeat = Heartbeat::default();
     let of_worker = heartbeat.clone();
     let work = move || {
+        let Some(socket) = wait(&socket, &of_worker, &stop) else {
+            return;
+        };
         contain_panics(&answerer.counters, || {
             if address.is_ipv4() {
                 Worker::<SockaddrIn>::new(&socket, &answerer, is_wildcard).run(&of_worker, &stop);
@@ -77,7 +75,30 @@ pub(super) fn worker(
             }
         });
     };
-    Ok((work, heartbeat))
+    (work, heartbeat)
+}
+
+/// Waits for the socket. Returns `None` if the server stops before.
+fn wait(
+    socket: &Receiver<UdpSocket>,
+    heartbeat: &Heartbeat,
+    stop: &CancellationToken,
+) -> Option<UdpSocket> {
+    while !stop.is_cancelled() {
+        heartbeat.beat();
+        match socket.recv_timeout(RECEIVE_TIMEOUT) {
+            Ok(socket) => return Some(socket),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    None
+}
+
+/// Makes the calls of a worker block, but not for long.
+pub(super) fn make_blocking(socket: &UdpSocket) -> io::Result<()> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(RECEIVE_TIMEOUT))
 }
 
 /// Makes a UDP socket refuse datagrams: it is connected to itself. Queued ones remain.

@@ -19,6 +19,7 @@ use hickory_server::net::runtime::Time;
 use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
 use hickory_server::zone_handler::{MessageResponseBuilder, Queries};
 use rustls::ServerConfig;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -26,7 +27,6 @@ use super::certificate::{Certificate, Loaded};
 use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
 use crate::server::framing::MAX_MESSAGE;
-use crate::server::opening::Opened;
 use crate::server::time_limits::{MESSAGE_TIMEOUT, TCP_IDLE};
 use crate::wire::Transport;
 
@@ -39,14 +39,13 @@ struct Adapter(Arc<Answerer>);
 /// socket. Until the clients have been told, for a few round trips, both servers receive from it. A client that
 /// connects meanwhile may have to repeat its first packet.
 pub(super) async fn serve(
-    socket: UdpSocket,
+    socket: oneshot::Receiver<UdpSocket>,
     certificate: Arc<Certificate>,
     answerer: Arc<Answerer>,
-    opened: Opened,
 ) {
-    if !opened.wait().await {
-        return;
-    }
+    let Ok(socket) = socket.await else {
+        return; // the server stops before
+    };
     while !certificate.stop.is_cancelled() {
         let loaded = certificate.loaded();
         let mut server = Server::new(Adapter(answerer.clone()));
