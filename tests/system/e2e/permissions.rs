@@ -68,12 +68,8 @@ fn check_missing_permission(cluster: &Cluster) -> Result<()> {
             );
         }
         for over in Transport::BOTH {
-            let output = dig(server.dns, over, NGINX, "A")?;
-            ensure!(
-                output.status == "SERVFAIL",
-                "{} over {over:?}",
-                output.status
-            );
+            let answer = dig(server.dns, over, NGINX, "A");
+            ensure!(answer.is_err(), "an answer without a table over {over:?}");
         }
         Ok(())
     });
