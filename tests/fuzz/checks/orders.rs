@@ -338,7 +338,9 @@ fn has_headless_mirror(scene: &Scene<'_>) -> bool {
 /// Returns whether names of the service exist without a setting.
 fn is_known(scene: &Scene<'_>, candidates: &[Candidate]) -> bool {
     // One that exists for its settings adds nothing (rule M5).
-    let is_more = |own: &Value| has_own_pods(scene, own) || label(own, key::EXPORTED).is_some();
+    let is_exported =
+        |own: &Value| matches!(label(own, key::EXPORTED), Some("true" | "remote-discovery"));
+    let is_more = |own: &Value| has_own_pods(scene, own) || is_exported(own);
     let is_member = |own: &Value| is_headless(own) && scene.is_headless_member(own) && is_more(own);
     let mirrors = scene.mirrors().into_iter();
     let mut headless = mirrors.filter(|(.., kind, _)| *kind == MirrorKind::Headless);
