@@ -16,7 +16,9 @@ use super::order::{is_unused, kept_order, order, order_of, order_problems};
 use super::settings::resolve;
 use super::timers::ServiceTimers;
 use super::{NameFailure, NameIndex, Service};
-use crate::model::{ItemKind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey};
+use crate::model::{
+    Item, ItemKind, ObjectKey, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
+};
 
 /// Builds one service.
 pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
@@ -25,7 +27,7 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
     let mut problems = Vec::new();
     let items = Items::of(key, store, rules);
     let mut candidates = candidates(key, &items, context, &mut problems);
-    // What persons decide (rule K6).
+    // What people decide (rule K6).
     let own = items.own_of(key);
     let settings = own.and_then(|own| own.settings.as_deref());
     let exists = own.is_some() || store.has_plain_service(&ObjectKey::of_service(key));
@@ -63,7 +65,7 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
         gate: gate.map(Box::new),
         ttl,
         gateway_down,
-        ..of_candidates(key, &items, &mut candidates)
+        ..of_candidates(key, own, &mut candidates)
     };
     let service = service(facts, candidates, rules.has_mcs_zones, problems);
     let is_any = service.is_known || !service.problems.is_empty() || is_set;
@@ -79,10 +81,14 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
 }
 
 /// Makes a service with what its candidates say of it, but for their endpoints.
-fn of_candidates(key: &ServiceKey, items: &Items<'_>, candidates: &mut [Candidate<'_>]) -> Service {
+fn of_candidates(
+    key: &ServiceKey,
+    own: Option<&Item>,
+    candidates: &mut [Candidate<'_>],
+) -> Service {
     let mut service = Service::new(key.clone());
-    let mut own = items.own().filter(|(item, _)| item.service == *key);
-    service.is_headless = candidates.is_empty() && own.any(|(_, own)| own.is_headless());
+    let own = own.and_then(Item::own).filter(OwnService::is_headless);
+    service.is_headless = candidates.is_empty() && own.is_some();
     let mut federated = BTreeSet::new();
     let mut mirrors = BTreeSet::new();
     let mut missing = Vec::new();

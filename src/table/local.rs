@@ -46,11 +46,9 @@ fn membership(
 /// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
 /// a member or does not exist.
 pub(super) fn non_member(key: &ServiceKey, items: &Items<'_>, rules: &Rules) -> Option<NonMember> {
-    let (item, own) = items.own().find(|(item, _)| item.service == *key)?;
-    let why = own
-        .is_headless()
-        .then(|| membership(item, own, items, rules).err());
-    why.flatten()
+    let item = items.own_of(key)?;
+    let own = item.own().filter(OwnService::is_headless)?;
+    membership(item, own, items, rules).err()
 }
 
 /// Makes the candidate of a Service of this cluster, if it is a member: its pods, or its address if it is exported.
