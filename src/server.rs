@@ -58,8 +58,8 @@ pub struct DnsServer {
 // === impl DnsServer ===
 
 impl DnsServer {
-    /// Starts all listeners. They refuse clients until [`Self::open`]. `udp_workers` is the number of threads for each UDP socket, `connections` the maximum number of TCP
-    /// connections.
+    /// Starts all listeners. They refuse clients until [`Self::open`]. `udp_workers` is the number of threads for each UDP socket,
+    /// `connections` the maximum number of TCP connections.
     ///
     /// # Errors
     ///

@@ -84,8 +84,8 @@ pub(super) fn bind_quic(
     addresses: &[ListenAddress],
 ) -> Result<Vec<(UdpSocket, SocketAddr)>, BindError> {
     let closed = |address| {
-        let address = with_port(address)?;
         let socket = plain_udp(address)?;
+        let address = socket.local_addr()?;
         refuse(&socket)?;
         Ok(((socket, address), address))
     };
@@ -198,33 +198,24 @@ fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
 
 /// Binds UDP for a library that sets its own socket options.
 pub(super) fn plain_udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )?;
+    let socket = udp_socket(address)?;
     prepare(&socket, address)?;
     Ok(socket.into())
 }
 
-/// Returns the address, with a port that is free now if it has none. A socket whose port the kernel chose would lose the port when it
-/// no longer refuses clients.
-fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
-    match address.port() {
-        0 => UdpSocket::bind(address)?.local_addr(),
-        _ => Ok(address),
-    }
+fn udp_socket(address: SocketAddr) -> io::Result<Socket> {
+    Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )
 }
 
 /// Binds UDP. All workers share one socket, so that any free worker takes the next datagram. SO_REUSEPORT would bind
 /// each client port to one worker, and forwarders use few ports. With one socket, a second server on the port is an
 /// error.
 pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )?;
+    let socket = udp_socket(address)?;
     socket.set_recv_buffer_size(UDP_BUFFER)?;
     ignore_path_mtu(&socket, address);
     request_local_addresses(&socket, address)?;
@@ -258,13 +249,16 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 fn dns(address: SocketAddr) -> io::Result<(DnsListener, SocketAddr)> {
     let tries = if address.port() == 0 { 16 } else { 1 };
     let mut last = None;
+    let bind = || {
+        let udp = udp(address)?;
+        let address = udp.local_addr()?;
+        let (tcp, _) = tcp(address)?;
+        refuse(&udp)?;
+        Ok((DnsListener { address, udp, tcp }, address))
+    };
     for _ in 0..tries {
-        let address = with_port(address)?;
-        match udp(address).and_then(|udp| Ok((udp, tcp(address)?))) {
-            Ok((udp, (tcp, _))) => {
-                refuse(&udp)?;
-                return Ok((DnsListener { address, udp, tcp }, address));
-            }
+        match bind() {
+            Ok(bound) => return Ok(bound),
             Err(error) => last = Some(error),
         }
     }
