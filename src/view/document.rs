@@ -1,0 +1,234 @@
+//! The form of all documents. A response of the API has the cells of a document or its objects, as the client accepts.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A document for people: sections of rows with cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// The view, such as `table`.
+    pub kind: String,
+    /// The server that answered: the name of its host, in a cluster that of its pod. Empty: computed by the command itself.
+    #[serde(default)]
+    pub replica: String,
+    /// The number of published tables with other answers than the one before.
+    #[serde(default)]
+    pub generation: u64,
+    /// The time of the answers, if it is one of the past (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The exit code of the command: 0; 1: failed or red; 3: no such name.
+    #[serde(default)]
+    pub exit: u8,
+    /// The sections, the most important one first.
+    #[serde(default)]
+    pub sections: Vec<Section>,
+    /// The parameter `continue` of the request for the next page, if there is one.
+    #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A document for programs: the objects of all rows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Items {
+    /// As in [`Document`], like the next three fields.
+    pub kind: String,
+    #[serde(default)]
+    #[expect(missing_docs, reason = "as in `Document`")]
+    pub replica: String,
+    #[serde(default)]
+    #[expect(missing_docs, reason = "as in `Document`")]
+    pub generation: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[expect(missing_docs, reason = "as in `Document`")]
+    pub at: Option<String>,
+    /// The objects. A program must ignore fields and values that it does not know.
+    #[serde(default)]
+    pub items: Vec<Value>,
+    /// As in [`Document`].
+    #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A part of a document: rows with the same columns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Section {
+    /// The heading. Empty: none.
+    #[serde(default)]
+    pub title: String,
+    /// The columns.
+    #[serde(default)]
+    pub columns: Vec<Column>,
+    /// The rows.
+    #[serde(default)]
+    pub rows: Vec<Row>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// The heading. A section whose columns have none is printed without headings.
+    #[serde(default)]
+    pub name: String,
+    /// 0: always shown; higher: with `-o wide` only, as in kubectl.
+    #[serde(default)]
+    pub priority: u8,
+    /// The kind of its cells.
+    #[serde(rename = "type", default)]
+    pub kind: ColumnKind,
+}
+
+/// The kind of the cells of a column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColumnKind {
+    /// Any text.
+    #[default]
+    #[serde(other)]
+    Text,
+    /// A time (RFC 3339), with or without a word before it: `before 2026-11-24T03:12:00Z`. It is printed in the local zone.
+    Time,
+    /// `ok`, `attention` or `failing`, which are printed in colors, or another word.
+    State,
+}
+
+/// A row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The texts, one for each column.
+    #[serde(default)]
+    pub cells: Vec<String>,
+    /// The object of the row for programs. Null: none.
+    #[serde(skip)]
+    pub object: Value,
+}
+
+// === impl Document ===
+
+impl Document {
+    /// Returns the objects of all rows.
+    pub fn into_items(self) -> Items {
+        let rows = self.sections.into_iter().flat_map(|one| one.rows);
+        let objects = rows.map(|row| row.object);
+        Items {
+            kind: self.kind,
+            replica: self.replica,
+            generation: self.generation,
+            at: self.at,
+            items: objects.filter(|object| !object.is_null()).collect(),
+            next: self.next,
+        }
+    }
+
+    /// Appends the rows of the next page to the sections with the same titles.
+    pub fn append(&mut self, next: Self) {
+        self.exit = self.exit.max(next.exit);
+        self.next = next.next;
+        for section in next.sections {
+            let mut known = self.sections.iter_mut();
+            match known.find(|one| one.title == section.title) {
+                Some(known) => known.rows.extend(section.rows),
+                None => self.sections.push(section),
+            }
+        }
+    }
+}
+
+// === impl Section ===
+
+impl Section {
+    /// Makes a section without rows.
+    pub fn new(title: &str, columns: impl IntoIterator<Item = Column>) -> Self {
+        Self {
+            title: title.to_owned(),
+            columns: columns.into_iter().collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row for people and for programs.
+    pub fn push(&mut self, cells: impl IntoIterator<Item = String>, object: &impl Serialize) {
+        self.rows.push(Row {
+            cells: cells.into_iter().collect(),
+            // Documents have only texts as keys, so that they always are JSON.
+            object: serde_json::to_value(object).unwrap_or_default(),
+        });
+    }
+
+    /// Adds a row without an object.
+    pub fn push_text(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.push(cells, &Value::Null);
+    }
+}
+
+// === impl Column ===
+
+impl Column {
+    /// Returns a column of texts.
+    pub fn text(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            priority: 0,
+            kind: ColumnKind::Text,
+        }
+    }
+
+    /// Returns a column of texts that only `-o wide` shows.
+    pub fn wide(name: &str) -> Self {
+        Self {
+            priority: 1,
+            ..Self::text(name)
+        }
+    }
+
+    /// Returns a column of times.
+    pub fn time(name: &str) -> Self {
+        Self {
+            kind: ColumnKind::Time,
+            ..Self::text(name)
+        }
+    }
+
+    /// Returns a column of states.
+    pub fn state(name: &str) -> Self {
+        Self {
+            kind: ColumnKind::State,
+            ..Self::text(name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn page_is_appended_to_the_section_with_its_title() {
+        let page = |cell: &str, next: Option<&str>| {
+            let mut section = Section::new("services", [Column::text("SERVICE")]);
+            section.push([cell.to_owned()], &json!({"service": cell}));
+            Document {
+                kind: "table".to_owned(),
+                sections: vec![section],
+                next: next.map(str::to_owned),
+                ..Document::default()
+            }
+        };
+        let mut document = page("db", Some("1.1"));
+        document.append(page("web", None));
+        assert_eq!(document.next, None);
+        assert_eq!(document.sections.len(), 1);
+        let items = document.into_items().items;
+        assert_eq!(items, [json!({"service": "db"}), json!({"service": "web"})]);
+    }
+
+    #[test]
+    fn document_of_a_newer_server_is_read() {
+        let text = r#"{"kind": "table", "news": 1, "sections": [{"title": "t", "columns": [{"name": "A", "type": "color"}],
+            "rows": [{"cells": ["x"], "more": true}]}]}"#;
+        let document: Document = serde_json::from_str(text).unwrap();
+        assert_eq!(document.sections[0].columns[0], Column::text("A"));
+    }
+}
