@@ -1,31 +1,25 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
-mod api;
 mod command_log;
 mod demo;
-mod diagnose;
 mod events;
 mod first_table;
-mod fleet;
 mod identity;
-mod inspect;
-mod origin;
-mod output;
-mod screen;
+mod remote;
 mod serve;
 mod source;
 mod thread;
 mod variables;
+mod views;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use output::print;
 use serve::serve;
 use tokio::runtime::Runtime;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, print};
 
 /// Reads the arguments, runs the command, and returns the exit code. Invalid usage exits with code 2.
 pub fn main() -> ExitCode {
@@ -56,11 +50,11 @@ async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve(*args, |_| {}).await,
         Command::Demo(args) => demo::demo(*args).await,
-        Command::Explain(args) => inspect::explain_name(*args).await,
-        Command::Table(args) => inspect::print_table(*args).await,
+        Command::Explain(args) => views::explain_name(*args).await,
+        Command::Table(args) => views::print_table(*args).await,
         Command::Events(args) => events::print_events(*args).await,
-        Command::Check(args) => diagnose::check(*args).await,
-        Command::Fleet(args) => fleet::compare_fleet(*args).await,
+        Command::Check(args) => anyhow::bail!("check {args:?}"),
+        Command::Fleet(args) => anyhow::bail!("fleet {args:?}"),
         Command::Completions(args) => {
             print(&args.script())?;
             Ok(ExitCode::SUCCESS)

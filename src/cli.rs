@@ -3,6 +3,7 @@
 //! Values leave this module typed and checked. Every flag has an environment variable: `GLOBAL_DNS_` and the name of the
 //! flag. Commas separate the items of lists.
 
+mod api;
 mod check;
 mod cluster;
 mod command;
@@ -12,6 +13,7 @@ mod examples;
 mod fleet;
 mod groups;
 mod parse;
+mod print;
 mod program;
 mod serve;
 mod settings;
@@ -20,12 +22,14 @@ mod values;
 mod variables;
 mod view;
 
+pub use api::Api;
 pub use check::CheckArgs;
 pub use cluster::{Cluster, ConnectError, Credentials, KubeAccess, Replica, ReplicaError};
 pub use command::{Cli, Command};
 pub use environment::unknown_variables;
 pub use fleet::FleetArgs;
 pub use groups::{KubeconfigArgs, LogArgs, SourceArgs};
+pub use print::{Form, harmless, json, local_time, note, print, write};
 pub use serve::{DemoArgs, ServeArgs};
 pub use values::Output;
 pub use view::{EventsArgs, ExplainArgs, ServerArgs, TableArgs, ViewArgs};

@@ -37,18 +37,16 @@
 //! 3. `table/build.rs` builds each by `table/build_service.rs`: `table/candidates.rs` collects what its items offer,
 //!    `table/choose.rs` and `table/order.rs` choose. `table/publish.rs` replaces the current table.
 
-pub mod admin;
 pub mod app;
-pub mod check;
 pub mod cli;
-pub mod explain;
+pub mod http;
 pub mod log;
 pub mod model;
-pub mod report;
 pub mod server;
 pub mod settings;
 pub mod source;
 pub mod table;
+pub mod view;
 pub mod wire;
 pub mod zone;
 

@@ -24,7 +24,7 @@ pub use period::{Period, parse_duration};
 pub use read::VARIABLE;
 pub use zone::ZoneSetting;
 
-use crate::admin::ApiHost;
+use crate::http::ApiHost;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::{ClusterName, FailoverOrder, GatewayDown, Namespace, ServicePath};
 use crate::model::{ServiceName, ServiceSettings};

@@ -17,7 +17,7 @@ pub use access::{Access, Network};
 pub use query::{Query, Reject, parse};
 pub use rcode::Rcode;
 pub use respond::{Body, QueryContext, Reply, ResponseSettings, Transport, respond};
-pub use write::{whole_answer, write};
+pub use write::{records_within, write};
 
 #[cfg(test)]
 mod tests;

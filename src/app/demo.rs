@@ -13,9 +13,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tracing::warn;
 
-use super::output::print;
 use super::serve::{Started, serve};
-use crate::cli::DemoArgs;
+use crate::cli::{DemoArgs, print};
 use crate::settings::{Period, ZoneSetting};
 
 /// The queries that `demo` suggests, each group with a heading.

@@ -32,6 +32,8 @@ struct TableSource {
 pub(super) struct FirstTable {
     /// The table.
     pub(super) reader: Reader,
+    /// The state of its feeds.
+    pub(super) feeds: Feeds,
     _tasks: JoinSet<()>,
 }
 
@@ -61,6 +63,7 @@ pub(super) async fn first_table(
     }
     Ok(FirstTable {
         reader,
+        feeds,
         _tasks: tasks,
     })
 }

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::system::uname;
 
-use crate::admin::Identity;
 use crate::server::NS_PORT;
 use crate::settings::Settings;
+use crate::view::Identity;
 
 /// Returns what the server is called, and the addresses at which clients reach it: those of `ns.dns.Z`, or those of its DNS
 /// port.
@@ -26,7 +26,7 @@ pub(super) fn identity(
         );
     }
     Identity {
-        cluster: settings.cluster_name.clone(),
+        cluster: Some(settings.cluster_name.clone()),
         replica: host_name(),
         servers,
     }

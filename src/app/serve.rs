@@ -19,16 +19,13 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::identity::{host_name, identity};
-use super::output::print;
 use super::source::SelectedSource;
 use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unknown};
-use crate::admin::{
-    AdminState, ApiHosts, CurrentFacts, Liveness, Metrics, admin_routes, api_routes,
-};
-use crate::cli::{KubeAccess, ServeArgs};
+use crate::cli::{KubeAccess, ServeArgs, print};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
+use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
 use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
 use crate::server::{
@@ -38,6 +35,7 @@ use crate::server::{
 use crate::settings::Settings;
 use crate::source::{Events, Feeds, UpdateSettings, kube};
 use crate::table::{DEFAULT_CLUSTER_NAME, Publisher};
+use crate::view;
 use crate::wire::ResponseSettings;
 use crate::zone::Zones;
 
@@ -184,46 +182,48 @@ impl Server {
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let refused = RefusedClients::default();
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
-        let metrics = Metrics {
-            counters: counters.clone(),
-            reader: reader.clone(),
-            feeds: feeds.clone(),
-            lost_log_lines,
-            certificate,
-            refused: refused.clone(),
-            facts: CurrentFacts::default(),
-        };
         let identity = identity(settings, given, &bound.addresses(), own_addresses);
         let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let response_settings = response_settings(settings, zones.clone(), own_addresses);
-        let answerers = Answerers::new(response_settings, refused, reader.clone(), counters);
+        let answerers = Answerers::new(
+            response_settings,
+            refused.clone(),
+            reader.clone(),
+            counters.clone(),
+        );
         let mut tasks = JoinSet::new();
         resources
             .source
             .spawn(&mut tasks, &feeds, publisher, resources.update_settings)?;
         let mut listeners = listen(settings, &mut bound, &answerers, &mut tasks)?;
         let api_thread = Thread::new("api")?;
-        let state = AdminState {
-            reader,
-            zones: Arc::new(zones),
-            identity: Arc::new(identity),
+        let shown = view::Server {
+            lost_log_lines,
+            certificate,
+            draining: draining.clone(),
             settings: Arc::new(serde_json::to_value(settings)?),
             namespaces: settings.namespaces.clone().into(),
-            feeds: feeds.clone(),
-            metrics,
+            refused,
+            ..view::Server::of_objects(reader, feeds.clone(), zones, identity)
+        };
+        let state = HttpState {
+            server: shown.clone(),
+            metrics: Metrics {
+                server: shown.clone(),
+                counters,
+            },
             is_open: is_open.clone(),
-            draining: draining.clone(),
             liveness: liveness(&mut listeners, &feeds, &mut tasks),
             api_runtime: api_thread.handle(),
         };
         let follow = state.liveness.clone().follow();
         let probes = Thread::new("probes")?;
-        let admin = admin_routes(state.clone());
+        let admin = admin_routes(state);
         let serve = adopt(bound.admin, &admin, &probes)?;
         probes.run(Priority::Normal, &mut tasks, || async {
             tokio::join!(follow, join_all(serve));
         })?;
-        let routes = api_routes(state, ApiHosts::new(settings.listen.api_hosts.clone()));
+        let routes = api_routes(shown, ApiHosts::new(settings.listen.api_hosts.clone()));
         let serve = adopt(bound.api, &routes, &api_thread)?;
         // Without a listener, this thread still renders the metrics.
         api_thread.run(Priority::Low, &mut tasks, || async {
@@ -381,8 +381,8 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::admin::tests::{wait_until_alive, wait_until_stuck};
     use crate::heartbeat;
+    use crate::http::tests::{wait_until_alive, wait_until_stuck};
     use crate::server::tests::answerers;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives

@@ -2,7 +2,6 @@
 
 mod connect_error;
 mod credentials;
-mod query;
 mod replica;
 
 use std::path::PathBuf;

@@ -10,7 +10,6 @@ use super::cluster::KubeAccess;
 use super::values::one_of;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::Namespace;
-use crate::report::Colors;
 use crate::server::ListenAddress;
 use crate::settings::LogSettings;
 
@@ -107,17 +106,12 @@ impl KubeconfigArgs {
 
 impl ColorArgs {
     /// Returns whether the text on standard output has colors (no-color.org).
-    pub fn colors(&self) -> Colors {
+    pub fn is_shown(&self) -> bool {
         let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_shown = match self.color {
+        match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => std::io::stdout().is_terminal() && !is_disabled(),
-        };
-        if is_shown {
-            Colors::Shown
-        } else {
-            Colors::Plain
         }
     }
 }

@@ -113,9 +113,7 @@ impl TableArgs {
         };
         let is_filtered = !self.filter.is_empty()
             || !(self.view.reads_objects() || self.view.source.namespace.is_empty());
-        let given = ["--state", "--cluster", "--summary"]
-            .into_iter()
-            .find(is_given);
+        let given = ["--state", "--cluster"].into_iter().find(is_given);
         match given.or(is_filtered.then_some("the filter")) {
             Some(useless) => Err(format!(
                 "--output zone prints a whole zone; remove {useless}"

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::groups::ColorArgs;
 use super::values::Output;
 use crate::model::is_deceptive;
 use crate::view::{Column, ColumnKind, Document, Section};
@@ -41,6 +42,14 @@ pub struct Form {
 // === impl Form ===
 
 impl Form {
+    /// Returns the form that flags select.
+    pub fn new(output: Output, colors: &ColorArgs) -> Self {
+        Self {
+            output,
+            has_colors: colors.is_shown(),
+        }
+    }
+
     /// Prints a document. JSON has the objects of its rows.
     ///
     /// # Errors
@@ -101,7 +110,8 @@ impl Form {
     /// Returns the columns that are shown, with their indexes.
     fn shown(self, section: &Section) -> Vec<(usize, &Column)> {
         let is_shown = |(index, column): &(usize, &Column)| {
-            let has_content = |cells: &[String]| cells.get(*index).is_some_and(|one| !one.is_empty());
+            let has_content =
+                |cells: &[String]| cells.get(*index).is_some_and(|one| !one.is_empty());
             let is_of_form = column.priority == 0 || self.output == Output::Wide;
             is_of_form && section.rows.iter().any(|row| has_content(&row.cells))
         };
@@ -131,7 +141,7 @@ fn cell_text(kind: ColumnKind, cell: &str) -> String {
         ColumnKind::Time => {
             let (word, time) = cell.rsplit_once(' ').unwrap_or(("", cell));
             let separator = if word.is_empty() { "" } else { " " };
-            format!("{}{separator}{}", harmless(word), local_time(time, &ZONE))
+            format!("{}{separator}{}", harmless(word), local_time(time))
         }
         ColumnKind::Text | ColumnKind::State => harmless(cell),
     }
@@ -139,12 +149,18 @@ fn cell_text(kind: ColumnKind, cell: &str) -> String {
 
 /// Returns a time for people: `2026-11-24 03:12:00 CET`, or with an offset if the zone has no name for it. In UTC it stays as it
 /// is: `2026-11-24T03:12:00Z`. So does a text of another form.
-pub fn local_time(text: &str, zone: &TimeZone) -> String {
+pub fn local_time(text: &str) -> String {
+    time_in(text, &ZONE)
+}
+
+fn time_in(text: &str, zone: &TimeZone) -> String {
     match text.parse::<Timestamp>() {
         Ok(time) if *zone != TimeZone::UTC => {
             let fraction = if text.contains('.') { "%.3f" } else { "" };
             let local = time.to_zoned(zone.clone());
-            local.strftime(&format!("%Y-%m-%d %H:%M:%S{fraction} %Z")).to_string()
+            local
+                .strftime(&format!("%Y-%m-%d %H:%M:%S{fraction} %Z"))
+                .to_string()
         }
         _ => harmless(text),
     }

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use strum::IntoStaticStr;
 
-use crate::explain::Subject;
 use crate::settings::API_PORT;
-use crate::zone::{Name, Zones};
+use crate::view::is_subject;
+use crate::zone::Name;
 
 /// `--output` of all commands. Each command names the formats that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
@@ -62,9 +62,9 @@ pub(super) fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
 
 /// Parses the name or the address of `explain`.
 pub(super) fn parse_subject(text: &str) -> Result<String, String> {
-    match Subject::parse(&Zones::new(Vec::new()), None, text) {
-        Some(_) => Ok(text.to_owned()),
-        None => {
+    match is_subject(text) {
+        true => Ok(text.to_owned()),
+        false => {
             let rule = "a label has 1 to 63 octets, and a name 255";
             Err(format!("it is not a domain name: {rule}"))
         }

@@ -5,13 +5,14 @@ use clap::{Arg, Args};
 use strum::VariantArray as _;
 
 use super::groups::{ColorArgs, KubeconfigArgs, LogArgs, SourceArgs};
+use super::print::Form;
 use super::settings::SettingsArgs;
 use super::time::parse_time;
 use super::values::{Output, one_of, outputs, parse_server, parse_subject};
-use crate::model::{ClusterName, Namespace, Timestamp};
-use crate::report::EndpointState;
+use crate::model::{Namespace, Timestamp};
 use crate::settings::parse_duration;
 use crate::table::change::ChangeKind;
+use crate::view::Filter;
 
 /// The section of the flags that name the server.
 const SERVER: &str = "Server";
@@ -48,31 +49,23 @@ pub struct TableArgs {
     /// Show only services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
     pub filter: Vec<String>,
 
-    /// Print one row for each service, with the endpoints that are alive in each cluster; services with problems first
-    #[arg(long)]
-    pub summary: bool,
-
-    /// Format of the output; wide: one line for each endpoint, with all columns; zone: a zone file (RFC 1035) of --zone
+    /// Format of the output; wide: all columns; zone: a zone file (RFC 1035) of --zone
     #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json, Output::Zone]))]
     pub output: Output,
 
     #[command(flatten)]
     pub color: ColorArgs,
 
-    /// Show only endpoints in this state (repeatable)
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = one_of(EndpointState::VARIANTS, EndpointState::name))]
-    pub state: Vec<EndpointState>,
+    /// Show only services in this state (repeatable)
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = ["ok", "attention", "failing"])]
+    pub state: Vec<String>,
 
-    /// Show only endpoints of this cluster (repeatable)
+    /// Show only services with an endpoint in this cluster (repeatable)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub cluster: Vec<String>,
 
-    /// Print the table again when it changes
-    #[arg(short, long)]
-    pub watch: bool,
-
     /// Show what was answered at this time: 03:12 (the last such local time), -90m, or RFC 3339; only a running server knows it (history in its settings)
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct", "watch"])]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
     #[command(flatten)]
@@ -84,6 +77,9 @@ pub struct TableArgs {
 #[command(mut_args(of_server))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct EventsArgs {
+    /// Show only events of services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
+    pub filter: Vec<String>,
+
     /// Format of the output; wide: all columns
     #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(OUTPUTS))]
     pub output: Output,
@@ -101,7 +97,7 @@ pub struct EventsArgs {
 
     /// Show only events of this cluster (repeatable)
     #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
-    pub cluster: Vec<ClusterName>,
+    pub cluster: Vec<String>,
 
     /// Show only events of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = one_of(ChangeKind::VARIANTS, ChangeKind::into))]
@@ -225,5 +221,38 @@ impl ViewArgs {
     /// Reads the settings and applies the flags.
     pub(super) fn load(&mut self) -> Result<(), String> {
         self.settings.load(&self.source.namespace, |_| {})
+    }
+}
+
+impl ExplainArgs {
+    /// Returns how the document is printed.
+    pub fn form(&self) -> Form {
+        Form::new(self.output, &self.color)
+    }
+}
+
+impl TableArgs {
+    /// Returns how the document is printed.
+    pub fn form(&self) -> Form {
+        Form::new(self.output, &self.color)
+    }
+}
+
+impl EventsArgs {
+    /// Returns how the document is printed.
+    pub fn form(&self) -> Form {
+        Form::new(self.output, &self.color)
+    }
+
+    /// Returns which events are selected.
+    pub fn events_filter(&self) -> Filter {
+        let kinds = self.kind.iter().map(|kind| <&str>::from(kind).to_owned());
+        Filter {
+            text: self.filter.clone(),
+            cluster: self.cluster.clone(),
+            kind: kinds.collect(),
+            since: self.since,
+            ..Filter::default()
+        }
     }
 }

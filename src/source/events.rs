@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
 use crate::random;
-use crate::report::events::Event;
 use crate::table::Published;
 use crate::table::change::{Change, ChangeKind, MAX_KEYS};
 use crate::table::store::ServiceKeys;
@@ -52,15 +52,20 @@ struct Shared {
     latest: watch::Sender<Latest>,
 }
 
-/// Which events a reader wants.
-#[derive(Clone, Debug, Default)]
-pub struct EventFilter {
-    /// Only those from this time on.
-    pub since: Option<Timestamp>,
-    /// Only those of these clusters; empty: all.
-    pub clusters: BTreeSet<ClusterName>,
-    /// Only those of these kinds; empty: all.
-    pub kinds: BTreeSet<ChangeKind>,
+/// A change, with the time at which its table was published.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// Increases by one with each event of a process. The first part of the number differs between processes. It is
+    /// less than 2⁵³, so that JavaScript represents it exactly.
+    pub id: u64,
+    /// The time in UTC, to the second (RFC 3339).
+    pub time: String,
+    /// The same time, exactly.
+    #[serde(skip)]
+    pub moment: Timestamp,
+    /// The change.
+    #[serde(flatten)]
+    pub change: Change,
 }
 
 /// The state that readers wait for.
@@ -293,20 +298,6 @@ impl Ring {
             let oldest = self.changed.pop_front();
             self.changed_since = oldest.map_or(version, |(version, _)| version);
         }
-    }
-}
-
-// === impl EventFilter ===
-
-impl EventFilter {
-    /// Returns whether it selects an event. One that concerns no cluster is none of any cluster.
-    pub fn selects(&self, event: &Event) -> bool {
-        let Event { moment, change, .. } = event;
-        let cluster = change.cluster.as_ref();
-        self.since.is_none_or(|since| since <= *moment)
-            && (self.kinds.is_empty() || self.kinds.contains(&change.kind))
-            && (self.clusters.is_empty()
-                || cluster.is_some_and(|cluster| self.clusters.contains(cluster)))
     }
 }
 

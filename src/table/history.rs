@@ -122,6 +122,12 @@ impl History {
         })
     }
 
+    /// Returns the table of a version, if it is still there.
+    pub(super) fn of_version(&self, version: u64) -> Option<Arc<Published>> {
+        let tables = self.tables.iter().map(|table| &table.published);
+        tables.rev().find(|one| one.version == version).cloned()
+    }
+
     /// Returns the time at which the history begins.
     pub(super) fn start(&self) -> Timestamp {
         self.tables

@@ -1,21 +1,34 @@
 //! How bad the state of a service is for clients.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use strum::IntoStaticStr;
 
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::service::Service;
 
 /// How bad something is for clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Impact {
     /// Nothing is wrong.
     #[default]
+    #[serde(rename = "ok")]
+    #[strum(serialize = "ok")]
     Fine,
     /// Somebody should look at it.
     Attention,
     /// Clients get no answer, or one that they cannot use.
     Failing,
+}
+
+// === impl Impact ===
+
+impl Impact {
+    /// Returns its name in documents.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
 }
 
 // === impl Service ===

@@ -124,6 +124,11 @@ impl Reader {
         self.history.lock().at(time)
     }
 
+    /// Returns the table of a version, if it is the current one or still in the history.
+    pub fn of_version(&self, version: u64) -> Option<Arc<Published>> {
+        self.history.lock().of_version(version)
+    }
+
     /// Returns the time at which the history begins.
     pub fn history_start(&self) -> Timestamp {
         self.history.lock().start()

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// The media type of a document with cells, as that of tables in Kubernetes' API. Without it, the API sends objects.
+pub const CELLS: &str = "application/json;as=Table";
+
 /// A document for people: sections of rows with cells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
@@ -82,14 +85,14 @@ pub struct Column {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ColumnKind {
-    /// Any text.
-    #[default]
-    #[serde(other)]
-    Text,
     /// A time (RFC 3339), with or without a word before it: `before 2026-11-24T03:12:00Z`. It is printed in the local zone.
     Time,
     /// `ok`, `attention` or `failing`, which are printed in colors, or another word.
     State,
+    /// Any text.
+    #[default]
+    #[serde(other)]
+    Text,
 }
 
 /// A row.
@@ -106,6 +109,14 @@ pub struct Row {
 // === impl Document ===
 
 impl Document {
+    /// Adds a sentence that says why the command fails, with its exit code.
+    pub fn fail(&mut self, exit: u8, sentence: &str) {
+        self.exit = self.exit.max(exit);
+        let mut section = Section::new("", [Column::text("")]);
+        section.push_text([sentence.to_owned()]);
+        self.sections.push(section);
+    }
+
     /// Returns the objects of all rows.
     pub fn into_items(self) -> Items {
         let rows = self.sections.into_iter().flat_map(|one| one.rows);

@@ -17,7 +17,7 @@ use record::{ADDITIONAL, Message, QUESTION, RecordWriter};
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
-use crate::zone::{Answer, AnswerContext, Name, RecordType, Section};
+use crate::zone::{Answer, AnswerContext, Name, Record, RecordType, Section};
 
 /// The result of writing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,18 +50,21 @@ pub fn write(
     message.finish(reply, packet, !is_complete)
 }
 
-/// Returns the length of a message with the complete answer section: header, question, records, and an OPT record
-/// without options.
-pub fn whole_answer(answer: &Answer<'_>, question: &Name) -> usize {
+/// Returns how many records of the answer section fit into a message of a length, with header, question and an OPT record without
+/// options.
+pub fn records_within(answer: &Answer<'_>, question: &Name, limit: usize) -> usize {
     let records = answer.records(AnswerContext::new(question, 0)).into_iter();
     let in_answer = records.filter(|record| record.section == Section::Answer);
-    let lengths = in_answer.map(|record| {
+    let mut room = limit.saturating_sub(HEADER + question.wire().len() + 4 + OPT);
+    let fits = |record: &Record<'_>| {
         let mut out = [0; LONGEST_RECORD];
         let mut message = Message::new(&mut out, LONGEST_RECORD);
-        RecordWriter::new(&mut message, question, CLASS_IN).put(&record);
-        message.length - HEADER
-    });
-    HEADER + question.wire().len() + 4 + OPT + lengths.sum::<usize>()
+        RecordWriter::new(&mut message, question, CLASS_IN).put(record);
+        let rest = room.checked_sub(message.length - HEADER);
+        room = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    in_answer.take_while(fits).count()
 }
 
 /// Length of an OPT record without options.

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::order::Addresses;
@@ -17,61 +16,23 @@ use crate::table::{Endpoint, Grammar, Published, Service, Table};
 /// file. Name servers reject a zone if its name server has no address.
 const NS_PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A zone file in progress.
-struct ZoneFile<'t, W> {
-    zones: &'t Zones,
+/// A zone file: the records of the zone itself, and those of each service.
+pub struct ZoneFile<'t> {
+    zones: Zones,
+    zone: &'t Zone,
     table: &'t Table,
+    services: Vec<&'t Service>,
     serial: u32,
-    out: W,
+    ns_host: String,
 }
 
 /// Returns a zone as a zone file. Before the first complete table, the file is empty.
 pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
-    let mut octets = Vec::new();
-    // Writing to memory cannot fail, and names and records are ASCII.
-    let _ = write_zone_file(&mut octets, zones, zone, published);
-    String::from_utf8(octets).unwrap_or_default()
-}
-
-/// Writes a zone as a zone file, one service after the other, so that it needs no memory for the names of all services.
-///
-/// # Errors
-///
-/// If writing fails.
-pub fn write_zone_file(
-    out: impl io::Write,
-    zones: &Zones,
-    zone: &Zone,
-    published: &Published,
-) -> io::Result<()> {
-    let Some(table) = &published.table else {
-        return Ok(());
-    };
-    let mut file = ZoneFile {
-        zones: &with_name_servers(zones),
-        table,
-        serial: published.serial,
-        out,
-    };
-    let apex = &zone.name;
-    let (version, ns_host) = (format!("dns-version.{apex}"), format!("ns.dns.{apex}"));
-    file.write_records(apex.as_str(), zone, &[RecordType::SOA, RecordType::NS])?;
-    file.write_records(&version, zone, &[RecordType::TXT])?;
-    file.write_records(&ns_host, zone, &[RecordType::A, RecordType::AAAA])?;
-    // A server of this zone alone delegates its child zones, and knows that the names above them exist.
-    for child in zones.children(zone) {
-        let ns_host = format!("ns.dns.{}", child.name);
-        file.write_records(child.name.as_str(), child, &[RecordType::NS])?;
-        file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA])?;
-    }
-    for service in table.sorted_services() {
-        // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
-        let names = names_of_service(zone, table, service).into_iter();
-        for owner in names.filter(|owner| *owner != ns_host) {
-            file.write_records_of(service, &owner, zone)?;
-        }
-    }
-    Ok(())
+    let file = ZoneFile::new(zones, zone, published);
+    let lines = file
+        .iter()
+        .flat_map(|file| (0..file.parts()).flat_map(|part| file.part(part)));
+    lines.map(|line| line + "\n").collect()
 }
 
 /// Returns the zones with a placeholder for each missing address of a name server.
@@ -88,36 +49,94 @@ fn with_name_servers(zones: &Zones) -> Zones {
 
 // === impl ZoneFile ===
 
-impl<W: io::Write> ZoneFile<'_, W> {
-    /// Writes the records of a name, unless it belongs to another service. A canonical name and a short name may be equal.
-    fn write_records_of(&mut self, service: &Service, owner: &str, zone: &Zone) -> io::Result<()> {
-        let name = Name::from_text(owner);
-        match name.map(|name| read(self.zones, self.table, &name)) {
-            Some(Reading::View(_, view)) if view.service.key == service.key => {
-                self.write_records(owner, zone, &RecordType::OF_SERVICES)
-            }
-            _ => Ok(()),
+impl<'t> ZoneFile<'t> {
+    /// Lists the services of a zone. Returns `None` before the first complete table.
+    pub fn new(zones: &Zones, zone: &'t Zone, published: &'t Published) -> Option<Self> {
+        let table = published.table.as_ref()?;
+        Some(Self {
+            zones: with_name_servers(zones),
+            zone,
+            table,
+            services: table.sorted_services(),
+            serial: published.serial,
+            ns_host: format!("ns.dns.{}", zone.name),
+        })
+    }
+
+    /// Returns the number of parts: the zone itself, and each service.
+    pub fn parts(&self) -> usize {
+        1 + self.services.len()
+    }
+
+    /// Returns the lines of a part.
+    pub fn part(&self, index: usize) -> Vec<String> {
+        match index.checked_sub(1) {
+            None => self.head(),
+            Some(index) => self
+                .services
+                .get(index)
+                .map_or_else(Vec::new, |one| self.service(one)),
         }
     }
 
-    /// Writes the records of a name in a zone that have these types.
-    fn write_records(&mut self, owner: &str, zone: &Zone, rtypes: &[RecordType]) -> io::Result<()> {
+    /// Returns the lines of the zone itself.
+    fn head(&self) -> Vec<String> {
+        let zone = self.zones.iter().find(|zone| zone.name == self.zone.name);
+        let zone = zone.unwrap_or(self.zone);
+        let apex = zone.name.as_str();
+        let mut lines = self.records(apex, &[RecordType::SOA, RecordType::NS]);
+        lines.extend(self.records(&format!("dns-version.{apex}"), &[RecordType::TXT]));
+        lines.extend(self.records(&self.ns_host, &[RecordType::A, RecordType::AAAA]));
+        // A server of this zone alone delegates its child zones, and knows that the names above them exist.
+        for child in self.zones.children(zone) {
+            let ns_host = format!("ns.dns.{}", child.name);
+            lines.extend(self.records_in(child.name.as_str(), child, &[RecordType::NS]));
+            lines.extend(self.records_in(&ns_host, child, &[RecordType::A, RecordType::AAAA]));
+        }
+        lines
+    }
+
+    /// Returns the lines of a service. The name of a service `ns` in namespace `dns` is the name server's, and a canonical name
+    /// and a short name may be equal: then it belongs to another service.
+    fn service(&self, service: &Service) -> Vec<String> {
+        let names = names_of_service(self.zone, self.table, service).into_iter();
+        let is_own = |owner: &String| {
+            let name = Name::from_text(owner);
+            let reading = name.map(|name| match read(&self.zones, self.table, &name) {
+                Reading::View(_, view) => view.service.key == service.key,
+                _ => false,
+            });
+            *owner != self.ns_host && reading == Some(true)
+        };
+        let names = names.filter(is_own);
+        names
+            .flat_map(|owner| self.records(&owner, &RecordType::OF_SERVICES))
+            .collect()
+    }
+
+    /// Returns the lines of a name that have these types.
+    fn records(&self, owner: &str, rtypes: &[RecordType]) -> Vec<String> {
+        self.records_in(owner, self.zone, rtypes)
+    }
+
+    /// Returns the lines of a name in a zone that have these types.
+    fn records_in(&self, owner: &str, zone: &Zone, rtypes: &[RecordType]) -> Vec<String> {
         let Some(question) = Name::from_text(owner) else {
-            return Ok(()); // the name is too long for a question
+            return Vec::new(); // the name is too long for a question
         };
         let nearest = self.zones.find(&question);
         if nearest.is_none_or(|nearest| nearest.name != zone.name) {
-            return Ok(()); // the name is in a child zone
+            return Vec::new(); // the name is in a child zone
         }
         let context = AnswerContext::new(&question, self.serial);
+        let mut lines = Vec::new();
         for rtype in rtypes {
-            let answer = answer(read(self.zones, self.table, &question), *rtype);
+            let answer = answer(read(&self.zones, self.table, &question), *rtype);
             let records = answer.records(context).into_iter();
-            for record in records.filter(|record| record.section == Section::Answer) {
-                writeln!(self.out, "{record}")?;
-            }
+            let of_answer = records.filter(|record| record.section == Section::Answer);
+            lines.extend(of_answer.map(|record| record.to_string()));
         }
-        Ok(())
+        lines
     }
 }
 

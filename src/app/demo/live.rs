@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::app::output::print;
+use crate::cli::print;
 use crate::source::Events;
 use crate::table::change::{Change, ChangeKind};
 

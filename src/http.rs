@@ -1,0 +1,191 @@
+//! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` with the views, and the status page.
+//!
+//! Readers must not delay probes and answers. The probes run on a thread of their own, and so do the API and the metrics. The API
+//! makes one page of a view at a time, and has few connections.
+
+mod gate;
+mod host;
+mod liveness;
+mod metrics;
+mod page;
+mod stream;
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::{Path, Query, Request, State as FromState};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use axum::http::{StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use strum::VariantArray as _;
+use tokio::runtime::Handle;
+use tower_http::compression::CompressionLayer;
+
+pub use host::{ApiHost, ApiHosts};
+pub use liveness::Liveness;
+pub use metrics::Metrics;
+
+use crate::model::ProblemKind;
+use crate::table::Table;
+use crate::view::{CELLS, Filter, Server, View, ViewError, problem_with_age};
+use stream::Streams;
+
+/// The state that the handlers share.
+#[derive(Clone)]
+pub struct HttpState {
+    /// The server that is shown.
+    pub server: Server,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// Set when the addresses of DNS are open, after the first table.
+    pub is_open: Arc<AtomicBool>,
+    /// The loops that must make progress.
+    pub liveness: Liveness,
+    /// The runtime of the API. It also renders the metrics, so that nothing delays a probe.
+    pub api_runtime: Handle,
+}
+
+// === Routes ===
+
+/// Returns the routes of `listen.admin`.
+pub fn admin_routes(state: HttpState) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(state)
+}
+
+/// Returns the routes of `listen.api`. They show every namespace. `Host` and `Origin` of a request must be of `hosts`.
+pub fn api_routes(server: Server, hosts: ApiHosts) -> Router {
+    let streams = Streams::default();
+    Router::new()
+        .route("/api/v1/{view}", get(view))
+        .with_state((server, streams))
+        .merge(page::routes())
+        .layer(CompressionLayer::new())
+        .layer(from_fn_with_state(hosts, gate::check_request))
+}
+
+/// Answers `/livez`. A process that cannot answer queries, or that does not see changes any more, must be restarted. It
+/// is alive while the API server is unreachable: the update loop then waits for events, which is progress.
+async fn livez(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
+    match state.liveness.problem() {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(problem) => (StatusCode::SERVICE_UNAVAILABLE, problem + "\n"),
+    }
+}
+
+/// Answers `/readyz`. The server is ready from the time at which it answers from its first table until it receives a signal to
+/// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table.
+async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
+    let server = &state.server;
+    let now = server.reader.load();
+    let is_open = now.table.is_some() && state.is_open.load(Ordering::Relaxed);
+    let status = if server.shutdown().is_some() || !is_open {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        StatusCode::OK
+    };
+    let ready = status.is_success().then(|| "ok".to_owned());
+    let problems = server.problems(&now).into_iter();
+    let lines = ready
+        .into_iter()
+        .chain(problems.map(|one| problem_with_age(&one)));
+    let waits = now.table.iter().flat_map(missing_clusters);
+    let lines: Vec<String> = lines.chain(waits).collect();
+    (status, lines.join("\n") + "\n")
+}
+
+/// Maximum number of services with a line of their own in `/readyz`.
+const MAX_LINES: usize = 50;
+
+/// Returns a line for each service whose name waits for expected clusters (rule K8).
+fn missing_clusters(table: &Table) -> Vec<String> {
+    let waiting = table.waiting_services().take(MAX_LINES);
+    let problems = waiting.flat_map(|service| &service.problems);
+    let waits = problems.filter(|problem| problem.kind == ProblemKind::ExpectedClustersMissing);
+    let mut lines: Vec<String> = waits.map(problem_with_age).collect();
+    let more = table.waiting_count().saturating_sub(MAX_LINES);
+    if more > 0 {
+        let sentence = ProblemKind::ExpectedClustersMissing.row().sentence;
+        lines.push(format!("{sentence}: {more} more services"));
+    }
+    lines
+}
+
+async fn metrics(FromState(state): FromState<HttpState>) -> Response {
+    const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let metrics = state.metrics;
+    let rendered = state.api_runtime.spawn(async move { metrics.render() });
+    match rendered.await {
+        Ok(Ok(text)) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+// === The views ===
+
+/// Answers a view: a document with cells or with objects, as the client accepts, or a stream of events.
+async fn view(
+    FromState((server, streams)): FromState<(Server, Streams)>,
+    Path(name): Path<String>,
+    uri: Uri,
+    request: Request,
+) -> Response {
+    let Ok(view) = View::from_str(&name) else {
+        let names = View::VARIANTS.iter().map(|view| view.name());
+        let names = names.collect::<Vec<_>>().join(", ");
+        let sentence = format!("there is no such view; the views are {names}\n");
+        return (StatusCode::NOT_FOUND, sentence).into_response();
+    };
+    let filter = match filter_of(view, &uri) {
+        Ok(filter) => filter,
+        Err(error) => return error.into_response(),
+    };
+    if view == View::Events && accepts(request.headers(), stream::MEDIA_TYPE) {
+        return streams.respond(&server, filter, request);
+    }
+    match view.document(&server, &filter) {
+        Ok(document) if accepts(request.headers(), CELLS) => {
+            ([(CONTENT_TYPE, CELLS)], Json(document)).into_response()
+        }
+        Ok(document) => Json(document.into_items()).into_response(),
+        Err(error) => error.into_response(),
+    }
+}
+
+fn filter_of(view: View, uri: &Uri) -> Result<Filter, ViewError> {
+    let query = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let Query(query) = query.map_err(|error| ViewError::Invalid(error.to_string()))?;
+    Filter::of_query(view, &query)
+}
+
+/// Returns whether a client names a media type. Spaces and case do not matter.
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let values = headers.get_all(ACCEPT).iter();
+    let mut types = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    types.any(|one| one.replace(' ', "").eq_ignore_ascii_case(media_type))
+}
+
+impl IntoResponse for ViewError {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::Invalid(_) => StatusCode::BAD_REQUEST,
+            Self::NotKnown(_) => StatusCode::NOT_FOUND,
+            Self::Gone => StatusCode::GONE,
+            Self::NoTable => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        (status, format!("{self}\n")).into_response()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

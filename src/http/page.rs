@@ -1,0 +1,93 @@
+//! The status page: one HTML document with its style, scripts and icon, all of them embedded in the binary.
+//!
+//! The page is a client of `/api/v1/…` like any other. It shows names that other clusters chose, so its scripts never
+//! turn a text into markup. [`POLICY`] is the second line of defense: with it, the browser loads and runs these files
+//! and nothing else.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY};
+use axum::routing::get;
+
+/// An embedded file.
+struct File {
+    /// The path of its URL. The documents refer to each other by relative paths, so that they also work below the path
+    /// of a proxy.
+    path: &'static str,
+    media_type: &'static str,
+    content: &'static str,
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+static FILES: [File; 16] = [
+    file("/", HTML, include_str!("page/index.html")),
+    file("/page/page.css", CSS, include_str!("page/page.css")),
+    file(
+        "/page/icon.svg",
+        "image/svg+xml",
+        include_str!("page/icon.svg"),
+    ),
+    file("/page/address.js", SCRIPT, include_str!("page/address.js")),
+    file("/page/answer.js", SCRIPT, include_str!("page/answer.js")),
+    file("/page/changes.js", SCRIPT, include_str!("page/changes.js")),
+    file("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
+    file("/page/filters.js", SCRIPT, include_str!("page/filters.js")),
+    file(
+        "/page/headline.js",
+        SCRIPT,
+        include_str!("page/headline.js"),
+    ),
+    file("/page/main.js", SCRIPT, include_str!("page/main.js")),
+    file("/page/map.js", SCRIPT, include_str!("page/map.js")),
+    file("/page/model.js", SCRIPT, include_str!("page/model.js")),
+    file("/page/problem.js", SCRIPT, include_str!("page/problem.js")),
+    file("/page/server.js", SCRIPT, include_str!("page/server.js")),
+    file("/page/time.js", SCRIPT, include_str!("page/time.js")),
+    file("/page/words.js", SCRIPT, include_str!("page/words.js")),
+];
+
+/// No inline script or style, nothing from another origin, no frames, no forms, no markup made from texts.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// Headers in addition to those of every response (`gate.rs`).
+const HEADERS: [(HeaderName, &str); 2] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (REFERRER_POLICY, "no-referrer"),
+];
+
+const fn file(path: &'static str, media_type: &'static str, content: &'static str) -> File {
+    File {
+        path,
+        media_type,
+        content,
+    }
+}
+
+/// Returns a file as it is sent: lines of scripts that are comments are a fifth of what the page would transfer.
+fn sent(file: &File) -> String {
+    let is_comment = |line: &&str| {
+        let marks = ["//", "/*", "*"];
+        let text = line.trim_start();
+        file.media_type == SCRIPT && marks.iter().any(|mark| text.starts_with(mark))
+    };
+    let lines = file.content.lines().filter(|line| !is_comment(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Returns the routes of the page.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    let route = |router: Router<S>, file: &'static File| {
+        let text = Bytes::from(sent(file));
+        let respond = async move || (HEADERS, [(CONTENT_TYPE, file.media_type)], text);
+        router.route(file.path, get(respond))
+    };
+    FILES.iter().fold(Router::new(), route)
+}
+
+#[cfg(test)]
+mod tests;

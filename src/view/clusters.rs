@@ -1,0 +1,55 @@
+//! The clusters that a server knows.
+
+use serde::Serialize;
+
+use super::age::Age;
+use crate::model::ClusterName;
+use crate::table::Table;
+use crate::table::links::{ClusterLink, LinkState, UnknownReason};
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClusterReport {
+    /// Its name, after aliases.
+    pub name: String,
+    /// Whether it is the cluster of the server.
+    pub is_own: bool,
+    /// The state of its Links: `linked`, `frozen`, `missing`, `unlinked` or `unknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Since when nobody maintains its mirrors, if that is so.
+    #[serde(flatten)]
+    pub age: Age,
+}
+
+// === impl ClusterReport ===
+
+impl ClusterReport {
+    /// Returns the cluster of the server, if it is known, and those of Links.
+    pub(super) fn all(own: Option<&ClusterName>, table: Option<&Table>) -> Vec<Self> {
+        let own = own.map(|own| Self {
+            name: own.to_string(),
+            is_own: true,
+            link: None,
+            age: Age::default(),
+        });
+        let links = table
+            .into_iter()
+            .flat_map(|table| table.links().clusters.values());
+        let age = |cluster: &ClusterName| {
+            let problem = table.and_then(|table| table.link_problem(cluster));
+            problem.map(Age::from).unwrap_or_default()
+        };
+        // Files without Links say nothing about them.
+        let is_given =
+            |link: &&ClusterLink| link.state != LinkState::Unknown(UnknownReason::NotGiven);
+        let linked = links.filter(is_given).map(|link| Self {
+            name: link.cluster.to_string(),
+            is_own: false,
+            link: Some(link.state.name().to_owned()),
+            age: age(&link.cluster),
+        });
+        own.into_iter().chain(linked).collect()
+    }
+}

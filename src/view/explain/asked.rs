@@ -1,0 +1,144 @@
+//! What somebody typed: a name, which may lack its zone or be one of Kubernetes, an address, or a URL with either.
+
+use std::net::IpAddr;
+
+use super::names::exists;
+use super::names::labels_below;
+use crate::model::ServiceKey;
+use crate::table::{Claim, Grammar, Table};
+use crate::zone::{Name, Zone, Zones, read};
+
+/// The end of Kubernetes' own names of Services, with the usual domain of a cluster.
+const CLUSTER_DOMAINS: [&str; 2] = [".svc.cluster.local", ".svc"];
+
+/// What an explanation is about.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    /// A name.
+    Name(Box<Name>),
+    /// An address.
+    Address(IpAddr),
+}
+
+// === impl Asked ===
+
+impl Asked {
+    /// Reads an address, `NAMESPACE/SERVICE`, or a name. A URL and a port are removed. Adds a zone to a name that lacks one: if it
+    /// exists there, or ends with a namespace or a service that is known, or has at most two labels. A name with a final dot is complete.
+    /// Returns `None` if the text is none of these.
+    pub(super) fn parse(zones: &Zones, table: &Table, text: &str) -> Option<Self> {
+        let text = host_of(text);
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Some(Self::Address(address.to_canonical()));
+        }
+        let (text, is_service) = match text.split_once('/') {
+            Some((namespace, service)) if !service.contains('/') => {
+                (format!("{service}.{namespace}"), true)
+            }
+            _ => (text.to_owned(), false),
+        };
+        let whole = Name::from_text(&text)?;
+        let is_complete = text.ends_with('.') || zones.find(&whole).is_some();
+        if is_complete && !is_service {
+            return Some(Self::Name(Box::new(whole)));
+        }
+        let own = CLUSTER_DOMAINS
+            .iter()
+            .find_map(|domain| text.strip_suffix(domain));
+        let text = own.unwrap_or(&text);
+        let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
+        let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
+        let candidates: Vec<Name> = forward.filter_map(with_zone).collect();
+        let is_real = |name: &&Name| exists(&read(zones, table, name));
+        let last = text.rsplit('.').next().unwrap_or_default();
+        let is_known = is_service
+            || own.is_some()
+            || whole.count() <= 2
+            || table.has_namespace(last)
+            || table
+                .short_name(last)
+                .is_some_and(|name| name.namespaces(Claim::Other).next().is_some());
+        let chosen = candidates.iter().find(is_real);
+        let chosen = chosen.or_else(|| candidates.first().filter(|_| is_known));
+        Some(Self::Name(Box::new(chosen.cloned().unwrap_or(whole))))
+    }
+
+    /// Returns the service of a canonical name or of a name below it. The service need not exist.
+    pub(super) fn service(&self, zones: &Zones) -> Option<ServiceKey> {
+        let Self::Name(name) = self else {
+            return None;
+        };
+        zones.find(name)?;
+        match labels_below(zones, name).as_slice() {
+            [.., service, namespace] => Some(ServiceKey {
+                namespace: namespace.parse().ok()?,
+                service: service.parse().ok()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the host of a URL or of a host with a port; another text as it is.
+fn host_of(text: &str) -> &str {
+    let (text, is_url) = match text.split_once("://") {
+        Some((_, rest)) => (rest.split(['/', '?', '#']).next().unwrap_or_default(), true),
+        None => (text, false),
+    };
+    let text = match text.rsplit_once('@') {
+        Some((_, host)) if is_url => host,
+        _ => text,
+    };
+    if let Some((host, _)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return host;
+    }
+    match text.split_once(':') {
+        // An IPv6 address has several.
+        Some((host, port)) if port.bytes().all(|octet| octet.is_ascii_digit()) => host,
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{endpoint, mirror, table, zones};
+
+    fn asked(text: &str) -> String {
+        let objects = [
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        ];
+        match Asked::parse(&zones(&["global"]), &table(&objects), text).unwrap() {
+            Asked::Name(name) => name.to_string(),
+            Asked::Address(address) => address.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_people_type_is_a_name_or_an_address() {
+        for (text, expected) in [
+            ("db.prod", "db.prod.global."),
+            ("prod/db", "db.prod.global."),
+            ("db", "db.global."),
+            ("db.prod.global", "db.prod.global."),
+            ("db.prod.", "db.prod."),
+            ("east.db.prod", "east.db.prod.global."),
+            ("_mongodb._tcp.db.prod", "_mongodb._tcp.db.prod.global."),
+            ("_mongodb._tcp.db", "_mongodb._tcp.db.global."),
+            ("db-0.db.prod.svc.cluster.local", "db-0.db.prod.global."),
+            ("db.prod.svc", "db.prod.global."),
+            (
+                "postgres://user:secret@db.prod.global:5432/data",
+                "db.prod.global.",
+            ),
+            ("db.prod:5432", "db.prod.global."),
+            ("http://[fd00::1]:80/", "fd00::1"),
+            ("fd00::1", "fd00::1"),
+            ("10.96.0.1:53", "10.96.0.1"),
+            ("www.example.org", "www.example.org."),
+        ] {
+            assert_eq!(asked(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What metrics and status say about the content of a table. It is computed once for each published table, by the first
+//! request that needs it, because it takes milliseconds with 100,000 endpoints.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use strum::VariantNames as _;
+
+use super::causes::Causes;
+use super::endpoint::EndpointState;
+use crate::model::{Problem, ServiceKey, Timestamp};
+use crate::table::links::LinkState;
+use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKind, Table};
+
+/// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
+/// Service in a watched namespace can invent clusters.
+pub(super) const MAX_CLUSTERS: usize = 100;
+
+/// The name in metrics for all other clusters together.
+const OTHER: &str = "other";
+
+/// Maximum number of failing services with a metric of their own. The problems have all of them.
+const MAX_FAILING: usize = 100;
+
+/// The interval of the moments at which answers are compared. It is much longer than that of scrapes, so that the last samples of
+/// all replicas are usually of the same moment.
+const COMPARED_EVERY: Duration = Duration::from_secs(300);
+
+/// The facts about the current table, and about one of the past. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct CurrentFacts {
+    current: Arc<Mutex<Known>>,
+    past: Arc<Mutex<Known>>,
+}
+
+/// The facts about the table that was asked for last. A weak reference does not keep that table in memory.
+#[derive(Debug, Default)]
+struct Known {
+    table: Weak<Published>,
+    facts: Arc<TableFacts>,
+    /// The last moment at which answers are compared, and their hash.
+    compared: (Timestamp, Option<u64>),
+}
+
+/// The facts about one table.
+#[derive(Debug, Default, PartialEq)]
+pub struct TableFacts {
+    /// The hash of all answers.
+    pub hash: u64,
+    /// The numbers of services.
+    pub services: BTreeMap<ServiceKind, u32>,
+    /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
+    pub endpoints: ByCluster<StateLabels>,
+    /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
+    pub clusters: BTreeMap<&'static str, u32>,
+    /// The first services whose names fail, or return nothing that can be reached, sorted.
+    pub failing: Vec<ServiceKey>,
+    /// The problems of objects and services.
+    pub causes: Causes,
+    /// The problem that endpoints have the default cluster name, if they do. The server has it once.
+    pub default_cluster_name: Option<Problem>,
+}
+
+/// The state of an endpoint, and whether the name of its service returns it.
+type StateLabels = (EndpointState, bool);
+
+/// Numbers by cluster and labels. Those of small clusters are together.
+pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
+
+// === impl CurrentFacts ===
+
+impl CurrentFacts {
+    /// Returns the facts about a published table.
+    pub fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
+        self.current.lock().facts_of(now)
+    }
+
+    /// Returns the facts about a table of the past. They do not take the place of those about the current one.
+    pub fn of_past(&self, past: &Arc<Published>) -> Arc<TableFacts> {
+        self.past.lock().facts_of(past)
+    }
+
+    /// Returns the hash of all answers at the last moment at which replicas are compared: a multiple of five minutes of the
+    /// clock. So replicas that are scraped at different times can be compared while answers change. Returns `None` if this
+    /// process does not know its answers of that moment, which `at` returns.
+    pub fn compared_hash(
+        &self,
+        now: Timestamp,
+        at: impl FnOnce(Timestamp) -> Result<Moment, BeforeHistory>,
+    ) -> Option<u64> {
+        let interval = u64::try_from(COMPARED_EVERY.as_millis()).unwrap_or(u64::MAX);
+        let moment = Timestamp(now.0 - now.0 % interval);
+        let mut known = self.current.lock();
+        if known.compared.0 != moment {
+            let then = at(moment).ok().map(|then| then.published);
+            let hash = then.and_then(|then| {
+                // Usually, nothing has changed since.
+                if std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(&then)) {
+                    return then.table.is_some().then_some(known.facts.hash);
+                }
+                then.table.as_ref().map(Table::answers_hash)
+            });
+            known.compared = (moment, hash);
+        }
+        known.compared.1
+    }
+}
+
+// === impl Known ===
+
+impl Known {
+    /// Returns the facts about a table, and computes them if they are of another one.
+    fn facts_of(&mut self, published: &Arc<Published>) -> Arc<TableFacts> {
+        if !std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(published)) {
+            self.facts = Arc::new(TableFacts::of(published));
+            self.table = Arc::downgrade(published);
+        }
+        self.facts.clone()
+    }
+}
+
+// === impl TableFacts ===
+
+impl TableFacts {
+    fn of(now: &Published) -> Self {
+        let empty = Table::default();
+        let table = now.table.as_ref().unwrap_or(&empty);
+        let mut services = BTreeMap::from(ServiceKind::ALL.map(|kind| (kind, 0)));
+        for service in table.services().filter(|service| service.is_listed()) {
+            *services.entry(service.kind).or_default() += 1;
+        }
+        let states = LinkState::VARIANTS.iter();
+        let mut clusters: BTreeMap<_, _> = states.map(|name| (*name, 0)).collect();
+        for link in table.links().clusters.values() {
+            *clusters.entry(link.state.name()).or_default() += 1;
+        }
+        let default_name = table.services().filter_map(Service::default_cluster_name);
+        let is_failing = |service: &&Service| service.impact() == Impact::Failing;
+        let failing = table.services().filter(is_failing);
+        let mut failing: Vec<&ServiceKey> = failing.map(|service| &service.key).collect();
+        failing.sort();
+        failing.truncate(MAX_FAILING);
+        Self {
+            hash: table.answers_hash(),
+            services,
+            endpoints: count_endpoints(table),
+            clusters,
+            failing: failing.into_iter().cloned().collect(),
+            causes: Causes::of(now),
+            default_cluster_name: default_name.min(),
+        }
+    }
+}
+
+/// The numbers of endpoints of one cluster.
+#[derive(Default)]
+struct ClusterCounts {
+    total: u32,
+    endpoints: BTreeMap<StateLabels, u32>,
+}
+
+/// Counts the endpoints by cluster.
+fn count_endpoints(table: &Table) -> ByCluster<StateLabels> {
+    let mut clusters: BTreeMap<&str, ClusterCounts> = BTreeMap::new();
+    for service in table.services() {
+        for (endpoint, state, is_returned) in EndpointState::of_service(service) {
+            let counts = clusters.entry(endpoint.labels()[1]).or_default();
+            counts.total += 1;
+            *counts.endpoints.entry((state, is_returned)).or_default() += 1;
+        }
+    }
+    let mut by_size: Vec<_> = clusters.keys().copied().collect();
+    by_size.sort_by_cached_key(|name| Reverse(clusters[name].total));
+    let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
+    let mut endpoints = BTreeMap::new();
+    for (name, counts) in clusters {
+        let name = own.get(name).copied().unwrap_or(OTHER).to_owned();
+        for (labels, count) in counts.endpoints {
+            *endpoints.entry((name.clone(), labels)).or_default() += count;
+        }
+    }
+    endpoints
+}

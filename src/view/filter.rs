@@ -1,0 +1,263 @@
+//! What a request selects. The API reads it from a query string, and the commands from their flags.
+
+use std::str::FromStr;
+
+use strum::{EnumString, IntoStaticStr, VariantArray};
+
+use super::View;
+use super::server::ViewError;
+use crate::model::{Namespace, Timestamp, most_similar};
+use crate::table::Service;
+
+/// What a request selects. Empty lists select everything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// The namespaces.
+    pub namespace: Vec<Namespace>,
+    /// The clusters.
+    pub cluster: Vec<String>,
+    /// The states: of services in the table, of endpoints in their list.
+    pub state: Vec<String>,
+    /// The kinds of problems or of changes.
+    pub kind: Vec<String>,
+    /// Texts. One of them must occur in `NAMESPACE/SERVICE` or `SERVICE.NAMESPACE`.
+    pub text: Vec<String>,
+    /// The name or address to explain.
+    pub name: Option<String>,
+    /// The zone to print.
+    pub zone: Option<String>,
+    /// The time of the answers. `None`: now.
+    pub at: Option<Timestamp>,
+    /// The time of the first event.
+    pub since: Option<Timestamp>,
+    /// The ID of the last event that the client knows.
+    pub after: Option<u64>,
+    /// The number of rows of a page, at most [`MAX_LIMIT`](super::MAX_LIMIT).
+    pub limit: Option<usize>,
+    /// The place of the page: `continue` of the last one.
+    pub next: Option<String>,
+}
+
+/// The parameters of a query string. Items of lists are separated by commas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
+#[expect(missing_docs, reason = "as in `Filter`")]
+pub enum Parameter {
+    Namespace,
+    Cluster,
+    State,
+    Kind,
+    Text,
+    Name,
+    Zone,
+    At,
+    Since,
+    After,
+    Limit,
+    Continue,
+}
+
+// === impl Filter ===
+
+impl Filter {
+    /// Reads the parameters of a request for a view.
+    ///
+    /// # Errors
+    ///
+    /// If a parameter is not known, or if its value cannot be read.
+    pub fn of_query(view: View, query: &[(String, String)]) -> Result<Self, ViewError> {
+        let mut filter = Self::default();
+        for (name, value) in query {
+            let known = Parameter::from_str(name).ok();
+            let Some(parameter) = known.filter(|one| view.parameters().contains(one)) else {
+                return Err(ViewError::unknown_parameter(view, name));
+            };
+            filter.set(parameter, value)?;
+        }
+        Ok(filter)
+    }
+
+    fn set(&mut self, parameter: Parameter, value: &str) -> Result<(), ViewError> {
+        let name: &str = parameter.into();
+        let list = || value.split(',').filter(|item| !item.is_empty());
+        let texts = || list().map(str::to_owned).collect();
+        let invalid = |why: &str| ViewError::invalid(name, value, why);
+        let time = || {
+            let read = Timestamp::from_text(value);
+            read.ok_or_else(|| invalid("use RFC 3339, such as 2026-11-24T03:12:00Z"))
+        };
+        match parameter {
+            Parameter::Namespace => {
+                let read: Result<_, _> = list().map(Namespace::from_str).collect();
+                self.namespace = read.map_err(|error| invalid(&error.to_string()))?;
+            }
+            Parameter::Cluster => self.cluster = texts(),
+            Parameter::State => self.state = texts(),
+            Parameter::Kind => self.kind = texts(),
+            Parameter::Text => self.text = texts(),
+            Parameter::Name => self.name = Some(value.to_owned()),
+            Parameter::Zone => self.zone = Some(value.to_owned()),
+            Parameter::At => self.at = Some(time()?),
+            Parameter::Since => self.since = Some(time()?),
+            Parameter::After => {
+                let id = value
+                    .parse()
+                    .map_err(|_| invalid("use the ID of an event"))?;
+                self.after = Some(id);
+            }
+            Parameter::Limit => {
+                let limit = value.parse().map_err(|_| invalid("use a number"))?;
+                self.limit = Some(limit);
+            }
+            Parameter::Continue => self.next = Some(value.to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Returns the parameters, for a request.
+    pub fn to_query(&self) -> Vec<(&'static str, String)> {
+        let list = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
+        let namespaces: Vec<String> = self.namespace.iter().map(ToString::to_string).collect();
+        let all = [
+            (Parameter::Namespace, list(&namespaces)),
+            (Parameter::Cluster, list(&self.cluster)),
+            (Parameter::State, list(&self.state)),
+            (Parameter::Kind, list(&self.kind)),
+            (Parameter::Text, list(&self.text)),
+            (Parameter::Name, self.name.clone()),
+            (Parameter::Zone, self.zone.clone()),
+            (Parameter::At, self.at.map(Timestamp::to_exact_text)),
+            (Parameter::Since, self.since.map(Timestamp::to_exact_text)),
+            (Parameter::After, self.after.map(|id| id.to_string())),
+            (Parameter::Limit, self.limit.map(|limit| limit.to_string())),
+            (Parameter::Continue, self.next.clone()),
+        ];
+        let given = all.into_iter();
+        given
+            .filter_map(|(parameter, value)| Some((parameter.into(), value?)))
+            .collect()
+    }
+
+    /// Returns whether it selects a part of a list: some rows, or a page behind the first one.
+    pub fn selects_rows(&self) -> bool {
+        let whole = Self {
+            at: self.at,
+            limit: self.limit,
+            ..Self::default()
+        };
+        *self != whole
+    }
+
+    /// Returns whether a service is selected by its name.
+    pub fn has_service(&self, namespace: &str, service: &str) -> bool {
+        self.has_namespace(namespace)
+            && (self.text.is_empty() || {
+                let forms = [
+                    format!("{namespace}/{service}"),
+                    format!("{service}.{namespace}"),
+                ];
+                let mut texts = self.text.iter();
+                texts.any(|text| forms.iter().any(|form| form.contains(text.as_str())))
+            })
+    }
+
+    /// Returns whether a namespace is selected.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        let mut namespaces = self.namespace.iter();
+        self.namespace.is_empty() || namespaces.any(|one| one.as_str() == namespace)
+    }
+
+    /// Returns whether a cluster is selected.
+    pub fn has_cluster(&self, cluster: &str) -> bool {
+        self.cluster.is_empty() || self.cluster.iter().any(|one| one == cluster)
+    }
+
+    /// Returns whether a state is selected.
+    pub fn has_state(&self, state: &str) -> bool {
+        self.state.is_empty() || self.state.iter().any(|one| one == state)
+    }
+
+    /// Returns whether a kind is selected.
+    pub fn has_kind(&self, kind: &str) -> bool {
+        self.kind.is_empty() || self.kind.iter().any(|one| one == kind)
+    }
+
+    /// Returns what of the filter none of the services matches, with a similar name that exists. Returns `None` if one matches
+    /// the namespaces and texts, or if there are none.
+    pub fn unmatched<'t>(
+        &self,
+        services: impl Iterator<Item = &'t Service> + Clone,
+    ) -> Option<String> {
+        let names = services.map(|service| service.key.labels());
+        let mut matching = names
+            .clone()
+            .filter(|[service, namespace]| self.has_service(namespace, service));
+        if self.namespace.is_empty() && self.text.is_empty() || matching.next().is_some() {
+            return None;
+        }
+        let exists = |one: &&Namespace| names.clone().all(|[_, other]| other != one.as_str());
+        if let Some(namespace) = self.namespace.iter().find(exists) {
+            let namespaces = names.map(|[_, namespace]| namespace.to_owned());
+            let hint = hint(namespace.as_str(), namespaces);
+            return Some(format!("no service in namespace '{namespace}'{hint}"));
+        }
+        let text = self.text.first().map_or("", String::as_str);
+        let selected = names.filter(|[_, namespace]| self.has_namespace(namespace));
+        let forms = selected.flat_map(|[service, namespace]| {
+            let name = format!("{service}.{namespace}");
+            [service.to_owned(), name, format!("{namespace}/{service}")]
+        });
+        let hint = hint(text, forms);
+        Some(format!(
+            "no service matches '{}'{hint}",
+            self.text.join("' or '")
+        ))
+    }
+}
+
+/// Returns a question for the name that is most similar to a given one, if one is similar.
+pub(super) fn hint(given: &str, names: impl Iterator<Item = String>) -> String {
+    let similar = most_similar(given, names);
+    similar.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn filter_is_the_same_after_a_request() {
+        let pairs = [
+            ("namespace", "prod,shop"),
+            ("cluster", "east"),
+            ("text", "db"),
+            ("at", "2026-11-24T03:12:00.000Z"),
+            ("limit", "7"),
+            ("continue", "4.200"),
+        ];
+        let filter = Filter::of_query(View::Table, &query(&pairs)).unwrap();
+        assert_eq!(
+            filter.to_query(),
+            pairs.map(|(name, value)| (name, value.to_owned()))
+        );
+        assert!(filter.has_service("prod", "db-x") && !filter.has_service("dev", "db"));
+    }
+
+    #[test]
+    fn unknown_parameter_is_refused_with_those_of_the_view() {
+        let error = Filter::of_query(View::Status, &query(&[("limit", "7")])).unwrap_err();
+        let expected = "unknown parameter 'limit' of status; it takes: at";
+        assert_eq!(error.to_string(), expected);
+        for (name, value) in [("namespace", "a b"), ("at", "x"), ("limit", "-1")] {
+            assert!(
+                Filter::of_query(View::Table, &query(&[(name, value)])).is_err(),
+                "{name}"
+            );
+        }
+    }
+}

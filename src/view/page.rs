@@ -1,0 +1,61 @@
+//! Pages of lists. A list of a table continues in that table, whatever has changed since.
+
+use super::document::Document;
+use super::filter::Filter;
+use super::server::ViewError;
+
+/// Maximum number of rows of a page.
+pub const MAX_LIMIT: usize = 1000;
+/// The number of rows of a page, unless the request says another one.
+const DEFAULT_LIMIT: usize = 200;
+
+/// The place of a page: `VERSION.OFFSET` in the parameter `continue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The version of the table.
+    pub(super) version: u64,
+    /// The number of rows before it.
+    pub(super) offset: usize,
+}
+
+// === impl Place ===
+
+impl Place {
+    /// Reads the place of the page that a filter selects. `None`: the first one.
+    pub(super) fn of(filter: &Filter) -> Result<Option<Self>, ViewError> {
+        let Some(text) = &filter.next else {
+            return Ok(None);
+        };
+        let parts = text.split_once('.');
+        let place = parts.and_then(|(version, offset)| {
+            Some(Self {
+                version: version.parse().ok()?,
+                offset: offset.parse().ok()?,
+            })
+        });
+        let invalid = || ViewError::invalid("continue", text, "use the one of the last page");
+        place.map(Some).ok_or_else(invalid)
+    }
+}
+
+/// Returns the number of rows of a page.
+pub(super) fn limit(filter: &Filter) -> usize {
+    filter.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT)
+}
+
+/// Returns the rows of a page, and notes in the document where the next one begins. `version` is that of the table.
+pub(super) fn page<T>(
+    filter: &Filter,
+    version: u64,
+    rows: impl Iterator<Item = T>,
+    document: &mut Document,
+) -> Result<Vec<T>, ViewError> {
+    let offset = Place::of(filter)?.map_or(0, |place| place.offset);
+    let limit = limit(filter);
+    let mut rows = rows.skip(offset);
+    let page: Vec<T> = rows.by_ref().take(limit).collect();
+    document.next = rows
+        .next()
+        .map(|_| format!("{version}.{}", offset + page.len()));
+    Ok(page)
+}

@@ -1,0 +1,155 @@
+//! The view `problems`: the causes first, then each problem, those of the server and of clusters before those of services.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+
+use super::View;
+use super::age::Age;
+use super::document::{Column, Document, Section};
+use super::filter::Filter;
+use super::page::page;
+use super::server::{Server, ViewError};
+use crate::model::{Level, Line, Problem, ProblemKind};
+use crate::table::Table;
+
+/// A problem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct ProblemReport {
+    /// The section of the document.
+    section: &'static str,
+    /// The kind. The manual has a section for it.
+    pub kind: ProblemKind,
+    /// How bad it is.
+    pub level: Level,
+    /// What is wrong with every problem of the kind.
+    pub sentence: &'static str,
+    /// The object, name, service or cluster that it concerns. Empty: the server.
+    pub subject: Line,
+    /// The service, as `namespace/name`, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// The cluster, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// What is wrong in this case.
+    pub detail: Line,
+    /// Since when it holds.
+    #[serde(flatten)]
+    pub age: Age,
+    /// What a person does.
+    pub hint: String,
+    /// The section of the manual for the kind: a page and its anchor.
+    pub anchor: String,
+}
+
+/// Makes the document of the problems.
+pub(super) fn problems(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
+    let shown = server.shown(filter)?;
+    let mut document = server.document(View::Problems, &shown);
+    let of_server = server.problems_of(&shown);
+    let of_table = shown.published.table.iter().flat_map(Table::problems);
+    let all = of_server.iter().chain(of_table);
+    // Documents are made one at a time, so that the list of all is in memory once.
+    let mut selected: Vec<&Problem> = all.filter(|one| is_selected(filter, one)).collect();
+    selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some(), *one));
+    let version = shown.published.version;
+    let rows = page(filter, version, selected.into_iter(), &mut document)?;
+    if !filter.selects_rows() {
+        document.sections.push(server.causes_of(&shown).section());
+    }
+    document
+        .sections
+        .push(ProblemReport::section("problems", rows));
+    Ok(document)
+}
+
+/// Returns whether a problem is selected: by its kind, its cluster, and its service, object or text.
+fn is_selected(filter: &Filter, problem: &Problem) -> bool {
+    let cluster = problem.cluster.as_ref().map_or("", |one| one.as_str());
+    let has_name = match (&problem.service, &problem.object) {
+        (Some(key), _) => filter.has_service(key.namespace.as_str(), key.service.as_str()),
+        (None, Some(object)) => {
+            let key = &object.key;
+            filter.has_service(&key.namespace, &key.name.text())
+        }
+        (None, None) => {
+            let text = format!("{} {}", problem.subject(), problem.detail);
+            let is_part = |one: &String| text.contains(one.as_str());
+            filter.namespace.is_empty()
+                && (filter.text.is_empty() || filter.text.iter().any(is_part))
+        }
+    };
+    has_name && filter.has_kind(problem.kind.name()) && filter.has_cluster(cluster)
+}
+
+// === impl ProblemReport ===
+
+impl ProblemReport {
+    /// Makes the section of some problems.
+    pub(super) fn section<'p>(
+        title: &'static str,
+        problems: impl IntoIterator<Item = &'p Problem>,
+    ) -> Section {
+        let columns = [
+            Column::state("LEVEL"),
+            Column::text("KIND"),
+            Column::text("SUBJECT"),
+            Column::time("SINCE"),
+            Column::text("PROBLEM"),
+            Column::wide("WHAT TO DO"),
+        ];
+        let mut section = Section::new(title, columns);
+        for problem in problems {
+            let report = Self::new(title, problem);
+            section.push(report.cells(), &report);
+        }
+        section
+    }
+
+    fn new(section: &'static str, problem: &Problem) -> Self {
+        let row = problem.kind.row();
+        Self {
+            section,
+            kind: problem.kind,
+            level: row.level,
+            sentence: row.sentence,
+            subject: problem.subject(),
+            service: problem.service.as_ref().map(ToString::to_string),
+            cluster: problem.cluster.as_ref().map(ToString::to_string),
+            detail: problem.detail.clone(),
+            age: problem.into(),
+            hint: problem.hint(),
+            anchor: problem.kind.anchor(),
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        [
+            level_state(self.level).to_owned(),
+            self.kind.to_string(),
+            self.subject.to_string(),
+            self.age.cell(),
+            sentence(self.sentence, &self.detail),
+            self.hint.clone(),
+        ]
+    }
+}
+
+/// Returns what is wrong: what holds for the kind, and in this case.
+pub(super) fn sentence(sentence: &str, detail: &str) -> String {
+    if detail.is_empty() {
+        sentence.to_owned()
+    } else {
+        format!("{sentence}: {detail}")
+    }
+}
+
+/// Returns a level as a state.
+pub(super) fn level_state(level: Level) -> &'static str {
+    match level {
+        Level::Error => "failing",
+        Level::Warning => "attention",
+        Level::Note => "note",
+    }
+}

@@ -1,0 +1,241 @@
+//! The server that is shown: its table, its source and its problems.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::View;
+use super::causes::Causes;
+use super::document::Document;
+use super::facts::CurrentFacts;
+use super::filter::{Filter, Parameter};
+use super::page::Place;
+use crate::clock::{unix_milliseconds, unix_seconds};
+use crate::failures::Failures;
+use crate::model::{ClusterName, Namespace, Problem, ProblemKind, Timestamp};
+use crate::server::{Certificate, RefusedClients};
+use crate::source::{Feeds, problem_of_failures};
+use crate::table::Published;
+use crate::table::publish::Reader;
+use crate::zone::Zones;
+
+/// What a server is called, and where it answers.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// The name of this cluster.
+    pub cluster: Option<ClusterName>,
+    /// The name of the host: in a cluster, that of the pod. Empty: a command that has read the objects itself.
+    pub replica: String,
+    /// The addresses of the DNS port.
+    pub servers: Vec<SocketAddr>,
+}
+
+/// Maximum number of characters of a text in the sentence about it.
+const MAX_SHOWN: usize = 100;
+
+/// The server that is shown. Clones share it.
+#[derive(Clone)]
+pub struct Server {
+    /// The current table, and the earlier ones.
+    pub reader: Reader,
+    /// The zones that are served.
+    pub zones: Arc<Zones>,
+    /// What this server is called, and where it answers.
+    pub identity: Arc<Identity>,
+    /// The settings, as a document. No secret is among them.
+    pub settings: Arc<Value>,
+    /// The watched namespaces; empty: all.
+    pub namespaces: Arc<[Namespace]>,
+    /// The state of the feeds.
+    pub feeds: Feeds,
+    /// The log lines that could not be written.
+    pub lost_log_lines: Failures,
+    /// The certificate, if there is an encrypted listener.
+    pub certificate: Option<Arc<Certificate>>,
+    /// The clients that are refused.
+    pub refused: RefusedClients,
+    /// Set when the process has received a signal to terminate.
+    pub draining: Arc<AtomicBool>,
+    /// The facts about the current table.
+    pub facts: CurrentFacts,
+}
+
+/// Why there is no document.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ViewError {
+    /// The request cannot be understood.
+    #[error("{0}")]
+    Invalid(String),
+    /// This server does not know what the request selects: a time before its history.
+    #[error("{0}")]
+    NotKnown(String),
+    /// The table that the list began in is not kept any more.
+    #[error("the list has changed since its first page; begin again without continue")]
+    Gone,
+    /// There is no complete table yet.
+    #[error("{}", ProblemKind::NoTable.row().sentence)]
+    NoTable,
+}
+
+/// A table that is shown.
+pub(super) struct Shown {
+    pub(super) published: Arc<Published>,
+    /// The time of the answers, if it is one of the past.
+    pub(super) at: Option<Timestamp>,
+    /// The time since which it answered, if it is one of the past.
+    pub(super) start: Option<Timestamp>,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Makes a server of objects, without listeners and settings.
+    pub fn of_objects(reader: Reader, feeds: Feeds, zones: Zones, identity: Identity) -> Self {
+        Self {
+            reader,
+            zones: Arc::new(zones),
+            identity: Arc::new(identity),
+            settings: Arc::default(),
+            namespaces: Arc::new([]),
+            feeds,
+            lost_log_lines: Failures::default(),
+            certificate: None,
+            refused: RefusedClients::default(),
+            draining: Arc::default(),
+            facts: CurrentFacts::default(),
+        }
+    }
+
+    /// Returns the table that a filter selects: the current one, that of a time, or that of an earlier page.
+    pub(super) fn shown(&self, filter: &Filter) -> Result<Shown, ViewError> {
+        let mut shown = self.at(filter)?;
+        if let Some(Place { version, .. }) = Place::of(filter)?
+            && shown.published.version != version
+        {
+            let earlier = self.reader.of_version(version);
+            shown.published = earlier.ok_or(ViewError::Gone)?;
+        }
+        Ok(shown)
+    }
+
+    fn at(&self, filter: &Filter) -> Result<Shown, ViewError> {
+        let Some(time) = filter.at else {
+            return Ok(Shown {
+                published: Arc::clone(&self.reader.load()),
+                at: None,
+                start: None,
+            });
+        };
+        if time > Timestamp(unix_milliseconds()) {
+            let text = time.to_text();
+            return Err(ViewError::invalid("at", &text, "it is in the future"));
+        }
+        let clock = self.feeds.clock;
+        let moment = self.reader.at(clock.of_wall(time)).map_err(|early| {
+            let start = clock.wall(early.start).to_text();
+            ViewError::NotKnown(format!(
+                "the history begins at {start}; this server does not know earlier tables"
+            ))
+        })?;
+        Ok(Shown {
+            published: moment.published,
+            at: Some(time),
+            start: Some(clock.wall(moment.start)),
+        })
+    }
+
+    /// Returns a document without sections.
+    pub(super) fn document(&self, view: View, shown: &Shown) -> Document {
+        Document {
+            kind: view.name().to_owned(),
+            replica: self.identity.replica.clone(),
+            generation: shown.published.generation,
+            at: shown.at.map(Timestamp::to_exact_text),
+            ..Document::default()
+        }
+    }
+
+    /// Returns the problem that the server is shutting down, if it is.
+    pub fn shutdown(&self) -> Option<Problem> {
+        let is_draining = self.draining.load(Ordering::Relaxed);
+        is_draining.then(|| Problem::new(ProblemKind::ShuttingDown, ""))
+    }
+
+    /// Returns the problems of the server: of its table as a whole, its source and its process.
+    pub fn problems(&self, now: &Published) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = self.shutdown().into_iter().collect();
+        problems.extend(now.problem());
+        problems.extend(self.feeds.problems());
+        problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
+        problems.extend(self.refused.problem(unix_seconds()));
+        problems.extend(self.feeds.panic_problem());
+        problems.extend(self.feeds.events.flapping());
+        let lost_lines = problem_of_failures(ProblemKind::LogLinesLost, &self.lost_log_lines);
+        problems.extend(lost_lines);
+        problems
+    }
+
+    /// Returns the problems of the server that a table does not have itself. Of the past, only those of that table are known.
+    pub(super) fn problems_of(&self, shown: &Shown) -> Vec<Problem> {
+        let published = &shown.published;
+        let (facts, mut problems) = match shown.at {
+            None => (self.facts.of(published), self.problems(published)),
+            Some(_) => (
+                self.facts.of_past(published),
+                published.problem().into_iter().collect(),
+            ),
+        };
+        problems.extend(facts.default_cluster_name.clone());
+        problems
+    }
+
+    /// Returns the causes of the problems of the current table and of the server.
+    pub fn causes(&self) -> Causes {
+        let published = Arc::clone(&self.reader.load());
+        self.causes_of(&Shown {
+            published,
+            at: None,
+            start: None,
+        })
+    }
+
+    /// Returns the causes of the problems of a table and of the server.
+    pub(super) fn causes_of(&self, shown: &Shown) -> Causes {
+        let facts = match shown.at {
+            None => self.facts.of(&shown.published),
+            Some(_) => self.facts.of_past(&shown.published),
+        };
+        let mut causes = facts.causes.clone();
+        for problem in self.problems_of(shown) {
+            causes.add(&problem);
+        }
+        causes
+    }
+}
+
+// === impl ViewError ===
+
+impl ViewError {
+    pub(super) fn invalid(parameter: &str, value: &str, why: &str) -> Self {
+        let shown: String = value.chars().take(MAX_SHOWN).collect();
+        let shown = shown.escape_debug();
+        Self::Invalid(format!("{parameter}: '{shown}' cannot be used: {why}"))
+    }
+
+    pub(super) fn unknown_parameter(view: View, name: &str) -> Self {
+        let known: Vec<&str> = view
+            .parameters()
+            .iter()
+            .map(|&one: &Parameter| one.into())
+            .collect();
+        let shown: String = name.chars().take(MAX_SHOWN).collect();
+        Self::Invalid(format!(
+            "unknown parameter '{}' of {}; it takes: {}",
+            shown.escape_debug(),
+            view.name(),
+            known.join(", ")
+        ))
+    }
+}

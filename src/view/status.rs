@@ -1,0 +1,164 @@
+//! The view `status`: the server and its source.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::View;
+use super::causes::LevelCounts;
+use super::clusters::ClusterReport;
+use super::document::{Column, Document, Section};
+use super::filter::Filter;
+use super::server::{Server, Shown, ViewError};
+use crate::VERSION;
+use crate::clock::unix_milliseconds;
+use crate::model::{ClusterName, Timestamp};
+use crate::table::Impact;
+use crate::zone::Zone;
+
+/// The state of a server.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    /// The name of the host: in a cluster, that of the pod.
+    replica: String,
+    /// `clusterName`.
+    cluster: String,
+    version: &'static str,
+    /// The zones, with final dots, in the order of the settings.
+    zones: Vec<String>,
+    /// What follows the namespace in the names of services, one for each zone, in their order.
+    name_suffixes: Vec<String>,
+    /// The addresses of the DNS port.
+    servers: Vec<String>,
+    /// `loading`: there is no table yet; `ready`.
+    state: &'static str,
+    /// Since when the state holds, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    /// The number of tables with other answers than the one before. Absent before the first table, as the next two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<u64>,
+    /// The SOA serial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serial: Option<u32>,
+    /// The hash of all answers, equal in replicas with equal answers: 53 bits, so that JavaScript has it exactly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table_hash: Option<u64>,
+    /// The time since which the table answered, if it is one of the past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    /// The number of tables since the start.
+    tables: u64,
+    /// The ID of the last event.
+    last_event: u64,
+    /// The time at which the history begins.
+    history_start: String,
+    /// The time of the server in UTC.
+    time: String,
+    /// Seconds since the oldest watch was heard from.
+    age: u64,
+    /// The watches.
+    watches: Vec<String>,
+    /// How bad the worst problem or service is.
+    level: Impact,
+    /// The numbers of problems by level.
+    problems: LevelCounts,
+    /// The clusters: this one, and those of Links.
+    clusters: Vec<ClusterReport>,
+    /// The settings, as `serve --print-settings` prints them.
+    settings: Value,
+}
+
+/// Makes the document of the server.
+pub(super) fn status(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
+    // In this order, the table is at least as new as the number that a client continues from.
+    let latest = server.feeds.events.latest();
+    let shown = server.shown(filter)?;
+    let mut document = server.document(View::Status, &shown);
+    let status = Status {
+        tables: latest.version,
+        last_event: latest.id,
+        ..Status::new(server, &shown)
+    };
+    document.sections.push(status.section());
+    Ok(document)
+}
+
+// === impl Status ===
+
+impl Status {
+    fn new(server: &Server, shown: &Shown) -> Self {
+        let causes = server.causes_of(shown);
+        let Server {
+            identity,
+            zones,
+            feeds,
+            ..
+        } = server;
+        let now = &shown.published;
+        let table = now.table.as_ref();
+        let facts = match shown.at {
+            None => server.facts.of(now),
+            Some(_) => server.facts.of_past(now),
+        };
+        let history_start = feeds.clock.wall(server.reader.history_start());
+        Self {
+            replica: identity.replica.clone(),
+            cluster: identity
+                .cluster
+                .as_ref()
+                .map_or_else(String::new, ClusterName::to_string),
+            version: VERSION,
+            zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
+            name_suffixes: zones.iter().map(Zone::name_suffix).collect(),
+            servers: identity.servers.iter().map(ToString::to_string).collect(),
+            state: if table.is_some() { "ready" } else { "loading" },
+            since: now.since.map(Timestamp::to_text),
+            generation: table.map(|_| now.generation),
+            serial: table.map(|_| now.serial),
+            table_hash: table.map(|_| facts.hash),
+            from: shown.start.map(Timestamp::to_exact_text),
+            tables: 0,
+            last_event: 0,
+            history_start: history_start.to_exact_text(),
+            time: Timestamp(unix_milliseconds()).to_text(),
+            age: feeds.age().as_secs(),
+            watches: feeds.all().iter().map(ToString::to_string).collect(),
+            level: causes.impact(),
+            problems: causes.levels(),
+            clusters: ClusterReport::all(identity.cluster.as_ref(), table),
+            settings: Value::clone(&server.settings),
+        }
+    }
+
+    fn section(&self) -> Section {
+        let mut section = Section::new("", [Column::text(""), Column::text("")]);
+        let number = |number: Option<u64>| number.map_or_else(String::new, |one| one.to_string());
+        let LevelCounts {
+            error,
+            warning,
+            note,
+        } = self.problems;
+        for (name, value) in [
+            ("replica", self.replica.clone()),
+            ("cluster", self.cluster.clone()),
+            ("version", self.version.to_owned()),
+            ("zones", self.zones.join(" ")),
+            ("state", self.state.to_owned()),
+            ("generation", number(self.generation)),
+            ("answers", number(self.table_hash)),
+            (
+                "problems",
+                format!("{error} errors, {warning} warnings, {note} notes"),
+            ),
+            ("history since", self.history_start.clone()),
+        ] {
+            section.push_text([name.to_owned(), value]);
+        }
+        if let Some(first) = section.rows.first_mut() {
+            // All rows are one object.
+            first.object = serde_json::to_value(self).unwrap_or_default();
+        }
+        section
+    }
+}

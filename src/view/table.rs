@@ -1,0 +1,332 @@
+//! The view `table`: one row for each service, those with trouble first, below what is wrong with the server and its source.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use strum::IntoStaticStr;
+
+use super::View;
+use super::age::Age;
+use super::document::{Column, Document, Section};
+use super::endpoint::EndpointState;
+use super::failover::FailoverReport;
+use super::filter::{Filter, hint};
+use super::page::page;
+use super::server::{Server, ViewError};
+use crate::model::{GatewayDown, Problem, ProblemKind};
+use crate::table::{Impact, Published, Service, Table};
+use crate::zone::answer::answer_question;
+use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone, Zones};
+
+/// A service.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ServiceRow {
+    /// Namespace, label `N`.
+    pub namespace: String,
+    /// Name, label `S`.
+    pub service: String,
+    /// The kind that answers its name.
+    pub kind: &'static str,
+    /// How bad its state is for clients.
+    pub state: Impact,
+    /// The result of a query for its name: the best of A, AAAA and SRV.
+    pub answer: &'static str,
+    /// TTL of the records, seconds.
+    pub ttl: u32,
+    /// Whether its short name is that of this service.
+    pub owns_short_name: bool,
+    /// The number of endpoints that its name returns.
+    pub returned: u32,
+    /// The number of endpoints that are alive, returned or not.
+    pub alive: u32,
+    /// The number of endpoints.
+    pub endpoints: u32,
+    /// Its clusters.
+    pub clusters: Vec<ClusterCell>,
+    /// Its failover order, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failover: Option<FailoverReport>,
+    /// Whether endpoints that are down are answered beside others (rule M4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateway_down: Option<GatewayDown>,
+    /// The clusters that its name expects, such as `local+east`. Empty: none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub expected: String,
+    /// The expected clusters that its name waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_clusters: Vec<String>,
+    /// Why its name fails, if it does. Queries for it are answered with SERVFAIL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The kind of its worst problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<ProblemKind>,
+}
+
+/// What a cluster contributes to a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClusterCell {
+    /// The cluster. Empty: an address of no single cluster.
+    pub cluster: String,
+    /// The state of its endpoints: the worst, if there are several.
+    pub state: CellState,
+    /// The number of endpoints that are alive, returned or not.
+    pub alive: u32,
+    /// The number of endpoints.
+    pub endpoints: u32,
+    /// The number of endpoints that the name of the service returns.
+    pub returned: u32,
+    /// Since when an endpoint is down or not ready: the earliest time.
+    #[serde(flatten)]
+    pub age: Age,
+}
+
+/// The state of a cell, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub(super) enum CellState {
+    /// An endpoint is down.
+    Down,
+    /// The name waits for an endpoint of the cluster (rule K8).
+    Expected,
+    /// An endpoint is not ready.
+    NotReady,
+    /// An endpoint is left out by a rule.
+    Omitted,
+    /// Another step of the failover order answers.
+    Standby,
+    /// All endpoints are alive.
+    Alive,
+}
+
+/// The order of the rows.
+const STATES: [Impact; 3] = [Impact::Failing, Impact::Attention, Impact::Fine];
+
+/// Makes the document of the services. A cluster of the filter selects the services with an endpoint in it.
+pub(super) fn table(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
+    let shown = server.shown(filter)?;
+    let published = &shown.published;
+    let mut document = server.document(View::Table, &shown);
+    let listed = listed(published);
+    let all = || listed.iter().copied();
+    let of_state = |state: Impact| {
+        let selected = all().filter(move |service| service.impact() == state);
+        selected
+            .filter(move |service| filter.has_state(state.name()) && is_selected(filter, service))
+    };
+    let selected = STATES.into_iter().flat_map(of_state);
+    let rows = page(filter, published.version, selected, &mut document)?;
+    if filter.next.is_none() {
+        document
+            .sections
+            .push(server.causes_of(&shown).above_services());
+    }
+    let mut section = Section::new("services", columns());
+    for service in &rows {
+        let row = ServiceRow::new(&server.zones, published, service);
+        section.push(row.cells(), &row);
+    }
+    document.sections.push(section);
+    if let Some(sentence) = unmatched(filter, all()) {
+        document.fail(3, &sentence);
+    }
+    Ok(document)
+}
+
+/// Returns the services with names, sorted.
+pub(super) fn listed(published: &Published) -> Vec<&Service> {
+    let services = published.table.iter().flat_map(Table::sorted_services);
+    services.filter(|service| service.is_listed()).collect()
+}
+
+/// Returns whether a service is selected, but for its state.
+pub(super) fn is_selected(filter: &Filter, service: &Service) -> bool {
+    let [name, namespace] = service.key.labels();
+    filter.has_service(namespace, name)
+        && (filter.cluster.is_empty() || clusters(service).any(|one| filter.has_cluster(one)))
+}
+
+fn clusters(service: &Service) -> impl Iterator<Item = &str> {
+    let endpoints = service.endpoints.iter().chain(&service.not_ready);
+    endpoints.map(|endpoint| endpoint.labels()[1])
+}
+
+/// Returns what of the filter no service matches: a name, or else a cluster.
+pub(super) fn unmatched<'t>(
+    filter: &Filter,
+    services: impl Iterator<Item = &'t Service> + Clone,
+) -> Option<String> {
+    let of_names = filter.unmatched(services.clone());
+    of_names.or_else(|| {
+        let all: BTreeSet<&str> = services.flat_map(clusters).collect();
+        let is_unknown = |one: &&String| !all.contains(one.as_str());
+        let cluster = filter.cluster.iter().find(is_unknown)?;
+        let hint = hint(cluster, all.iter().map(|&one| one.to_owned()));
+        Some(format!("no endpoint in cluster '{cluster}'{hint}"))
+    })
+}
+
+fn columns() -> [Column; 8] {
+    [
+        Column::state("STATE"),
+        Column::text("SERVICE"),
+        Column::wide("KIND"),
+        Column::text("ANSWER"),
+        Column::text("RETURNED"),
+        Column::text("CLUSTERS"),
+        Column::wide("ORDER"),
+        Column::text("PROBLEM"),
+    ]
+}
+
+// === impl ServiceRow ===
+
+impl ServiceRow {
+    /// Describes a service of the published table.
+    fn new(zones: &Zones, published: &Published, service: &Service) -> Self {
+        let clusters = ClusterCell::of_service(service);
+        let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
+        let missing = service.missing_clusters().iter();
+        let gate = service.gate.as_ref();
+        let problems = service.problems.iter().map(|problem| problem.kind);
+        Self {
+            namespace: service.key.namespace.to_string(),
+            service: service.key.service.to_string(),
+            kind: service.kind.name(),
+            state: service.impact(),
+            answer: result(zones, published, service).into(),
+            ttl: service.ttl,
+            owns_short_name: owns_short_name(service, published.table.as_ref()),
+            returned: sum(|cell| cell.returned),
+            alive: sum(|cell| cell.alive),
+            endpoints: sum(|cell| cell.endpoints),
+            clusters,
+            failover: service.failover.as_deref().map(FailoverReport::new),
+            gateway_down: Some(service.gateway_down).filter(|rule| *rule != GatewayDown::default()),
+            expected: gate.map_or_else(String::new, |gate| gate.expected.clusters()),
+            missing_clusters: missing.map(ToString::to_string).collect(),
+            failure: Failure::of_service(service).map(|failure| failure.to_string()),
+            problem: problems.max_by_key(|kind| kind.row().level),
+        }
+    }
+
+    fn cells(&self) -> [String; 8] {
+        let clusters: Vec<String> = self.clusters.iter().map(ClusterCell::to_text).collect();
+        let order = self.failover.as_ref().map(|failover| {
+            format!(
+                "{}: step {} of {}",
+                failover.order,
+                failover.step,
+                failover.steps.len()
+            )
+        });
+        [
+            self.state.name().to_owned(),
+            format!("{}.{}", self.service, self.namespace),
+            self.kind.to_owned(),
+            self.answer.to_owned(),
+            format!("{} of {}", self.returned, self.endpoints),
+            clusters.join(", "),
+            order.unwrap_or_default(),
+            self.problem.map_or("", ProblemKind::name).to_owned(),
+        ]
+    }
+}
+
+/// Returns whether the short name of a service is that of this one.
+fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
+    let key = &service.key;
+    let short = table.and_then(|table| table.short_name(key.service.as_str()));
+    short.is_some_and(|short| short.owner() == Ok(&key.namespace))
+}
+
+/// Returns the result of a query for the name of a service, the best of its types.
+fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResult {
+    let key = &service.key;
+    let suffix = zones.iter().next().map(Zone::name_suffix);
+    let own = suffix.map(|suffix| format!("{}.{}.{suffix}", key.service, key.namespace));
+    let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
+        return AnswerResult::NxDomain;
+    };
+    let results = RecordType::OF_SERVICES
+        .into_iter()
+        .map(|rtype| answer_question(zones, published, &own, rtype).result());
+    results.min().unwrap_or(AnswerResult::NxDomain)
+}
+
+// === impl ClusterCell ===
+
+impl ClusterCell {
+    /// Returns the cells of a service: its clusters, and those that its name waits for.
+    fn of_service(service: &Service) -> Vec<Self> {
+        let mut cells: BTreeMap<&str, Self> = BTreeMap::new();
+        for (endpoint, state, is_returned) in EndpointState::of_service(service) {
+            let cell = cells
+                .entry(endpoint.labels()[1])
+                .or_insert_with_key(|cluster| Self::new(cluster, CellState::Alive));
+            cell.state = cell.state.min(state.into());
+            if let Some(problem) = service.problem_of(endpoint) {
+                cell.note_age(problem);
+            }
+            cell.endpoints += 1;
+            cell.alive += u32::from(state.is_alive());
+            cell.returned += u32::from(is_returned);
+        }
+        for cluster in service.missing_clusters() {
+            let cell = cells.entry(cluster);
+            cell.or_insert_with_key(|cluster| Self::new(cluster, CellState::Expected));
+        }
+        cells.into_values().collect()
+    }
+
+    fn new(cluster: &str, state: CellState) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            state,
+            alive: 0,
+            endpoints: 0,
+            returned: 0,
+            age: Age::default(),
+        }
+    }
+
+    /// Notes a problem of an endpoint. The earliest counts.
+    fn note_age(&mut self, problem: &Problem) {
+        let age = Age::from(problem);
+        if self.age.since.is_none() || age.since.is_some() && age.since < self.age.since {
+            self.age = age;
+        }
+    }
+
+    /// Returns how many of its endpoints are alive, and the state unless all are.
+    fn to_text(&self) -> String {
+        let name = match self.cluster.as_str() {
+            "" => "federated",
+            name => name,
+        };
+        let counts = match self.endpoints {
+            0 => String::new(),
+            all => format!(" {}/{all}", self.alive),
+        };
+        let state = match self.state {
+            CellState::Alive => String::new(),
+            other => format!(" {}", <&str>::from(other)),
+        };
+        format!("{name}{counts}{state}")
+    }
+}
+
+impl From<EndpointState> for CellState {
+    fn from(state: EndpointState) -> Self {
+        match state {
+            EndpointState::Alive => Self::Alive,
+            EndpointState::Down => Self::Down,
+            EndpointState::NotReady => Self::NotReady,
+            EndpointState::Standby => Self::Standby,
+            EndpointState::Omitted => Self::Omitted,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The view `zone`: the records of a zone, as lines of a zone file.
+
+use serde_json::{Value, json};
+
+use super::View;
+use super::document::{Column, Document, Section};
+use super::filter::Filter;
+use super::page::{Place, limit};
+use super::server::{Server, ViewError};
+use crate::table::Grammar;
+use crate::zone::print::ZoneFile;
+use crate::zone::{Zone, ZoneName, Zones};
+
+/// The low bits of a place in a zone: the number of lines before it in its part. The others are the number of the part.
+const LINE_BITS: u32 = 32;
+
+/// Makes the document of a zone.
+pub(super) fn zone(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
+    let shown = server.shown(filter)?;
+    let mut document = server.document(View::Zone, &shown);
+    let zone = choose_zone(&server.zones, filter.zone.as_deref())?;
+    let version = shown.published.version;
+    let file = ZoneFile::new(&server.zones, zone, &shown.published).ok_or(ViewError::NoTable)?;
+    let place = Place::of(filter)?.map_or(0, |place| place.offset);
+    let (first, mut line) = (place >> LINE_BITS, place & ((1 << LINE_BITS) - 1));
+    let mut section = Section::new("", [Column::text("")]);
+    for part in first..file.parts() {
+        let lines = file.part(part);
+        let room = limit(filter) - section.rows.len();
+        let page = lines.iter().skip(line).take(room);
+        page.for_each(|line| section.push([line.clone()], &record(line)));
+        if lines.len() > line + room {
+            let place = part << LINE_BITS | line + room;
+            document.next = Some(format!("{version}.{place}"));
+            break;
+        }
+        line = 0;
+    }
+    document.sections.push(section);
+    Ok(document)
+}
+
+/// Returns a line as an object.
+fn record(line: &str) -> Value {
+    let mut parts = line.splitn(5, '\t');
+    let [name, ttl, _, kind, data] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+    json!({"name": name, "ttl": ttl.parse::<u32>().unwrap_or_default(), "type": kind, "data": data})
+}
+
+/// Chooses the zone to print: the only one with names of clusters, if none is named.
+fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone, ViewError> {
+    let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
+    let served = format!("served are {}", names.join(" "));
+    if let Some(text) = named {
+        let name = text.parse::<ZoneName>().ok();
+        let zone = zones.iter().find(|zone| Some(&zone.name) == name.as_ref());
+        return zone.ok_or_else(|| ViewError::invalid("zone", text, &served));
+    }
+    let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
+    match forward.collect::<Vec<_>>().as_slice() {
+        [only] => Ok(only),
+        _ => Err(ViewError::invalid("zone", "", &served)),
+    }
+}
