@@ -4,181 +4,154 @@
 //! says so.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::causes::{Key, group, join, key_of, verb};
-use super::clusters::{ComparedCluster, is_unready_pod};
-use super::member::MemberFacts;
-use crate::check::{Check, Finding};
+use super::causes::{group, join, verb};
+use super::observer::{Key, Observer, is_unready_pod, key_of};
+use crate::check::finding::{Check, Finding, text};
 
-/// The hosts of a cluster: service and hostname.
-type HostNames<'m> = BTreeSet<(Key<'m>, &'m str)>;
+/// Who calls whom by which name: indexes of observers.
+type Call<'m> = (usize, usize, &'m str);
 
-/// A name that a cluster has for another one, as far as its hosts tell.
-struct Guess<'m> {
-    /// The number of equal hosts.
-    equal: usize,
-    /// Whether the context of the other cluster has the name.
-    is_of_context: bool,
-    caller: usize,
-    called: usize,
-    name: &'m str,
-}
-
-/// Gives each cluster the name that the comparison uses. Returns the differences.
-pub(super) fn canonical<'m>(
-    read: &[(&'m str, &'m MemberFacts)],
-) -> (Vec<ComparedCluster<'m>>, Vec<Finding>) {
-    let renamed = differing_names(read);
-    let mut clusters: Vec<ComparedCluster<'m>> = Vec::new();
+/// Gives each cluster the name that the comparison uses, and each observer a name. Returns the differences.
+pub(super) fn unify(observers: &mut [Observer<'_>]) -> Vec<Finding> {
+    let calls = differing_names(observers);
     let mut findings = Vec::new();
-    for (index, (context, facts)) in read.iter().copied().enumerate() {
-        let own = facts.status.cluster.as_str();
-        let called = renamed.iter().filter(|(_, called, _)| *called == index);
+    let mut names: Vec<String> = Vec::new();
+    for (index, observer) in observers.iter().enumerate() {
+        let (own, context) = (observer.own_name(), observer.context);
+        let same = |other: usize| observers[other].context == context;
+        if let Some(first) = (0..index).find(|other| same(*other)) {
+            names.push(names[first].clone());
+            continue;
+        }
+        let called = calls.iter().filter(|(_, called, _)| *called == index);
         let callers = group(called.map(|(caller, _, name)| (*name, *caller)));
-        let is_known = read.iter().enumerate().any(|(caller, (_, facts))| {
-            let is_other = caller != index && !callers.values().flatten().any(|one| *one == caller);
-            is_other && names_of(facts).contains(own)
+        let is_caller = |other: usize| callers.values().flatten().any(|one| *one == other);
+        let is_known = (0..observers.len()).any(|other| {
+            let knows = || observers[other].other_clusters().contains(own);
+            !same(other) && !is_caller(other) && knows()
         });
         let only = callers.keys().next().copied();
         let only = only.filter(|_| callers.len() == 1 && !is_known);
         for (name, callers) in &callers {
-            let contexts = join(callers.iter().map(|caller| read[*caller].0));
-            let call = verb(callers.len(), "calls", "call");
-            let (sentence, hint) = match only {
-                Some(_) => (
+            let mut contexts: Vec<&str> = callers
+                .iter()
+                .map(|caller| observers[*caller].context)
+                .collect();
+            contexts.dedup();
+            let call = verb(contexts.len(), "calls", "call");
+            let contexts = join(contexts);
+            findings.push(match only {
+                Some(_) => Finding::failing(
+                    Check::FleetNames,
                     format!("{context} calls itself '{own}', and {contexts} {call} it '{name}'"),
                     format!("set clusterName: {name} in {context}"),
                 ),
-                None => (
+                None => Finding::failing(
+                    Check::FleetNames,
                     format!("{contexts} {call} {context} '{name}', and it calls itself '{own}'"),
                     format!(
-                        "set clusterAliases: {{{name}: {own}}} in {contexts}, or link {context} under the name {own}; the hosts of \
-                         both names are equal"
+                        "set clusterAliases: {{{name}: {own}}} in {contexts}, or link {context} under the name {own}; the hosts \
+                         of both names are equal"
                     ),
                 ),
-            };
-            findings.push(Check::FleetNames.red(sentence, hint));
+            });
         }
         let name = only.unwrap_or(own).to_owned();
-        let name = match clusters.iter().find(|other| other.name == name) {
+        match names.iter().position(|other| *other == name) {
             Some(other) => {
-                findings.push(Check::FleetNames.red(
-                    format!("{} and {context} both call themselves '{own}'", other.context),
-                    "set another --cluster-name in one of them: databases store the names of their peers",
+                let other = observers[other].context;
+                findings.push(Finding::failing(
+                    Check::FleetNames,
+                    format!("{other} and {context} both call themselves '{own}'"),
+                    "set another clusterName in one of them: databases store the names of their peers",
                 ));
-                format!("{name} ({context})")
+                names.push(format!("{name} ({context})"));
             }
-            None => name,
+            None => names.push(name),
+        }
+    }
+    for (caller, called, name) in calls {
+        observers[caller]
+            .renamed
+            .insert(name, names[called].clone());
+    }
+    let distinct: BTreeSet<&String> = names.iter().collect();
+    if findings.is_empty() && distinct.len() > 1 {
+        let sentence = format!("each cluster has one name: {}", join(distinct));
+        findings.push(Finding::ok(Check::FleetNames, sentence));
+    }
+    for (observer, name) in observers.iter_mut().zip(names) {
+        observer.name = match observer.replica {
+            None => name.clone(),
+            Some(replica) => format!("{name} ({replica})"),
         };
-        clusters.push(ComparedCluster::new(context, facts, name));
+        observer.cluster = name;
     }
-    for (caller, called, name) in renamed {
-        let canonical = clusters[called].name.clone();
-        clusters[caller].renamed.insert(name, canonical);
-    }
-    if findings.is_empty() && clusters.len() > 1 {
-        let names = join(clusters.iter().map(|cluster| cluster.name.as_str()));
-        let sentence = format!("each cluster has one name: {names}");
-        findings.push(Check::FleetNames.green(sentence));
-    }
-    (clusters, findings)
+    findings
 }
 
-/// Returns the names of other clusters that are not their own: who calls whom by which name.
-fn differing_names<'m>(read: &[(&'m str, &'m MemberFacts)]) -> Vec<(usize, usize, &'m str)> {
-    let own: BTreeSet<&str> = read
+/// Returns the names of other clusters that are not their own.
+fn differing_names<'m>(observers: &[Observer<'m>]) -> Vec<Call<'m>> {
+    let own: BTreeSet<&str> = observers.iter().map(Observer::own_name).collect();
+    let names: Vec<BTreeSet<&'m str>> = observers.iter().map(Observer::other_clusters).collect();
+    let strange: Vec<BTreeSet<&'m str>> = names
         .iter()
-        .map(|(_, facts)| facts.status.cluster.as_str())
+        .map(|names| names.difference(&own).copied().collect())
         .collect();
-    let names: Vec<BTreeSet<&str>> = read.iter().map(|(_, facts)| names_of(facts)).collect();
-    let hosts: Vec<BTreeMap<&str, HostNames<'m>>> =
-        read.iter().map(|(_, facts)| hosts_of(facts)).collect();
-    let strange = |index: usize| {
-        names[index]
-            .iter()
-            .filter(|name| !own.contains(*name))
-            .copied()
-    };
     let mut guesses = Vec::new();
-    for caller in 0..read.len() {
-        for called in (0..read.len()).filter(|called| *called != caller) {
-            let (context, facts) = read[called];
-            let name = facts.status.cluster.as_str();
-            let back = read[caller].1.status.cluster.as_str();
+    for (caller, by) in observers
+        .iter()
+        .enumerate()
+        .filter(|(caller, _)| !strange[*caller].is_empty())
+    {
+        for (called, of) in observers
+            .iter()
+            .enumerate()
+            .filter(|(_, of)| of.context != by.context)
+        {
             // A cluster that does not know the caller is not linked, rather than called by another name.
-            let knows_caller = names[called].contains(back) || strange(called).next().is_some();
-            let count = read.iter().filter(|(_, one)| one.status.cluster == name);
-            let is_unique = count.count() == 1;
-            if (is_unique && names[caller].contains(name)) || !knows_caller {
+            let knows_caller = names[called].contains(by.own_name()) || !strange[called].is_empty();
+            let namesakes = observers
+                .iter()
+                .filter(|one| one.own_name() == of.own_name());
+            let is_unique = namesakes
+                .map(|one| one.context)
+                .collect::<BTreeSet<_>>()
+                .len()
+                == 1;
+            if (is_unique && names[caller].contains(of.own_name())) || !knows_caller {
                 continue;
             }
-            for other in strange(caller).filter(|other| !names[called].contains(other)) {
-                let of = |index: usize, name: &str| hosts[index].get(name);
-                let (Some(seen), Some(known)) = (of(caller, other), of(called, name)) else {
-                    continue;
-                };
-                let equal = seen.intersection(known).count();
+            let known = hosts_of(of, of.own_name());
+            for name in strange[caller].difference(&names[called]) {
+                let equal = hosts_of(by, name).intersection(&known).count();
                 if equal > 0 {
-                    guesses.push(Guess {
-                        equal,
-                        is_of_context: context.contains(other),
-                        caller,
-                        called,
-                        name: other,
-                    });
+                    guesses.push((
+                        Reverse((of.context.contains(name), equal)),
+                        (caller, called, *name),
+                    ));
                 }
             }
         }
     }
-    guesses.sort_by_key(|guess| Reverse((guess.is_of_context, guess.equal)));
-    let mut found: Vec<(usize, usize, &str)> = Vec::new();
-    for Guess {
-        caller,
-        called,
-        name,
-        ..
-    } in guesses
-    {
-        let is_used = found
-            .iter()
-            .any(|(by, of, other)| *by == caller && (*of == called || *other == name));
-        if !is_used {
+    guesses.sort_by_key(|(rank, _)| *rank);
+    let mut found: Vec<Call<'m>> = Vec::new();
+    for (_, (caller, called, name)) in guesses {
+        let is_used =
+            |(by, of, other): &Call<'m>| *by == caller && (*of == called || *other == name);
+        if !found.iter().any(is_used) {
             found.push((caller, called, name));
         }
     }
     found
 }
 
-/// Returns the names of other clusters in the documents of a cluster.
-pub(super) fn names_of(facts: &MemberFacts) -> BTreeSet<&str> {
-    let own = facts.status.cluster.as_str();
-    let linked = facts
-        .status
-        .clusters
-        .iter()
-        .filter(|one| !one.is_own)
-        .map(|one| one.name.as_str());
-    let endpoints = facts
-        .table
-        .services
-        .iter()
-        .flat_map(|service| &service.endpoints);
-    let of_endpoints = endpoints.map(|endpoint| endpoint.cluster.as_str());
-    let all = linked.chain(of_endpoints);
-    all.filter(|name| *name != own && !name.is_empty())
+/// Returns the hosts of a cluster: service and hostname.
+fn hosts_of<'m>(observer: &Observer<'m>, cluster: &str) -> BTreeSet<(Key<'m>, &'m str)> {
+    let endpoints = observer.endpoints.iter().filter(|one| !is_unready_pod(one));
+    let own = endpoints.filter(|one| text(one, "cluster") == cluster);
+    own.map(|one| (key_of(one), text(one, "hostname")))
         .collect()
-}
-
-/// Returns the hosts of a table by their cluster.
-fn hosts_of(facts: &MemberFacts) -> BTreeMap<&str, HostNames<'_>> {
-    let mut hosts: BTreeMap<&str, HostNames<'_>> = BTreeMap::new();
-    for service in &facts.table.services {
-        let endpoints = service.endpoints.iter();
-        for endpoint in endpoints.filter(|endpoint| !is_unready_pod(endpoint)) {
-            let of_cluster = hosts.entry(&endpoint.cluster).or_default();
-            of_cluster.insert((key_of(service), &endpoint.hostname));
-        }
-    }
-    hosts
 }
