@@ -74,14 +74,14 @@ pub fn compare(members: &[Member]) -> Document {
     findings.extend(names::unify(&mut observers));
     let mut links = Directions::of(&observers);
     let of_services = services::compare(&observers, &mut links);
-    let of_settings = settings::compare(&observers, &of_services.services());
+    let of_settings = settings::compare(&observers, &of_services.services);
     findings.extend(links.findings(&observers));
-    findings.extend(of_services.findings());
+    findings.extend(of_services.findings);
     findings.extend(of_settings);
     let sections = vec![
         clusters(members, &observers),
         links.matrix(&observers),
-        of_services.table(&observers),
+        of_services.table,
     ];
     finding::document("fleet", "", sections, &findings)
 }

@@ -41,7 +41,7 @@ pub fn findings(problems: &[Value]) -> Vec<Finding> {
     findings
 }
 
-fn joined(parts: &[&str]) -> String {
+pub(super) fn joined(parts: &[&str]) -> String {
     let parts: Vec<&str> = parts
         .iter()
         .filter(|part| !part.is_empty())

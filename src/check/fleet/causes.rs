@@ -5,15 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::observer::Key;
-use crate::check::finding::{Check, Finding, State, list, text};
+use crate::check::finding::{Check, Finding, list, text};
 use crate::check::problems;
 use crate::model::ProblemKind;
 
 /// One cause of a difference. Several services may differ because of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cause {
-    /// What follows the services in the sentence.
-    pub(super) predicate: String,
+    /// What differs. It follows the services in the sentence.
+    predicate: String,
+    /// Why. Empty: the predicate says all.
+    reason: String,
     hint: String,
     /// The kind of the problem and its section of the manual. Empty: it is none.
     kind: String,
@@ -43,11 +45,6 @@ pub(super) fn join<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String 
     }
 }
 
-/// Returns the verb form for a number of subjects.
-pub(super) fn verb<'v>(count: usize, one: &'v str, several: &'v str) -> &'v str {
-    if count == 1 { one } else { several }
-}
-
 /// Describes observers that differ: `5 in hub and west; 20 in east`.
 pub(super) fn describe<T: std::fmt::Display, S: AsRef<str>>(
     groups: &BTreeMap<T, Vec<S>>,
@@ -60,10 +57,11 @@ pub(super) fn describe<T: std::fmt::Display, S: AsRef<str>>(
 
 /// Lists services, with their number if there are several.
 pub(super) fn list_services(services: &BTreeSet<Key<'_>>) -> String {
-    let names = services
-        .iter()
-        .map(|(namespace, name)| format!("{namespace}/{name}"));
-    let listed = list(names);
+    let listed = list(
+        services
+            .iter()
+            .map(|(namespace, name)| format!("{namespace}/{name}")),
+    );
     match services.len() {
         1 => listed,
         count => format!("{count} services ({listed})"),
@@ -74,8 +72,13 @@ pub(super) fn list_services(services: &BTreeSet<Key<'_>>) -> String {
 
 impl Cause {
     pub(super) fn new(predicate: String, hint: impl Into<String>) -> Self {
+        Self::because(&predicate, "", hint)
+    }
+
+    pub(super) fn because(predicate: &str, reason: &str, hint: impl Into<String>) -> Self {
         Self {
-            predicate,
+            predicate: predicate.to_owned(),
+            reason: reason.to_owned(),
             hint: hint.into(),
             kind: String::new(),
             anchor: String::new(),
@@ -93,13 +96,18 @@ impl Cause {
 
     /// Makes the cause that is this problem of an observer, which may be of a kind that this program does not know.
     pub(super) fn of_problem(predicate: &str, problem: &Value) -> Self {
-        let told = |field| text(problem, field).to_owned();
-        let sentence = problems::sentence(problem);
+        let [kind, anchor, hint] = ["kind", "anchor", "hint"].map(|field| text(problem, field));
         Self {
-            kind: told("kind"),
-            anchor: told("anchor"),
-            ..Self::new(format!("{predicate}: {sentence}"), told("hint"))
+            kind: kind.to_owned(),
+            anchor: anchor.to_owned(),
+            ..Self::because(predicate, &problems::sentence(problem), hint)
         }
+    }
+
+    /// Adds the observers to the predicate.
+    pub(super) fn seen_in(mut self, observers: &str) -> Self {
+        self.predicate = format!("{} in {observers}", self.predicate);
+        self
     }
 }
 
@@ -119,16 +127,16 @@ impl<'m> Causes<'m> {
     /// Returns a failing finding for each cause.
     pub(super) fn findings(&self, check: Check) -> impl Iterator<Item = Finding> {
         self.0.iter().map(move |(cause, services)| {
-            let sentence = format!("{}: {}", list_services(services), cause.predicate);
-            let finding = Finding::new(State::Failing, check, sentence, cause.hint.as_str());
-            match cause.kind.as_str() {
-                "" => finding,
-                kind => Finding {
-                    name: kind.to_owned(),
-                    anchor: cause.anchor.clone(),
-                    ..finding
-                },
+            let parts = [&list_services(services), &cause.predicate, &cause.reason];
+            let mut finding = Finding::failing(
+                check,
+                problems::joined(&parts.map(String::as_str)),
+                &*cause.hint,
+            );
+            if !cause.kind.is_empty() {
+                (finding.name, finding.anchor) = (cause.kind.clone(), cause.anchor.clone());
             }
+            finding
         })
     }
 }
