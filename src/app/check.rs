@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::command_log::log_to_stderr;
 use super::remote::{Remote, find_server};
 use crate::check::finding::{Check, Fact, Finding, State, document, text};
-use crate::check::objects::{self, Told, selects_by_other_labels};
+use crate::check::objects::{self, Objects, Told, selects_by_other_labels};
 use crate::check::problems::{answer_sizes, findings};
 use crate::cli::{CheckArgs, Cluster, Form, note};
 use crate::log::error_chain;
@@ -24,12 +24,6 @@ use cluster::{ApiServer, objects_of_files};
 
 /// The pause between two diagnoses of `--wait`.
 const PAUSE: Duration = Duration::from_secs(2);
-
-/// What was found of a server: what it says, or why there is none, and its cluster.
-struct Found {
-    source: Fact<Remote>,
-    cluster: Fact<Arc<Cluster>>,
-}
 
 /// What a server says.
 struct Said {
@@ -71,157 +65,121 @@ async fn diagnose_until(limit: Duration, args: &CheckArgs) -> Document {
 
 /// Gathers the facts and checks them.
 async fn diagnose(args: &CheckArgs) -> Document {
-    let Found { source, cluster } = find(args).await;
-    let mut lines = Vec::new();
-    let (said, source) = match source {
-        Ok(mut source) => match read(&mut source, args).await {
-            Ok(said) => (Some(said), Some(source)),
-            Err(error) => {
-                let why = error_chain(error.as_ref());
-                lines.push(Finding::failing(
-                    Check::Server,
-                    why,
-                    "global-dns table asks the same server",
-                ));
-                (None, None)
-            }
+    let (server, cluster) = find(args).await;
+    let said = match server {
+        Ok(mut server) => match Said::read(&mut server, args).await {
+            Ok(said) => Ok((server, said)),
+            Err(error) => Err(error_chain(error.as_ref())),
         },
-        Err(why) => {
-            let hint = "repair what follows; --server names a server, and --direct reads the objects instead";
-            lines.push(Finding::failing(Check::Server, why, hint));
-            (None, None)
-        }
+        Err(why) => Err(why),
     };
-    let api_server = match &cluster {
-        Ok(cluster) => {
-            Ok(ApiServer::read(cluster, args, said.as_ref().map(|said| &said.status)).await)
-        }
-        Err(why) => Err(why.clone()),
+    let status = said.as_ref().ok().map(|(_, said)| &said.status);
+    let api_server = match cluster {
+        Ok(cluster) => Ok(ApiServer::read(&cluster, args, status).await),
+        Err(why) => Err(why),
     };
-    if let Some(said) = &said {
-        lines.push(said.server());
-        let links = api_server
-            .iter()
-            .flat_map(|one| one.objects.links.iter().flatten());
-        lines.extend(findings(&said.problems_with(links)));
-        lines.push(answer_sizes(&said.services));
-    }
-    match &api_server {
-        Ok(api_server) => lines.extend(api_server.findings(said.is_none())),
-        Err(why) if said.is_none() => lines.push(Finding::failing(
-            Check::ApiServer,
-            why.as_str(),
-            "check the kubeconfig",
-        )),
-        Err(why) => lines.push(Finding::unknown(
+    let mut lines = match &api_server {
+        Ok(api_server) => api_server.findings(said.is_err()),
+        Err(why) if said.is_err() => {
+            let hint = "check the kubeconfig: --kubeconfig, --context";
+            vec![Finding::failing(Check::ApiServer, why.as_str(), hint)]
+        }
+        Err(why) => vec![Finding::unknown(
             Check::ApiServer,
             why,
             "run it with a kubeconfig",
-        )),
-    }
-    if let Some(said) = &said {
-        let objects = match api_server {
-            Ok(api_server) => Some(api_server.objects),
-            Err(_) => objects_of_files(&args.view.source.file),
-        };
-        lines.extend(
-            objects
-                .iter()
-                .flat_map(|objects| objects::check(objects, &said.told())),
-        );
-        if let Some(mut source) = source {
-            lines.extend(way::findings(args, &mut source, &said.status).await);
+        )],
+    };
+    let mut replica = String::new();
+    match said {
+        Ok((mut server, said)) => {
+            let objects = match api_server {
+                Ok(api_server) => Some(api_server.objects),
+                Err(_) => objects_of_files(&args.view.source.file),
+            };
+            lines.splice(0..0, said.findings(objects.as_ref()));
+            let told = said.told();
+            lines.extend(
+                objects
+                    .iter()
+                    .flat_map(|objects| objects::check(objects, &told)),
+            );
+            lines.extend(way::findings(args, &mut server, &said.status).await);
+            replica = text(&said.status, "replica").to_owned();
+        }
+        // A missing permission, or an API server that does not answer, is the only line then.
+        Err(_) if lines.iter().any(is_cause) => {}
+        Err(why) => {
+            let hint = "repair what follows; --server names a server, and --direct reads the objects instead";
+            lines.insert(0, Finding::failing(Check::Server, why, hint));
         }
     }
-    one_red_line(&mut lines);
-    let replica = said
-        .as_ref()
-        .map_or("", |said| text(&said.status, "replica"));
-    document("check", replica, Vec::new(), &lines)
+    document("check", &replica, Vec::new(), &lines)
 }
 
-/// Leaves out that the objects cannot be read if a line says which permission is missing.
-fn one_red_line(lines: &mut Vec<Finding>) {
-    let is_failing = |line: &Finding, check: Check| {
-        line.state == State::Failing && line.name == <&str>::from(check)
-    };
-    let has_cause = lines
-        .iter()
-        .any(|line| is_failing(line, Check::Permissions) || is_failing(line, Check::ApiServer));
-    lines.retain(|line| !(has_cause && is_failing(line, Check::Server)));
+/// Returns whether a line says why no server, or no objects, can be read.
+fn is_cause(line: &Finding) -> bool {
+    let causes = [Check::Permissions, Check::ApiServer];
+    line.state == State::Failing && causes.iter().any(|check| line.name == <&str>::from(check))
 }
 
-/// Finds the server as every command does, or builds the table of the objects.
-async fn find(args: &CheckArgs) -> Found {
+/// Finds the server as every command does, or builds the table of the objects. Returns it with its cluster.
+async fn find(args: &CheckArgs) -> (Fact<Remote>, Fact<Arc<Cluster>>) {
     let view = &args.view;
-    let access = || view.source.kubeconfig.access();
+    let open = async || match Cluster::open(view.source.kubeconfig.access()).await {
+        Ok(cluster) => Ok(Arc::new(cluster)),
+        Err(error) => Err(format!(
+            "cannot reach the API server: {}",
+            error_chain(&error)
+        )),
+    };
     if view.reads_objects() {
-        let cluster = match view.source.file.is_empty() {
-            true => Cluster::open(access())
-                .await
-                .map(Arc::new)
-                .map_err(|error| error_chain(&error)),
-            false => Err("the API server is not used with --file".to_owned()),
-        };
-        let source = Remote::of_objects(&view.source, &view.settings.loaded).await;
-        return Found {
-            source: source.map_err(|error| error_chain(error.as_ref())),
-            cluster,
+        let server = Remote::of_objects(&view.source, &view.settings.loaded).await;
+        let server = server.map_err(|error| error_chain(error.as_ref()));
+        return match view.source.file.is_empty() {
+            true => (server, open().await),
+            false => (
+                server,
+                Err("the API server is not used with --file".to_owned()),
+            ),
         };
     }
     match find_server(&view.server, &view.source.kubeconfig).await {
-        Ok(Ok(server)) => Found {
-            cluster: server
-                .cluster()
-                .cloned()
-                .ok_or_else(|| "this server is not one of a known cluster".to_owned()),
-            source: Ok(Remote::Running(Box::new(server))),
-        },
-        Ok(Err(none)) => Found {
-            source: Err(none.to_string()),
-            cluster: Cluster::open(access())
-                .await
-                .map(Arc::new)
-                .map_err(|error| error_chain(&error)),
-        },
-        Err(error) => {
-            let why = format!(
-                "cannot reach the API server: {}",
-                error_chain(error.as_ref())
-            );
-            Found {
-                source: Err("no server was found".to_owned()),
-                cluster: Err(why),
-            }
+        Ok(Ok(server)) => {
+            let cluster = server.cluster().cloned();
+            let unknown = || "this server is not one of a known cluster".to_owned();
+            (
+                Ok(Remote::Running(Box::new(server))),
+                cluster.ok_or_else(unknown),
+            )
         }
+        Ok(Err(none)) => (Err(none.to_string()), open().await),
+        Err(error) => (Err(error_chain(error.as_ref())), open().await),
     }
-}
-
-/// Reads what a server says, of the selected namespaces.
-async fn read(source: &mut Remote, args: &CheckArgs) -> anyhow::Result<Said> {
-    let status = source.status().await?;
-    let all = Filter::default();
-    let own = Filter {
-        cluster: vec![text(&status, "cluster").to_owned()],
-        ..Filter::default()
-    };
-    let mut problems = source.items(View::Problems, &all).await?;
-    let namespaces = &args.view.source.namespace;
-    problems.retain(|problem| match text(problem, "service").split_once('/') {
-        Some((own, _)) => namespaces.is_empty() || namespaces.iter().any(|one| one.as_str() == own),
-        None => true,
-    });
-    Ok(Said {
-        problems,
-        services: source.items(View::Table, &all).await?,
-        own_endpoints: source.items(View::Endpoints, &own).await?,
-        status,
-    })
 }
 
 // === impl Said ===
 
 impl Said {
+    /// Reads what a server says, of the selected namespaces.
+    async fn read(server: &mut Remote, args: &CheckArgs) -> anyhow::Result<Self> {
+        let status = server.status().await?;
+        let own = Filter {
+            cluster: vec![text(&status, "cluster").to_owned()],
+            ..Filter::default()
+        };
+        let selected = Filter {
+            namespace: args.view.source.namespace.clone(),
+            ..Filter::default()
+        };
+        Ok(Self {
+            problems: server.items(View::Problems, &selected).await?,
+            services: server.items(View::Table, &Filter::default()).await?,
+            own_endpoints: server.items(View::Endpoints, &own).await?,
+            status,
+        })
+    }
+
     fn told(&self) -> Told<'_> {
         Told {
             settings: &self.status["settings"],
@@ -231,24 +189,23 @@ impl Said {
         }
     }
 
-    /// Makes the line about the server that answered.
-    fn server(&self) -> Finding {
-        let told = ["replica", "cluster", "version"].map(|field| text(&self.status, field));
-        let [replica, cluster, version] = told;
+    /// Returns the lines about the server and its problems. If a Link has a selector of its own, other labels export Services,
+    /// so that `not-exported` says nothing.
+    fn findings(&self, objects: Option<&Objects>) -> Vec<Finding> {
+        let [replica, cluster, version] =
+            ["replica", "cluster", "version"].map(|field| text(&self.status, field));
         let services = self.services.len();
         let sentence = format!(
             "{replica} of cluster '{cluster}' answers: version {version}, services: {services}"
         );
-        Finding::ok(Check::Server, sentence)
-    }
-
-    /// Returns the problems. If a Link has a selector of its own, other labels export Services, so that `not-exported` says
-    /// nothing.
-    fn problems_with<'l>(&self, mut links: impl Iterator<Item = &'l Value>) -> Vec<Value> {
-        let not_exported = <&str>::from(ProblemKind::NotExported);
-        let is_reliable = !links.any(selects_by_other_labels);
-        let problems = self.problems.iter();
-        let told = problems.filter(|one| is_reliable || text(one, "kind") != not_exported);
-        told.cloned().collect()
+        let mut links = objects.iter().flat_map(|one| one.links.iter().flatten());
+        let mut lines = findings(&self.problems);
+        if links.any(selects_by_other_labels) {
+            let not_exported = ProblemKind::NotExported.name();
+            lines.retain(|line| line.name != not_exported);
+        }
+        lines.insert(0, Finding::ok(Check::Server, sentence));
+        lines.push(answer_sizes(&self.services));
+        lines
     }
 }

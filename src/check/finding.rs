@@ -1,7 +1,7 @@
 //! The findings of `check` and `fleet`, and their document.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use strum::IntoStaticStr;
 
 use crate::model::{Level, ProblemKind, list_some};
@@ -173,11 +173,10 @@ impl Finding {
 impl State {
     /// Returns the state of a problem of a level, which another version of the server may call otherwise. `None`: a note.
     pub fn of_level(level: &str) -> Option<Self> {
-        let is = |one: Level| level == <&str>::from(one);
-        match () {
-            () if is(Level::Note) => None,
-            () if is(Level::Error) => Some(Self::Failing),
-            () => Some(Self::Attention),
+        match level {
+            note if note == <&str>::from(Level::Note) => None,
+            error if error == <&str>::from(Level::Error) => Some(Self::Failing),
+            _ => Some(Self::Attention),
         }
     }
 
@@ -200,7 +199,7 @@ pub fn document(
     for finding in findings {
         let state: &str = finding.state.into();
         let cells = [state, &finding.name, &finding.sentence].map(str::to_owned);
-        lines.push(cells, &with_section(finding, "findings"));
+        lines.push(cells, finding);
         if !finding.hint.is_empty() {
             let hint = format!("→ {} ({})", finding.hint, finding.anchor);
             lines.push_text([String::new(), String::new(), hint]);
@@ -230,15 +229,6 @@ pub fn document(
         sections,
         ..Document::default()
     }
-}
-
-/// Returns an object of a document with the name of its section.
-pub(super) fn with_section(object: &impl Serialize, section: &str) -> Value {
-    let mut object = serde_json::to_value(object).unwrap_or_default();
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert("section".to_owned(), json!(section));
-    }
-    object
 }
 
 /// Lists the first few things, and the number of the others.

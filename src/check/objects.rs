@@ -70,41 +70,83 @@ pub struct Told<'t> {
     pub cluster: &'t str,
 }
 
+/// What is wrong, and how bad it is; or why it is not known.
+type Wrong = Fact<(State, BTreeSet<String>)>;
+
+/// A check: what finds things that are wrong, what they are, and what to do.
+struct Rule(
+    Check,
+    fn(&Objects, &Told<'_>) -> Wrong,
+    &'static str,
+    &'static str,
+);
+
+const RULES: [Rule; 7] = [
+    Rule(
+        Check::LinkStatus,
+        link_status,
+        "Links report that mirroring fails",
+        "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
+         reason; export headless Services with mirror.linkerd.io/exported=true",
+    ),
+    Rule(
+        Check::Namespaces,
+        namespaces,
+        "namespaces that do not exist here",
+        "Linkerd mirrors into the namespace of the same name: create it, or turn on enableNamespaceCreation for the link; if \
+         a setting names it, correct the setting",
+    ),
+    Rule(
+        Check::Mirrorable,
+        not_mirrorable,
+        "exported, and not mirrored as a whole",
+        "correct the Services, or do not export them",
+    ),
+    Rule(
+        Check::MirrorLabels,
+        mirror_labels,
+        "ignored because of the label mirror.linkerd.io/mirrored-service",
+        "set the value 'true', as Linkerd does, or remove the label if the object is not a mirror",
+    ),
+    Rule(
+        Check::OpaquePorts,
+        opaque_ports,
+        "not marked opaque",
+        "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
+         config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS before the mirrors are made (others get it \
+         when their pods restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no effect",
+    ),
+    Rule(
+        Check::EndpointSlices,
+        endpoint_slices,
+        "Endpoints of mirrors without an EndpointSlice",
+        "nothing shows whether the gateways of these mirrors are down: turn on the controller \
+         endpointslice-mirroring-controller of kube-controller-manager (--controllers), or remove label \
+         endpointslice.kubernetes.io/skip-mirror from the exported Services",
+    ),
+    Rule(
+        Check::GatewayCache,
+        gateway_cache,
+        "gateways that keep the address of a pod that is gone",
+        "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
+         {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients in \
+         other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old address now",
+    ),
+];
+
 /// Checks all objects. Lists that cannot be read are not checked.
 pub fn check(objects: &Objects, told: &Told<'_>) -> Vec<Finding> {
-    vec![
-        on(Check::LinkStatus, &objects.links, |links| {
-            link_status(links, told)
-        }),
-        on(Check::Namespaces, &objects.namespaces, |all| {
-            namespaces(all, objects.links.as_deref().unwrap_or_default(), told)
-        }),
-        on(Check::Mirrorable, &objects.exported, |exported| {
-            not_mirrorable(exported, told)
-        }),
-        on(Check::MirrorLabels, &objects.services, |services| {
-            mirror_labels(services, objects.slices.as_deref().unwrap_or_default())
-        }),
-        on(Check::OpaquePorts, &objects.services, opaque_ports),
-        on(Check::EndpointSlices, &objects.endpoints, |endpoints| {
-            on(Check::EndpointSlices, &objects.services, |services| {
-                on(Check::EndpointSlices, &objects.slices, |slices| {
-                    endpoint_slices(services, endpoints, slices)
-                })
-            })
-        }),
-        on(Check::GatewayCache, &objects.exported, |exported| {
-            gateway_cache(exported, objects)
-        }),
-    ]
-}
-
-/// Checks a list, or reports why it is not known.
-fn on(check: Check, list: &Fact<Vec<Value>>, finding: impl FnOnce(&[Value]) -> Finding) -> Finding {
-    match list {
-        Ok(list) => finding(list),
-        Err(why) => Finding::unknown(check, why, "run it as a user that may list these objects"),
-    }
+    let findings = RULES
+        .iter()
+        .map(|Rule(check, find, what, hint)| match find(objects, told) {
+            Ok((state, wrong)) => {
+                Finding::list(state, *check, wrong, ["nothing is wrong", what, hint])
+            }
+            Err(why) => {
+                Finding::unknown(*check, &why, "run it as a user that may list these objects")
+            }
+        });
+    findings.collect()
 }
 
 // === Fields ===
@@ -133,71 +175,53 @@ fn mirrors(objects: &[Value]) -> impl Iterator<Item = &Value> {
 /// Returns the Services that a Link reports as not mirrored, in namespaces that are watched: the cluster after aliases, the
 /// namespace, the name, and the condition.
 fn failures<'l>(
-    links: &'l [Value],
-    told: &'l Told<'_>,
-) -> impl Iterator<Item = (&'l str, [&'l str; 2], &'l Value)> {
-    let watched: BTreeSet<&str> = items(told.settings, "namespaces")
-        .filter_map(Value::as_str)
-        .collect();
-    links.iter().flat_map(move |link| {
+    objects: &'l Objects,
+    told: &Told<'l>,
+) -> Fact<Vec<(&'l str, [&'l str; 2], &'l Value)>> {
+    let settings = told.settings;
+    let watched: Vec<&Value> = items(settings, "namespaces").collect();
+    let failed = |one: &&Value| [text(one, "type"), text(one, "status")] == ["Mirrored", "False"];
+    let mut failures = Vec::new();
+    for link in objects.links.as_ref()? {
         let target = text(&link["spec"], "targetClusterName");
-        let cluster = told.settings["clusterAliases"][target]
+        let cluster = settings["clusterAliases"][target]
             .as_str()
             .unwrap_or(target);
-        let watched = watched.clone();
-        items(&link["status"], "mirrorServices").filter_map(move |service| {
-            let failed =
-                |one: &&Value| [text(one, "type"), text(one, "status")] == ["Mirrored", "False"];
-            let remote = &service["remoteRef"];
-            let name = ["namespace", "name"].map(|field| text(remote, field));
-            let is_watched = watched.is_empty() || watched.contains(name[0]);
+        for service in items(&link["status"], "mirrorServices") {
+            let name = ["namespace", "name"].map(|field| text(&service["remoteRef"], field));
+            let is_watched = watched.is_empty() || watched.iter().any(|one| **one == name[0]);
             let condition = items(service, "conditions")
                 .find(failed)
-                .filter(|_| is_watched)?;
-            Some((cluster, name, condition))
-        })
-    })
+                .filter(|_| is_watched);
+            failures.extend(condition.map(|condition| (cluster, name, condition)));
+        }
+    }
+    Ok(failures)
 }
 
-/// Reports the Services that Links report as not mirrored.
-fn link_status(links: &[Value], told: &Told<'_>) -> Finding {
-    let excluded: Vec<&Value> = items(told.settings, "excludeClusters").collect();
-    let mirrored: BTreeSet<([&str; 2], &str)> = told
-        .services
-        .iter()
-        .flat_map(|service| {
-            let name = ["namespace", "service"].map(|field| text(service, field));
-            items(service, "clusters").map(move |cell| (name, text(cell, "cluster")))
-        })
-        .collect();
-    let failures = failures(links, told).filter_map(|(cluster, name, condition)| {
+/// Finds the Services that Links report as not mirrored.
+fn link_status(objects: &Objects, told: &Told<'_>) -> Wrong {
+    let mirrored = told.services.iter().flat_map(|service| {
+        let name = ["namespace", "service"].map(|field| text(service, field));
+        items(service, "clusters").map(move |cell| (name, text(cell, "cluster")))
+    });
+    let mirrored: BTreeSet<([&str; 2], &str)> = mirrored.collect();
+    let failures = failures(objects, told)?.into_iter();
+    let failures = failures.filter_map(|(cluster, name, condition)| {
         let reason = text(condition, "reason");
         let is_mirrored = reason == INVALID_SERVICE && mirrored.contains(&(name, cluster));
-        let is_excluded = excluded.iter().any(|one| **one == cluster);
+        let is_excluded = items(told.settings, "excludeClusters").any(|one| one == cluster);
         if is_mirrored || is_excluded || reason == MISSING_NAMESPACE {
             return None;
         }
-        let message: String = text(condition, "message")
-            .chars()
-            .take(MAX_MESSAGE)
-            .collect();
+        let message = text(condition, "message").chars();
+        let message: String = message.take(MAX_MESSAGE).collect();
+        let name = name.join("/");
         Some(format!(
-            "{} of cluster '{cluster}' ({reason}: {message})",
-            name.join("/")
+            "{name} of cluster '{cluster}' ({reason}: {message})"
         ))
     });
-    let texts = [
-        "no Link reports that mirroring fails",
-        "Links report that mirroring fails",
-        "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
-         reason; export headless Services with mirror.linkerd.io/exported=true",
-    ];
-    Finding::list(
-        State::Attention,
-        Check::LinkStatus,
-        failures.collect::<BTreeSet<_>>(),
-        texts,
-    )
+    Ok((State::Attention, failures.collect()))
 }
 
 /// Returns whether a Link selects Services by other labels than `mirror.linkerd.io/exported=true`, in one of the two forms. The
@@ -214,37 +238,28 @@ pub fn selects_by_other_labels(link: &Value) -> bool {
     !selector.is_null() && are_default != [true]
 }
 
-/// Reports namespaces that do not exist here: those of exported Services, and those that settings name.
-fn namespaces(all: &[Value], links: &[Value], told: &Told<'_>) -> Finding {
-    let existing: BTreeSet<&str> = all.iter().map(|one| name_of(one)[1]).collect();
-    let of_links = failures(links, told)
-        .filter(|(_, _, condition)| text(condition, "reason") == MISSING_NAMESPACE)
-        .map(|(cluster, [namespace, name], _)| {
-            (
-                namespace,
-                format!("'{namespace}', of {name} in cluster '{cluster}'"),
-            )
-        });
+/// Finds namespaces that do not exist here: those of exported Services, and those that settings name.
+fn namespaces(objects: &Objects, told: &Told<'_>) -> Wrong {
+    let existing = objects.namespaces.as_ref()?.iter();
+    let existing: BTreeSet<&str> = existing.map(|one| name_of(one)[1]).collect();
+    let mut missing = BTreeSet::new();
+    for (cluster, [namespace, name], condition) in failures(objects, told).unwrap_or_default() {
+        if text(condition, "reason") == MISSING_NAMESPACE && !existing.contains(namespace) {
+            missing.insert(format!("'{namespace}', of {name} in cluster '{cluster}'"));
+        }
+    }
     let short = &told.settings["shortNames"];
     let pinned = short["pinned"].as_object().into_iter().flatten();
-    let named = items(told.settings, "namespaces").chain(pinned.map(|(_, namespace)| namespace));
+    let named = pinned
+        .map(|(_, namespace)| namespace)
+        .chain([&short["defaultNamespace"]]);
     let named = named
-        .chain([&short["defaultNamespace"]])
+        .chain(items(told.settings, "namespaces"))
         .filter_map(Value::as_str);
-    let of_settings = named
-        .filter(|name| !name.is_empty())
-        .map(|name| (name, format!("'{name}', which the settings name")));
-    let missing = of_links
-        .chain(of_settings)
-        .filter(|(name, _)| !existing.contains(name));
-    let missing: BTreeSet<String> = missing.map(|(_, text)| text).collect();
-    let texts = [
-        "every namespace that Links and settings name exists",
-        "namespaces that do not exist here",
-        "Linkerd mirrors into the namespace of the same name: create it, or turn on enableNamespaceCreation for the link; if \
-         a setting names it, correct the setting",
-    ];
-    Finding::list(State::Attention, Check::Namespaces, missing, texts)
+    for name in named.filter(|name| !name.is_empty() && !existing.contains(name)) {
+        missing.insert(format!("'{name}', which the settings name"));
+    }
+    Ok((State::Attention, missing))
 }
 
 // === Exported Services ===
@@ -254,125 +269,90 @@ fn is_exported_headless(service: &Value) -> bool {
     text(&service["spec"], "clusterIP") == "None" && label(service, key::EXPORTED) == "true"
 }
 
-/// Reports exported Services that other clusters cannot mirror.
-fn not_mirrorable(exported: &[Value], told: &Told<'_>) -> Finding {
+/// Finds exported Services that other clusters cannot mirror.
+fn not_mirrorable(objects: &Objects, told: &Told<'_>) -> Wrong {
     let mut hosts: BTreeMap<[&str; 2], Vec<&str>> = BTreeMap::new();
     for endpoint in told.own_endpoints {
         let name = ["namespace", "service"].map(|field| text(endpoint, field));
-        hosts
-            .entry(name)
-            .or_default()
-            .push(text(endpoint, "hostname"));
+        let hosts = hosts.entry(name).or_default();
+        hosts.push(text(endpoint, "hostname"));
     }
-    let exported = exported
-        .iter()
-        .filter(|one| label(one, key::EXPORTED) == "true");
+    let all = objects.exported.as_ref()?.iter();
+    let exported = all.filter(|one| label(one, key::EXPORTED) == "true");
     let wrong = exported.filter_map(|service| {
-        let [namespace, name] = name_of(service);
+        let name = name_of(service);
         let exported = Exported {
-            service: name,
+            service: name[1],
             cluster: told.cluster,
-            hosts: hosts.get(&[namespace, name]).cloned().unwrap_or_default(),
+            hosts: hosts.get(&name).cloned().unwrap_or_default(),
             is_headless: is_exported_headless(service),
             has_ports: items(&service["spec"], "ports").next().is_some(),
         };
         let reason = mirrorable(&exported).err()?;
-        Some(format!("{namespace}/{name} ({reason}; {})", reason.hint()))
+        Some(format!("{} ({reason}; {})", name.join("/"), reason.hint()))
     });
-    let texts = [
-        "other clusters can mirror every exported Service",
-        "exported, and not mirrored as a whole",
-        "correct the Services, or do not export them",
-    ];
-    Finding::list(State::Attention, Check::Mirrorable, wrong, texts)
+    Ok((State::Attention, wrong.collect()))
 }
 
-/// Checks the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else
+/// Finds the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else
 /// that of the namespace.
-fn gateway_cache(exported: &[Value], objects: &Objects) -> Finding {
-    const CHECK: Check = Check::GatewayCache;
-    if !exported.iter().any(is_exported_headless) {
-        return Finding::ok(CHECK, "no headless Service is exported from here");
+fn gateway_cache(objects: &Objects, _: &Told<'_>) -> Wrong {
+    let mut wrong = BTreeSet::new();
+    if objects.exported.as_ref()?.iter().any(is_exported_headless) {
+        let namespaces = objects.namespaces.as_ref()?;
+        for gateway in objects.gateways.as_ref()? {
+            let [namespace, name] = name_of(gateway);
+            let of_pods = annotation(&gateway["spec"]["template"], CACHE_TIMEOUT);
+            let own = namespaces.iter().find(|one| name_of(one)[1] == namespace);
+            let of_namespace = || annotation(own?, CACHE_TIMEOUT);
+            let value = of_pods.or_else(of_namespace).unwrap_or("not set");
+            let gateway = format!("Deployment/{namespace}/{name} ({value})");
+            wrong.extend((value != "0s").then_some(gateway));
+        }
     }
-    on(CHECK, &objects.gateways, |gateways| {
-        on(CHECK, &objects.namespaces, |namespaces| {
-            let wrong = gateways.iter().filter_map(|gateway| {
-                let [namespace, name] = name_of(gateway);
-                let of_pods = annotation(&gateway["spec"]["template"], CACHE_TIMEOUT);
-                let own = namespaces.iter().find(|one| name_of(one)[1] == namespace);
-                let value = of_pods
-                    .or_else(|| annotation(own?, CACHE_TIMEOUT))
-                    .unwrap_or("not set");
-                (value != "0s").then(|| format!("Deployment/{namespace}/{name} ({value})"))
-            });
-            let texts = [
-                "no gateway keeps the address of a pod that is gone",
-                "gateways that keep the address of a pod that is gone",
-                "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
-                 {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients \
-                 in other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old \
-                 address now",
-            ];
-            Finding::list(State::Attention, CHECK, wrong, texts)
-        })
-    })
+    Ok((State::Attention, wrong))
 }
 
 // === Mirrors ===
 
-/// Reports objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
-fn mirror_labels(services: &[Value], slices: &[Value]) -> Finding {
-    let kinds = [("Service", services), ("EndpointSlice", slices)];
-    let ignored = kinds.into_iter().flat_map(|(kind, objects)| {
-        objects.iter().filter_map(move |object| {
+/// Finds objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
+fn mirror_labels(objects: &Objects, _: &Told<'_>) -> Wrong {
+    let mut ignored = BTreeSet::new();
+    for (kind, objects) in [
+        ("Service", &objects.services),
+        ("EndpointSlice", &objects.slices),
+    ] {
+        for object in objects.as_ref()? {
             let value = label(object, key::MIRRORED_SERVICE);
             let is_ignored = !["", "true"].contains(&value);
-            is_ignored.then(|| format!("{kind}/{} ('{value}')", name_of(object).join("/")))
-        })
-    });
-    let texts = [
-        "every mirrored-service label is 'true'",
-        "ignored because of the label mirror.linkerd.io/mirrored-service",
-        "set the value 'true', as Linkerd does, or remove the label if the object is not a mirror",
-    ];
-    Finding::list(State::Attention, Check::MirrorLabels, ignored, texts)
+            let name = format!("{kind}/{} ('{value}')", name_of(object).join("/"));
+            ignored.extend(is_ignored.then_some(name));
+        }
+    }
+    Ok((State::Attention, ignored))
 }
 
-/// Reports ports of endpoint mirrors. If the server speaks first and the port is not opaque, the proxy waits for the client in
+/// Finds ports of endpoint mirrors. If the server speaks first and the port is not opaque, the proxy waits for the client in
 /// vain. The annotation of the headless mirror has no effect.
-fn opaque_ports(services: &[Value]) -> Finding {
-    let of_pods = mirrors(services).filter(|one| !label(one, key::HEADLESS_MIRROR).is_empty());
+fn opaque_ports(objects: &Objects, _: &Told<'_>) -> Wrong {
+    let mirrors = mirrors(objects.services.as_ref()?);
+    let of_pods = mirrors.filter(|one| !label(one, key::HEADLESS_MIRROR).is_empty());
     let unmarked = of_pods.filter_map(|service| {
         let opaque = annotation(service, OPAQUE_PORTS).unwrap_or(OPAQUE_BY_DEFAULT);
         let ports = items(&service["spec"], "ports");
         let ports = ports.filter(|port| is_unknown(port) && !is_in(opaque, port["port"].as_u64()));
-        let ports: Vec<String> = ports
-            .map(|port| match text(port, "name") {
-                "" => port["port"].to_string(),
-                name => format!("{} ({name})", port["port"]),
-            })
-            .collect();
+        let ports = ports.map(|port| match text(port, "name") {
+            "" => port["port"].to_string(),
+            name => format!("{} ({name})", port["port"]),
+        });
+        let ports = Some(list(ports)).filter(|ports| !ports.is_empty())?;
         let headless = label(service, key::HEADLESS_MIRROR);
-        let object = format!(
-            "Service/{}/{headless} {}",
-            name_of(service)[0],
-            list(&ports)
-        );
-        (!ports.is_empty()).then_some(object)
+        Some(format!(
+            "Service/{}/{headless} {ports}",
+            name_of(service)[0]
+        ))
     });
-    let hint = format!(
-        "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
-         config.linkerd.io/opaque-ports={OPAQUE_BY_DEFAULT},PORTS before the mirrors are made (others get it when their pods \
-         restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no effect"
-    );
-    let none = "no port of an endpoint mirror needs to be marked opaque";
-    let unmarked: BTreeSet<String> = unmarked.collect();
-    Finding::list(
-        State::Attention,
-        Check::OpaquePorts,
-        unmarked,
-        [none, "not marked opaque", &hint],
-    )
+    Ok((State::Attention, unmarked.collect()))
 }
 
 /// Returns whether a port is one of a list of ports and ranges.
@@ -397,22 +377,24 @@ fn is_unknown(port: &Value) -> bool {
     is_tcp && !["name", "appProtocol"].into_iter().any(is_detected)
 }
 
-/// Checks that Kubernetes copies the Endpoints of mirrors to slices. A cluster may turn off the controller that does this
+/// Finds Endpoints of mirrors that Kubernetes does not copy to slices. A cluster may turn off the controller that does this
 /// (KEP-4974). Linkerd writes the readiness of gateways to Endpoints, and the server reads it from slices only.
 ///
 /// The controller writes no slice for Endpoints without an address. Addresses that are not ready are copied, too. Endpoints can
 /// outlive their mirror, and such Endpoints are not copied.
-fn endpoint_slices(services: &[Value], endpoints: &[Value], slices: &[Value]) -> Finding {
-    const CHECK: Check = Check::EndpointSlices;
-    let existing: BTreeSet<[&str; 2]> = mirrors(services).map(name_of).collect();
-    let copied = mirrors(slices).map(|slice| [name_of(slice)[0], label(slice, key::SERVICE_NAME)]);
+fn endpoint_slices(objects: &Objects, _: &Told<'_>) -> Wrong {
+    let existing = mirrors(objects.services.as_ref()?).map(name_of);
+    let existing: BTreeSet<[&str; 2]> = existing.collect();
+    let copied = mirrors(objects.slices.as_ref()?);
+    let copied = copied.map(|slice| [name_of(slice)[0], label(slice, key::SERVICE_NAME)]);
     let copied: BTreeSet<[&str; 2]> = copied.collect();
     let has_address = |object: &&Value| {
-        let subset =
-            |one| ["addresses", "notReadyAddresses"].map(|field| items(one, field).count());
-        items(object, "subsets").any(|one| subset(one) != [0, 0])
+        let has = |subset: &Value, field| items(subset, field).next().is_some();
+        items(object, "subsets").any(|one| has(one, "addresses") || has(one, "notReadyAddresses"))
     };
-    let written = mirrors(endpoints).filter(has_address).map(name_of);
+    let written = mirrors(objects.endpoints.as_ref()?)
+        .filter(has_address)
+        .map(name_of);
     let written = written.filter(|mirror| existing.contains(mirror));
     let (with, without): (Vec<_>, Vec<_>) = written.partition(|mirror| copied.contains(mirror));
     // Without any slice, the controller is off. Otherwise, it works, and leaves out some.
@@ -421,22 +403,10 @@ fn endpoint_slices(services: &[Value], endpoints: &[Value], slices: &[Value]) ->
     } else {
         State::Attention
     };
-    let what = format!(
-        "Endpoints of mirrors without an EndpointSlice ({} of {})",
-        without.len(),
-        with.len() + without.len()
-    );
     let names = without
         .iter()
         .map(|mirror| format!("Endpoints/{}", mirror.join("/")));
-    let texts = [
-        "every mirror with Endpoints has an EndpointSlice",
-        &what,
-        "nothing shows whether the gateways of these mirrors are down: turn on the controller \
-         endpointslice-mirroring-controller of kube-controller-manager (--controllers), or remove label \
-         endpointslice.kubernetes.io/skip-mirror from the exported Services",
-    ];
-    Finding::list(state, CHECK, names, texts)
+    Ok((state, names.collect()))
 }
 
 #[cfg(test)]

@@ -19,9 +19,6 @@ use crate::cli::{CheckArgs, Cluster};
 use crate::model::Namespace;
 use crate::source::file;
 
-/// The namespace of Links, and of the gateway, by default.
-const LINKS_NAMESPACE: &str = "linkerd-multicluster";
-
 /// The answers of an API server.
 pub(super) struct ApiServer {
     version: Fact<String>,
@@ -39,34 +36,28 @@ pub(super) struct ApiServer {
 impl ApiServer {
     /// Reads all, at the same time. `status` is that of a server, if one answers.
     pub(super) async fn read(cluster: &Cluster, args: &CheckArgs, status: Option<&Value>) -> Self {
-        let view = &args.view;
-        let settings = match status {
-            Some(status) => status["settings"].clone(),
-            None => Value::Null,
-        };
+        let is_direct = args.view.reads_objects();
+        // Without a server, its settings are those of flags.
+        let own = serde_json::to_value(&args.view.settings.loaded).unwrap_or_default();
+        let settings = status.map_or(&own, |status| &status["settings"]);
         let named = |names: &Value, field| -> Vec<Namespace> {
             let names = items(names, field).filter_map(Value::as_str);
             names.filter_map(|name| name.parse().ok()).collect()
         };
-        let namespaces = match view.reads_objects() {
-            true => view.settings.loaded.namespaces.clone(),
-            false => named(&settings, "namespaces"),
-        };
-        let links = match settings["links"]["enabled"].as_bool() {
-            Some(false) => Vec::new(),
-            _ if settings["links"].is_null() => Vec::from_iter(LINKS_NAMESPACE.parse()),
-            _ => named(&settings["links"], "namespaces"),
-        };
-        let pods = match view.reads_objects() {
-            true => Err("objects are read directly".to_owned()),
-            false => cluster.pods(view.server.server_namespace.as_ref()).await,
+        let namespaces = named(settings, "namespaces");
+        let mut links = named(&settings["links"], "namespaces");
+        links.retain(|_| settings["links"]["enabled"] != false);
+        let pods = match is_direct {
+            true => Ok(Vec::new()),
+            false => {
+                cluster
+                    .pods(args.view.server.server_namespace.as_ref())
+                    .await
+            }
         };
         let pods = pods.map(parse);
-        let account = pods
-            .as_ref()
-            .ok()
-            .and_then(|pods| pods.first())
-            .map(pods::account);
+        let account = pods.as_ref().ok().and_then(|pods| pods.first());
+        let account = account.map(pods::account);
         let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         let (version, needed, not_needed, objects) = tokio::join!(
             cluster.version(),

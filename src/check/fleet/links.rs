@@ -68,10 +68,7 @@ impl Direction {
 
     /// Returns whether differences of services are consequences of the direction.
     fn is_cause(self) -> bool {
-        match self {
-            Self::None | Self::Excluded | Self::Frozen | Self::Unlinked => true,
-            Self::Linked | Self::Endpoints | Self::Unknown => false,
-        }
+        !matches!(self, Self::Linked | Self::Endpoints | Self::Unknown)
     }
 
     /// Returns whether a cluster has another one.
@@ -132,15 +129,17 @@ impl<'m> Directions<'m> {
                 true => "-",
                 false => self.direction(index, &other.cluster).into(),
             };
-            let states: Vec<&str> = observers.iter().map(state).collect();
-            let to: BTreeMap<&str, &str> = observers
+            let to: Vec<(&str, &str)> = observers
                 .iter()
-                .map(|one| one.cluster.as_str())
-                .zip(states.iter().copied())
+                .map(|one| (one.cluster.as_str(), state(one)))
+                .collect();
+            let cells = std::iter::once(&*observer.name).chain(to.iter().map(|(_, state)| *state));
+            let to: BTreeMap<&str, &str> = to
+                .iter()
+                .copied()
                 .filter(|(_, state)| *state != "-")
                 .collect();
             let object = json!({"section": "links", "from": observer.name, "to": to});
-            let cells = std::iter::once(observer.name.as_str()).chain(states);
             section.push(cells.map(str::to_owned), &object);
         }
         section

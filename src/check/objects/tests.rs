@@ -14,6 +14,27 @@ fn told(settings: &Value) -> Told<'_> {
     }
 }
 
+/// Returns no objects, after a change.
+fn objects(change: impl FnOnce(&mut Objects)) -> Objects {
+    let none = || Ok(Vec::new());
+    let mut objects = Objects {
+        services: none(),
+        exported: none(),
+        slices: none(),
+        endpoints: none(),
+        links: none(),
+        gateways: none(),
+        namespaces: none(),
+    };
+    change(&mut objects);
+    objects
+}
+
+/// Returns what a check finds.
+fn wrong(found: Wrong) -> Vec<String> {
+    found.unwrap().1.into_iter().collect()
+}
+
 fn object(namespace: &str, name: &str, labels: Value, spec: Value) -> Value {
     json!({"metadata": {"namespace": namespace, "name": name, "labels": labels, "annotations": {}}, "spec": spec})
 }
@@ -54,41 +75,42 @@ fn link_reports_services_that_are_not_mirrored() {
         services: &services,
         ..told(&settings)
     };
+    let db = "prod/db of cluster 'ost' (Error: why)";
     for (reason, namespace, expected) in [
-        (
-            "Error",
-            "prod",
-            "Links report that mirroring fails: prod/db of cluster 'ost' (Error: why)",
-        ),
+        ("Error", "prod", Some(db)),
         // With headless mirroring on, every headless Service has this condition.
-        (
-            "InvalidService",
-            "prod",
-            "no Link reports that mirroring fails",
-        ),
-        ("Error", "unwatched", "no Link reports that mirroring fails"),
-        (
-            "MissingNamespace",
-            "prod",
-            "no Link reports that mirroring fails",
-        ),
+        ("InvalidService", "prod", None),
+        ("Error", "unwatched", None),
+        ("MissingNamespace", "prod", None),
     ] {
-        assert_eq!(
-            link_status(&[link(reason, namespace)], &told).sentence,
-            expected
-        );
+        let objects = objects(|one| one.links = Ok(vec![link(reason, namespace)]));
+        let found = wrong(link_status(&objects, &told));
+        assert_eq!(found, Vec::from_iter(expected), "{reason}");
     }
+}
+
+#[test]
+fn list_that_cannot_be_read_is_not_checked() {
+    let settings = json!({});
+    let objects = objects(|one| one.links = Err("403".to_owned()));
+    let findings = check(&objects, &told(&settings));
+    let unknown = findings.iter().filter(|one| one.state != State::Ok);
+    let unknown: Vec<(State, &str)> = unknown.map(|one| (one.state, one.name.as_str())).collect();
+    assert_eq!(unknown, [(State::Unknown, "link-status")]);
 }
 
 #[test]
 fn missing_namespaces_are_those_of_links_and_settings() {
     let settings = json!({"shortNames": {"pinned": {"db": "prod"}, "defaultNamespace": "shop"}});
-    let all = [object("", "prod", json!({}), json!({}))];
-    let finding = namespaces(&all, &[link("MissingNamespace", "gone")], &told(&settings));
-    assert_eq!(
-        finding.sentence,
-        "namespaces that do not exist here: 'gone', of db in cluster 'east', 'shop', which the settings name"
-    );
+    let objects = objects(|one| {
+        one.namespaces = Ok(vec![object("", "prod", json!({}), json!({}))]);
+        one.links = Ok(vec![link("MissingNamespace", "gone")]);
+    });
+    let expected = [
+        "'gone', of db in cluster 'east'",
+        "'shop', which the settings name",
+    ];
+    assert_eq!(wrong(namespaces(&objects, &told(&settings))), expected);
 }
 
 #[test]
@@ -104,27 +126,22 @@ fn ports_of_unknown_protocol_are_not_opaque_unless_the_endpoint_mirror_lists_the
         if let Some(opaque) = opaque {
             service["metadata"]["annotations"][OPAQUE_PORTS] = json!(opaque);
         }
-        opaque_ports(&[service]).sentence
+        let objects = objects(|one| one.services = Ok(vec![service]));
+        wrong(opaque_ports(&objects, &told(&json!({})))).concat()
     };
-    let start = "not marked opaque: Service/prod/db-east";
-    assert_eq!(unmarked(None), format!("{start} 26257 (sql), 4222"));
+    let of = |ports: &str| format!("Service/prod/db-east {ports}");
+    assert_eq!(unmarked(None), of("26257 (sql), 4222"));
     // The annotation replaces the list of Linkerd, in which 5432 is.
-    assert_eq!(
-        unmarked(Some("26257,4222")),
-        format!("{start} 5432 (postgres)")
-    );
-    assert_eq!(
-        unmarked(Some("26257,sql,-,4222-")),
-        format!("{start} 4222, 5432 (postgres)")
-    );
-    let none = "no port of an endpoint mirror needs to be marked opaque";
+    assert_eq!(unmarked(Some("26257,4222")), of("5432 (postgres)"));
+    let two = of("4222, 5432 (postgres)");
+    assert_eq!(unmarked(Some("26257,sql,-,4222-")), two);
     for all in [
         "26257,4222,5432",
         " 4222 , 5432, 26257,",
         "1-65535",
         "4222-5432,26000 - 27000",
     ] {
-        assert_eq!(unmarked(Some(all)), none, "{all}");
+        assert_eq!(unmarked(Some(all)), "", "{all}");
     }
 }
 
@@ -147,89 +164,65 @@ fn endpoints_of_mirrors_need_slices() {
     ];
     let mut slice = mirror("a-1");
     slice["metadata"]["labels"]["kubernetes.io/service-name"] = json!("a");
-    let none = endpoint_slices(&services, &written, &[]);
-    assert_eq!(none.state, State::Failing);
-    let some = endpoint_slices(&services, &written, &[slice]);
-    assert_eq!(some.state, State::Attention);
-    let expected = "Endpoints of mirrors without an EndpointSlice (1 of 2): Endpoints/prod/b";
-    assert_eq!(some.sentence, expected);
+    let found = |slices: Vec<Value>| {
+        let objects = objects(|one| {
+            one.services = Ok(services.to_vec());
+            one.endpoints = Ok(written.to_vec());
+            one.slices = Ok(slices);
+        });
+        endpoint_slices(&objects, &told(&json!({}))).unwrap()
+    };
+    assert_eq!(found(Vec::new()).0, State::Failing);
+    let one = BTreeSet::from(["Endpoints/prod/b".to_owned()]);
+    assert_eq!(found(vec![slice]), (State::Attention, one));
 }
 
 #[test]
 fn objects_with_another_value_of_the_label_are_ignored() {
     let odd = object("prod", "odd", json!({MIRRORED: "True"}), json!({}));
     let own = object("prod", "own", json!({}), json!({}));
-    let finding = mirror_labels(&[odd, own], &[]);
-    assert!(
-        finding.sentence.ends_with(": Service/prod/odd ('True')"),
-        "{finding:?}"
-    );
+    let objects = objects(|one| one.services = Ok(vec![odd, own]));
+    let found = wrong(mirror_labels(&objects, &told(&json!({}))));
+    assert_eq!(found, ["Service/prod/odd ('True')"]);
 }
 
 #[test]
 fn gateway_of_an_exported_headless_service_must_forget_addresses() {
-    let exported = object(
-        "prod",
-        "db",
-        json!({EXPORT: "true"}),
-        json!({"clusterIP": "None", "ports": [{"port": 1}]}),
-    );
+    let spec = json!({"clusterIP": "None", "ports": [{"port": 1}]});
+    let exported = object("prod", "db", json!({EXPORT: "true"}), spec);
     let gateway = |value: Value| {
         let template = json!({"template": {"metadata": {"annotations": {CACHE_TIMEOUT: value}}}});
         object("linkerd", "gateway", json!({}), template)
     };
     let mut namespace = object("", "linkerd", json!({}), json!({}));
-    let finding = |gateway: Value, namespace: &Value| {
-        let objects = Objects {
-            services: Ok(Vec::new()),
-            exported: Ok(vec![exported.clone()]),
-            slices: Ok(Vec::new()),
-            endpoints: Ok(Vec::new()),
-            links: Ok(Vec::new()),
-            gateways: Ok(vec![gateway]),
-            namespaces: Ok(vec![namespace.clone()]),
-        };
-        gateway_cache(&[exported.clone()], &objects)
+    let found = |gateway: Value, namespace: &Value| {
+        let objects = objects(|one| {
+            one.exported = Ok(vec![exported.clone()]);
+            one.gateways = Ok(vec![gateway]);
+            one.namespaces = Ok(vec![namespace.clone()]);
+        });
+        wrong(gateway_cache(&objects, &told(&json!({})))).concat()
     };
-    assert_eq!(finding(gateway(json!("0s")), &namespace).state, State::Ok);
-    let wrong = finding(gateway(json!("1s")), &namespace);
-    assert!(
-        wrong
-            .sentence
-            .ends_with(": Deployment/linkerd/gateway (1s)"),
-        "{wrong:?}"
-    );
-    assert_eq!(
-        finding(gateway(json!(null)), &namespace).state,
-        State::Attention
-    );
+    let named = |value: &str| format!("Deployment/linkerd/gateway ({value})");
+    assert_eq!(found(gateway(json!("0s")), &namespace), "");
+    assert_eq!(found(gateway(json!("1s")), &namespace), named("1s"));
+    assert_eq!(found(gateway(json!(null)), &namespace), named("not set"));
     namespace["metadata"]["annotations"][CACHE_TIMEOUT] = json!("0s");
-    assert_eq!(finding(gateway(json!(null)), &namespace).state, State::Ok);
+    assert_eq!(found(gateway(json!(null)), &namespace), "");
 }
 
 #[test]
 fn exported_service_that_cannot_be_mirrored_is_named_with_the_reason() {
-    let settings = json!({});
     let service = |name: &str, ports: Value| {
-        object(
-            "prod",
-            name,
-            json!({EXPORT: "true"}),
-            json!({"clusterIP": "None", "ports": ports}),
-        )
+        let spec = json!({"clusterIP": "None", "ports": ports});
+        object("prod", name, json!({EXPORT: "true"}), spec)
     };
-    let finding = not_mirrorable(
-        &[
-            service("db", json!([{"port": 1}])),
-            service("np", json!([])),
-        ],
-        &told(&settings),
-    );
-    assert!(
-        finding
-            .sentence
-            .contains("prod/np (it has no ports, so that Linkerd skips it; "),
-        "{finding:?}"
-    );
-    assert!(!finding.sentence.contains("prod/db"), "{finding:?}");
+    let exported = vec![
+        service("db", json!([{"port": 1}])),
+        service("np", json!([])),
+    ];
+    let objects = objects(|one| one.exported = Ok(exported));
+    let found = wrong(not_mirrorable(&objects, &told(&json!({}))));
+    let expected = "prod/np (it has no ports, so that Linkerd skips it; add ports to the Service)";
+    assert_eq!(found, [expected]);
 }
