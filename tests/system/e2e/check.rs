@@ -390,7 +390,8 @@ fn check_one_namespace(cluster: &Cluster) -> Result<()> {
         Ok(())
     })?;
     ensure!(run.code == Some(1), "{run:#?}");
-    cluster.delete(&role_binding)
+    cluster.delete(&role_binding)?;
+    Ok(())
 }
 
 /// No replica answers: the only pod is not ready. Its account has more permissions than it needs.
