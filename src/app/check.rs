@@ -168,13 +168,20 @@ impl Said {
             cluster: vec![text(&status, "cluster").to_owned()],
             ..Filter::default()
         };
+        let all = Filter::default();
+        let mut problems = server.items(View::Problems, &all).await?;
         let selected = Filter {
             namespace: args.view.source.namespace.clone(),
             ..Filter::default()
         };
+        // The problems of the server matter to every namespace.
+        problems.retain(|one| {
+            let service = text(one, "service").split_once('/');
+            service.is_none_or(|(namespace, _)| selected.has_namespace(namespace))
+        });
         Ok(Self {
-            problems: server.items(View::Problems, &selected).await?,
-            services: server.items(View::Table, &Filter::default()).await?,
+            problems,
+            services: server.items(View::Table, &all).await?,
             own_endpoints: server.items(View::Endpoints, &own).await?,
             status,
         })

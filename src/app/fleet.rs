@@ -219,18 +219,19 @@ async fn read_tables(read: Vec<(Replica, Option<Remote>)>) -> Result<Vec<Replica
     let mut replicas = Vec::with_capacity(read.len());
     for (mut replica, server) in read {
         if let (Ok(status), Some(mut server)) = (&replica.status, server) {
-            let hash = &status["tableHash"];
-            if hash.is_null() && !hashes.is_empty() || hashes.contains(hash) {
-                replicas.push(replica);
-                continue;
-            }
-            hashes.push(hash.clone());
             if replica.id.is_empty() {
                 // The name of a pod is unique, and that of a host with the cluster and the start of the process.
                 let parts = ["cluster", "replica", "historyStart"].map(|field| text(status, field));
                 replica.id = parts.join(" ");
                 replica.name = parts[1].to_owned();
             }
+            let hash = &status["tableHash"];
+            let is_same = hash.is_null() && !hashes.is_empty() || hashes.contains(hash);
+            if is_same || text(status, "state") == "loading" {
+                replicas.push(replica);
+                continue;
+            }
+            hashes.push(hash.clone());
             match table(&mut server).await {
                 Ok(table) => replica.table = Some(table),
                 Err(error) => {

@@ -201,7 +201,8 @@ pub fn document(
         let cells = [state, &finding.name, &finding.sentence].map(str::to_owned);
         lines.push(cells, finding);
         if !finding.hint.is_empty() {
-            let hint = format!("→ {} ({})", finding.hint, finding.anchor);
+            let hint = format!("→ {}; see {}", finding.hint, finding.anchor);
+            let hint = hint.trim_end_matches("; see ").to_owned();
             lines.push_text([String::new(), String::new(), hint]);
         }
     }

@@ -55,9 +55,14 @@ pub(super) fn subject(problem: &Value) -> String {
     joined(&["subject", "detail"].map(|field| text(problem, field)))
 }
 
-/// Returns a problem as one sentence: what is wrong, where, the detail, and since when.
-pub(super) fn sentence(problem: &Value) -> String {
-    let sentence = joined(&[text(problem, "sentence"), &subject(problem)]);
+/// Returns what is wrong, where, and the detail.
+pub(super) fn reason(problem: &Value) -> String {
+    joined(&[text(problem, "sentence"), &subject(problem)])
+}
+
+/// Returns a problem as one sentence, with since when.
+fn sentence(problem: &Value) -> String {
+    let sentence = reason(problem);
     let word = match problem["isOlder"].as_bool() {
         Some(true) => "before",
         _ => "since",

@@ -94,13 +94,14 @@ impl Cause {
         }
     }
 
-    /// Makes the cause that is this problem of an observer, which may be of a kind that this program does not know.
-    pub(super) fn of_problem(predicate: &str, problem: &Value) -> Self {
+    /// Makes the cause that is this problem of an observer, which may be of a kind that this program does not know. All services
+    /// with one reason are one line.
+    pub(super) fn of_problem(predicate: &str, reason: &str, problem: &Value) -> Self {
         let [kind, anchor, hint] = ["kind", "anchor", "hint"].map(|field| text(problem, field));
         Self {
             kind: kind.to_owned(),
             anchor: anchor.to_owned(),
-            ..Self::because(predicate, &problems::sentence(problem), hint)
+            ..Self::because(predicate, reason, hint)
         }
     }
 

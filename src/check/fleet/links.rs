@@ -145,35 +145,47 @@ impl<'m> Directions<'m> {
         section
     }
 
-    /// Returns the findings about directions that do not work.
+    /// Returns the findings about directions that do not work. Two clusters without any Link are one line.
     pub(super) fn findings(&self, observers: &[Observer<'m>]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut working = 0;
         for ((from, to), (direction, services)) in &self.0 {
             let other = observers.iter().position(|one| one.cluster == *to);
             let back = other.map(|other| self.direction(other, &observers[*from].cluster));
-            // One line for both directions.
-            if back == Some(Direction::None) && *direction == Direction::None && other < Some(*from)
-            {
+            let are_apart = [Some(*direction), back] == [Some(Direction::None); 2];
+            working += usize::from(direction.is_known() && other.is_some());
+            let is_harmless = services.is_empty() && !back.is_some_and(Direction::is_known);
+            let is_second = are_apart && other < Some(*from);
+            if is_second || is_harmless && *direction == Direction::None {
                 continue;
             }
-            working += usize::from(direction.is_known() && other.is_some());
-            let name = &observers[*from].name;
-            let Some((sentence, hint)) = direction.fault(name, to, back, services.is_empty())
-            else {
-                continue;
+            let (what, hint) = match direction {
+                Direction::Linked | Direction::Endpoints | Direction::Unknown => continue,
+                Direction::Frozen => (
+                    ProblemKind::Frozen.row().sentence,
+                    ProblemKind::Frozen.hint(),
+                ),
+                Direction::Unlinked => ("mirrors without a Link", ProblemKind::Unlinked.hint()),
+                Direction::Excluded => (
+                    "excluded",
+                    "remove it from excludeClusters, or set it in every cluster".to_owned(),
+                ),
+                Direction::None => (
+                    "neither a Link nor a mirror",
+                    format!("link {to} there: {LINK_COMMAND}"),
+                ),
             };
-            let (state, sentence) = match (services.is_empty(), direction) {
-                (true, Direction::Frozen) => (State::Attention, sentence),
-                (true, _) => (State::Failing, sentence),
-                (false, _) => {
+            let name = &observers[*from].name;
+            let both = if are_apart { ", nor back" } else { "" };
+            let (state, services) = match services.is_empty() {
+                true if *direction == Direction::Frozen => (State::Attention, String::new()),
+                true => (State::Failing, String::new()),
+                false => {
                     let services = list_services(services);
-                    (
-                        State::Failing,
-                        format!("{sentence}; therefore differs: {services}"),
-                    )
+                    (State::Failing, format!("; therefore differs: {services}"))
                 }
             };
+            let sentence = format!("{name} has of {to}: {what}{both}{services}");
             findings.push(Finding::new(state, Check::FleetLinks, sentence, hint));
         }
         if findings.is_empty() && working > 0 {
@@ -181,52 +193,5 @@ impl<'m> Directions<'m> {
             findings.push(Finding::ok(Check::FleetLinks, sentence));
         }
         findings
-    }
-}
-
-impl Direction {
-    /// Returns what is wrong and what to do. `back` is the direction of the other cluster, if that is an observer.
-    fn fault(
-        self,
-        from: &str,
-        to: &str,
-        back: Option<Self>,
-        is_harmless: bool,
-    ) -> Option<(String, String)> {
-        let link = format!("link {to} in {from}: {LINK_COMMAND}");
-        Some(match self {
-            Self::Linked | Self::Endpoints | Self::Unknown => return None,
-            Self::Frozen => {
-                let kind = ProblemKind::Frozen;
-                let sentence = kind.row().sentence;
-                (
-                    format!("{from} has a Link to {to}: {sentence}"),
-                    kind.hint(),
-                )
-            }
-            Self::Unlinked => (
-                format!("{from} has mirrors of {to}, and no Link to it any more"),
-                ProblemKind::Unlinked.hint(),
-            ),
-            Self::Excluded => (
-                format!("{from} excludes {to}"),
-                "remove it from excludeClusters, or set it in every cluster".to_owned(),
-            ),
-            Self::None if back.is_some_and(Self::is_known) => (
-                format!(
-                    "{to} has {from}, but {from} has neither a Link to {to} nor a mirror of it"
-                ),
-                link,
-            ),
-            Self::None if is_harmless => return None,
-            Self::None if back == Some(Self::None) => (
-                format!("{from} and {to} are not linked in either direction"),
-                format!("link {to} in {from} and {from} in {to}: {LINK_COMMAND}"),
-            ),
-            Self::None => (
-                format!("{from} has neither a Link to {to} nor a mirror of it, and others have"),
-                link,
-            ),
-        })
     }
 }

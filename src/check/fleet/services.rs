@@ -10,7 +10,7 @@ use super::columns;
 use super::links::Directions;
 use super::observer::{Key, Observer, is_unready_pod, key_of};
 use crate::check::finding::{Check, Finding, items, list, text};
-use crate::check::problems::subject;
+use crate::check::problems::{reason, subject};
 use crate::model::{Exported, Family, Level, ProblemKind as K, mirrorable};
 use crate::view::Section;
 
@@ -307,7 +307,7 @@ impl<'c, 'm> Row<'c, 'm> {
         let lack = format!("{hosts} of {cluster} missing");
         if let Some(problem) = self.problem(index, &explains).or_else(of_owner) {
             explaining.insert(problem);
-            return Cause::of_problem(&lack, problem);
+            return Cause::of_problem(&lack, &reason(problem), problem);
         }
         let mut others = self
             .cells
@@ -386,7 +386,7 @@ impl<'c, 'm> Row<'c, 'm> {
             .keys()
             .find_map(|index| self.problem(*index, &explains))
         {
-            Some(problem) => Cause::of_problem(&predicate, problem),
+            Some(problem) => Cause::of_problem(&predicate, text(problem, "sentence"), problem),
             None => Cause::of_kind(format!("{predicate}: {}", usual.row().sentence), usual),
         }
     }

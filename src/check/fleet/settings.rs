@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::causes::{Cause, Causes, describe, group, join};
 use super::observer::{Key, Observer};
 use crate::check::finding::{Check, Finding, items, text};
+use crate::check::problems::reason;
 use crate::model::ProblemKind;
 
 /// A setting of a service, or a consequence of settings.
@@ -104,7 +105,8 @@ fn of_service<'m>(
     let unreadable = views.iter().filter_map(|(_, observer)| {
         let mut problems = observer.problems_of(key, None);
         let problem = problems.find(|one| text(one, "kind") == unreadable)?;
-        Some(Cause::of_problem(&format!("in {}", observer.name), problem))
+        let place = format!("in {}", observer.name);
+        Some(Cause::of_problem(&place, &reason(problem), problem))
     });
     let mut causes: Vec<Cause> = unreadable.collect();
     if !causes.is_empty() {

@@ -10,10 +10,10 @@ use support::differences::assert_none;
 use support::repository::{repository, tracked_files};
 
 /// The modules of `src`. Each module may use only modules that follow it.
-const MODULES: &str = "app cli settings admin server source check explain report wire zone table model log failures clock \
+const MODULES: &str = "app cli settings http check view server source wire zone table model log failures clock \
                        heartbeat histogram random setting_text";
 /// Pure modules. Their functions depend only on their arguments, without clocks, I/O, locks or logs.
-const PURE: &str = "check explain model report table wire zone";
+const PURE: &str = "check model table wire zone";
 /// Exceptions: the queries of `global-dns check`, the pools of interned texts and ports, the swap of tables.
 const IMPURE: &str = "check/dns_client model/interned model/ports table/publish";
 const EFFECTS: &str = "File Instant LazyLock Mutex OnceLock RwLock SystemTime TcpStream UdpSocket eprintln fs parking_lot \

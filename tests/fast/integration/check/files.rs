@@ -49,11 +49,7 @@ fn check_waits_until_no_line_is_failing() {
     // The time is over before the problem is.
     let ended = run_global_dns(&["check", "--wait=1s", &file]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""));
-    assert!(
-        ended.stdout.contains("failing  short-name"),
-        "{}",
-        ended.stdout
-    );
+    assert!(ended.stdout.contains("short-name"), "{}", ended.stdout);
     let mut command = global_dns(&["check", "--wait=1m", &file]);
     command
         .env("GLOBAL_DNS_LOG_LEVEL", "info")
