@@ -118,27 +118,17 @@ impl Metrics {
         let mut add = |name, help, durations: Durations| {
             registry.register_with_unit(name, help, Unit::Seconds, durations);
         };
-        let bucket = |index| self.counters.sum(|c| c.durations.bucket(index));
-        let sum = self.counters.sum(|c| c.durations.nanoseconds());
-        let help = "Time from receiving a batch of queries to completing all their replies";
-        add(
-            "request_duration",
-            help,
-            Durations::new(&BUCKETS, bucket, sum),
-        );
         let times = &self.server.feeds.update_times;
-        let bucket = |index| times.update.bucket(index).load(Relaxed);
-        let sum = times.update.nanoseconds().load(Relaxed);
+        let answers = Durations::new(&BUCKETS, |part| self.counters.sum(|c| part(&c.durations)));
+        let help = "Time from receiving a batch of queries to completing all their replies";
+        add("request_duration", help, answers);
+        let update = Durations::new(&UPDATE_BUCKETS, |part| part(&times.update).load(Relaxed));
         let help = "Time from the event of a watch to the published table that has the change";
-        add(
-            "answer_delay",
-            help,
-            Durations::new(&UPDATE_BUCKETS, bucket, sum),
-        );
-        let bucket = |index| times.programming.bucket(index).load(Relaxed);
-        let sum = times.programming.nanoseconds().load(Relaxed);
+        add("answer_delay", help, update);
+        let programming = Durations::new(&PROGRAMMING_BUCKETS, |part| {
+            part(&times.programming).load(Relaxed)
+        });
         let help = "Time from the change of a Service or pod of this cluster to the published table that has it";
-        let programming = Durations::new(&PROGRAMMING_BUCKETS, bucket, sum);
         add("programming_duration", help, programming);
     }
 
@@ -162,7 +152,7 @@ impl Metrics {
         }
     }
 
-    /// Adds the state of the current table, which this version of the program has published.
+    /// Adds the state of the current table, and the version of the program that has published it.
     fn add_table(&self, registry: &mut Registry, now: &Published, facts: &TableFacts) {
         let version = [("version", env!("CARGO_PKG_VERSION").into())];
         let version = gauges([(version, 1.0)]);
@@ -241,11 +231,5 @@ impl Metrics {
         });
         let help = "Changes of services by kind";
         registry.register("changes", help, counters(changes));
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
     }
 }

@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::{MetricType, TypedMetric};
+
+use crate::histogram::Histogram;
 
 /// The name and the value of a label.
 pub(super) type Label = (&'static str, Cow<'static, str>);
@@ -59,15 +62,17 @@ impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Samples<N, 
 // === impl Durations ===
 
 impl Durations {
-    /// Reads a histogram. `bounds` are in microseconds; `count` returns the number in a bucket, and above the last one.
-    pub(super) fn new(bounds: &[u64], count: impl Fn(usize) -> u64, nanoseconds: u64) -> Self {
+    /// Reads a histogram, or the sum of several ones. `bounds` are in microseconds. `read` returns the value of one of its counters.
+    pub(super) fn new<const N: usize>(
+        bounds: &[u64; N],
+        read: impl Fn(&dyn Fn(&Histogram<N>) -> &AtomicU64) -> u64,
+    ) -> Self {
         let seconds = bounds.iter().map(|bound| *bound as f64 / 1e6);
-        let buckets = seconds.chain([f64::INFINITY]).enumerate();
+        let bounds = seconds.chain([f64::INFINITY]).enumerate();
+        let buckets = bounds.map(|(index, bound)| (bound, read(&|one| one.bucket(index))));
         Self {
-            sum: nanoseconds as f64 / 1e9,
-            buckets: buckets
-                .map(|(index, bound)| (bound, count(index)))
-                .collect(),
+            buckets: buckets.collect(),
+            sum: read(&Histogram::nanoseconds) as f64 / 1e9,
         }
     }
 }
