@@ -23,11 +23,11 @@ pub const MAX_CLUSTERS: usize = 100;
 const OTHER: &str = "other";
 
 /// Maximum number of failing services with a metric of their own. The problems have all of them.
-const MAX_FAILING: usize = 100;
+pub const MAX_FAILING: usize = 100;
 
 /// The kinds of failures that a person may have intended: a service is scaled to zero, or its clusters are being set up. No alert
 /// pages for them at night.
-const INTENDED: [ProblemKind; 2] = [
+pub const INTENDED_FAILURES: [ProblemKind; 2] = [
     ProblemKind::ServiceNotReady,
     ProblemKind::ExpectedClustersMissing,
 ];
@@ -164,7 +164,7 @@ fn failing_services(table: &Table) -> Vec<(ProblemKind, ServiceKey)> {
     let mut failing: Vec<(ProblemKind, &ServiceKey)> = services
         .filter_map(|service| Some((service.failing_kind()?, &service.key)))
         .collect();
-    let is_intended = |kind| INTENDED.contains(&kind);
+    let is_intended = |kind| INTENDED_FAILURES.contains(&kind);
     failing.sort_by_key(|(kind, key)| (is_intended(*kind), *key));
     let failing = failing.into_iter().take(MAX_FAILING);
     failing.map(|(kind, key)| (kind, key.clone())).collect()
