@@ -460,7 +460,7 @@ fn owner_name(cluster: &str) -> &str {
     }
 }
 
-fn host_name<'h>(host: &'h str) -> &'h str {
+fn host_name(host: &str) -> &str {
     if host.is_empty() {
         "the cluster IP"
     } else {

@@ -51,10 +51,12 @@ impl Cluster {
         let params = PostParams::default();
         let resource_attributes = Some(attributes(permission));
         let Some((namespace, name)) = account else {
-            let mut review = SelfSubjectAccessReview::default();
-            review.spec = SelfSubjectAccessReviewSpec {
-                resource_attributes,
-                ..SelfSubjectAccessReviewSpec::default()
+            let review = SelfSubjectAccessReview {
+                spec: SelfSubjectAccessReviewSpec {
+                    resource_attributes,
+                    ..SelfSubjectAccessReviewSpec::default()
+                },
+                ..SelfSubjectAccessReview::default()
             };
             let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
             let reviewed = with_timeout(reviews.create(&params, &review)).await?;
@@ -62,12 +64,14 @@ impl Cluster {
         };
         let groups = ["system:serviceaccounts", "system:authenticated"].map(str::to_owned);
         let of_namespace = format!("system:serviceaccounts:{namespace}");
-        let mut review = SubjectAccessReview::default();
-        review.spec = SubjectAccessReviewSpec {
-            user: Some(format!("system:serviceaccount:{namespace}:{name}")),
-            groups: Some([groups.to_vec(), vec![of_namespace]].concat()),
-            resource_attributes,
-            ..SubjectAccessReviewSpec::default()
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+                groups: Some([groups.to_vec(), vec![of_namespace]].concat()),
+                resource_attributes,
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
         };
         let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let reviewed = with_timeout(reviews.create(&params, &review)).await?;
