@@ -49,15 +49,8 @@ pub struct Probe {
     pub searched: Vec<(String, Fact<Reply>)>,
 }
 
-/// What a name server answers, compared with the server.
-enum Verdict {
-    /// The same.
-    Same(&'static str),
-    /// Nothing to compare with: the server does not answer either.
-    Nothing,
-    /// Something else: the sentence, and what to do.
-    Wrong(String, &'static str),
-}
+/// What a name server answers, compared with the server: how it agrees, or what is wrong and what to do.
+type Verdict = Result<&'static str, (String, &'static str)>;
 
 // === The question ===
 
@@ -142,7 +135,7 @@ impl Probe {
     /// Returns whether a name server answers otherwise, so that all are asked again: a cache may have an older answer.
     pub fn differs(&self) -> bool {
         let mut replies = self.resolvers.iter();
-        replies.any(|(_, reply)| matches!(self.compare(reply), Verdict::Wrong(..)))
+        replies.any(|(_, reply)| self.compare(reply).is_err())
     }
 
     /// Returns the addresses that the first name server answers.
@@ -180,49 +173,42 @@ impl Probe {
         const CHECK: Check = Check::DirectAnswer;
         const REACH: &str = "check the Pods at this address (/readyz names what is missing), and whether a NetworkPolicy or \
                              firewall blocks UDP or TCP";
+        const EXPLAIN: &str = "global-dns explain NAME says why; or --dns is another server; REFUSED: the name is in none of its \
+                               zones, or limits.allow excludes this machine";
         let (server, udp, tcp) = self.direct.as_ref()?;
         let question = &self.question;
-        let failing =
-            |fault: &str, hint| Finding::failing(CHECK, format!("{server} {fault}"), hint);
         let reply = match (udp, tcp) {
             (Ok(reply), Ok(_)) => reply,
-            (Err(why), _) => {
-                return Some(failing(
-                    &format!("does not answer {question}: {why}"),
-                    REACH,
-                ));
-            }
-            (_, Err(why)) => {
-                return Some(failing(
-                    &format!("does not answer {question} over TCP: {why}"),
-                    REACH,
-                ));
+            (Err(why), _) | (_, Err(why)) => {
+                let over = if udp.is_ok() { " over TCP" } else { "" };
+                let sentence = format!("{server} does not answer {question}{over}: {why}");
+                return Some(Finding::failing(CHECK, sentence, REACH));
             }
         };
+        if has_data(reply, question) {
+            let sentence = format!("{server} answers {question}: {}", data(reply));
+            return Some(Finding::ok(CHECK, sentence));
+        }
         let code = code(reply.rcode);
-        Some(match (reply.rcode, &question.failure) {
-            (Rcode::NOERROR, _) if has_data(reply, question) => {
-                let data = data(reply);
-                Finding::ok(CHECK, format!("{server} answers {question}: {data}"))
+        // The server's own problem says how bad a closed gate is.
+        let known = question
+            .failure
+            .as_ref()
+            .filter(|_| reply.rcode == Rcode::SERVFAIL);
+        Some(match known {
+            Some(failure) => {
+                let sentence = format!("{server} answers {code} for {question}: {failure}");
+                Finding::new(
+                    State::Attention,
+                    CHECK,
+                    sentence,
+                    "see the problem of the service",
+                )
             }
-            // The server's own problem says how bad that is.
-            (Rcode::SERVFAIL, Some(failure)) => {
-                let sentence = format!("{server} answers SERVFAIL for {question}: {failure}");
-                let hint = "see the problem of the service above";
-                Finding::new(State::Attention, CHECK, sentence, hint)
+            None => {
+                let sentence = format!("{server} answers {code} for {question}, without a record");
+                Finding::failing(CHECK, sentence, EXPLAIN)
             }
-            (Rcode::NOERROR, _) => failing(
-                &format!("answers {question} without records"),
-                "global-dns explain NAME says why; or --dns is not the address of the global-dns Service",
-            ),
-            (Rcode::REFUSED, _) => failing(
-                &format!("answers REFUSED for {question}"),
-                "the name is in none of its zones, limits.allow excludes this machine, or --dns is another server",
-            ),
-            _ => failing(
-                &format!("answers {code} for {question}"),
-                "global-dns explain NAME says why; or --dns is not the address of the global-dns Service",
-            ),
         })
     }
 
@@ -235,90 +221,73 @@ impl Probe {
                                  validates the public zone of that name with DNSSEC (domain-insecure): compare the address in the \
                                  stanza with that of the Service";
         let (question, expected) = (&self.question, self.expected());
-        let reply = match reply {
-            Ok(reply) => reply,
-            Err(why) => {
-                let hint = "check the cluster's DNS and the network to it";
-                return Verdict::Wrong(format!("does not answer {question}: {why}"), hint);
-            }
-        };
-        let fails = |reply: &Reply| !has_data(reply, question);
-        let server_fails = expected.map_or(question.failure.is_some(), fails);
-        if self.direct.is_some() && expected.is_none() || server_fails {
-            let is_equal = expected.is_none_or(|expected| expected.rcode == reply.rcode);
-            return match (has_data(reply, question), is_equal) {
-                (true, _) => Verdict::Wrong(
+        let reply = reply.as_ref().map_err(|why| {
+            let hint = "check the cluster's DNS and the network to it";
+            (format!("does not answer {question}: {why}"), hint)
+        })?;
+        let has_answer = has_data(reply, question);
+        let server_answers =
+            expected.map_or(question.failure.is_none(), |one| has_data(one, question));
+        if self.direct.is_some() && expected.is_none() || !server_answers {
+            return match has_answer {
+                true => Err((
                     format!(
                         "answers {question} with {}, and the server does not",
                         data(reply)
                     ),
                     COMPARE,
-                ),
-                (false, _) => Verdict::Nothing,
+                )),
+                false => Ok("has no answer either"),
             };
         }
-        if question.rtype == RecordType::SOA {
-            let own = format!("ns.dns.{}", self.zone);
-            return match &reply.primary {
-                Some(primary) if *primary == own => Verdict::Same("forwards the zone"),
-                Some(primary) => {
-                    Verdict::Wrong(format!("gets {} from {primary}", self.zone), COMPARE)
-                }
-                None => {
-                    let code = code(reply.rcode);
-                    Verdict::Wrong(
-                        format!("answers {question} with {code}, without a record"),
-                        ADD,
-                    )
-                }
-            };
-        }
-        match reply.rcode {
-            Rcode::NOERROR if reply.addresses.is_empty() => Verdict::Wrong(
+        let own = format!("ns.dns.{}", self.zone);
+        match (reply.rcode, &reply.primary) {
+            (Rcode::NOERROR, Some(primary)) if has_answer && *primary == own => {
+                Ok("forwards the zone")
+            }
+            (Rcode::NOERROR, Some(primary)) if has_answer => {
+                Err((format!("gets {} from {primary}", self.zone), COMPARE))
+            }
+            (Rcode::NOERROR, None) if has_answer => self.compare_addresses(reply, COMPARE),
+            (Rcode::NOERROR, _) => Err((
                 format!("answers {question} without records: another server has the zone"),
                 ADD,
-            ),
-            Rcode::NOERROR => self.compare_addresses(reply, COMPARE),
-            Rcode::SERVFAIL => {
-                Verdict::Wrong(format!("answers SERVFAIL for {question}"), NO_SERVER)
-            }
-            other => {
+            )),
+            (Rcode::SERVFAIL, _) => Err((format!("answers SERVFAIL for {question}"), NO_SERVER)),
+            (other, _) => {
                 let code = code(other);
-                Verdict::Wrong(
+                Err((
                     format!("answers {code} for {question}: the zone is not forwarded"),
                     ADD,
-                )
+                ))
             }
         }
     }
 
-    /// Compares addresses with those of the server: of its reply, else of its API.
+    /// Compares addresses with those of the server: of its reply, else of its API. Without either, they are those of endpoints.
     fn compare_addresses(&self, reply: &Reply, hint: &'static str) -> Verdict {
         let (question, direct) = (&self.question, self.expected());
-        let found = &reply.addresses;
         let expected = direct
             .map(|direct| &direct.addresses)
             .or(question.returned.as_ref());
-        let is_known = found.is_subset(&question.known);
+        let is_known = reply.addresses.is_subset(&question.known);
         let is_truncated = reply.is_truncated || direct.is_some_and(|direct| direct.is_truncated);
         match expected {
-            Some(expected) if expected == found => Verdict::Same("answers as the server does"),
+            Some(expected) if *expected == reply.addresses => Ok("answers as the server does"),
             Some(_) if question.has_order && is_known => {
-                Verdict::Same("answers from another step of the failover order")
+                Ok("answers from another step of the failover order")
             }
-            Some(_) if is_truncated && is_known => Verdict::Same(
-                "answers a part of the endpoints, which are more than a message can have",
-            ),
-            None if is_known && !found.is_empty() => {
-                Verdict::Same("answers endpoints of the service")
+            Some(_) if is_truncated && is_known => {
+                Ok("answers a part of the endpoints, which are more than a message can have")
             }
-            _ => Verdict::Wrong(
-                format!(
-                    "answers {question} with {}, and the server otherwise",
-                    data(reply)
-                ),
-                hint,
-            ),
+            None if is_known => Ok("answers endpoints of the service"),
+            _ => {
+                let data = data(reply);
+                Err((
+                    format!("answers {question} with {data}, and the server otherwise"),
+                    hint,
+                ))
+            }
         }
     }
 
@@ -330,12 +299,8 @@ impl Probe {
             _ => format!("{server}, a further name server of /etc/resolv.conf,"),
         };
         match self.compare(reply) {
-            Verdict::Same(how) => Finding::ok(check, format!("{place} {how}: {}", self.question)),
-            Verdict::Nothing => Finding::ok(
-                check,
-                format!("{place} has no answer for {} either", self.question),
-            ),
-            Verdict::Wrong(sentence, hint) => {
+            Ok(how) => Finding::ok(check, format!("{place} {how}: {}", self.question)),
+            Err((sentence, hint)) => {
                 let state = if number == 0 {
                     State::Failing
                 } else {
