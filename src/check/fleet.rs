@@ -6,6 +6,7 @@
 
 mod causes;
 mod links;
+mod member;
 mod names;
 mod observer;
 mod servers;
@@ -19,52 +20,7 @@ use crate::view::{Column, Document, Section};
 use links::Directions;
 use observer::Observer;
 
-/// Maximum number of observers whose columns fit into a text of the usual width.
-const MAX_COLUMNS: usize = 10;
-
-/// One cluster of a fleet.
-#[derive(Clone, Debug)]
-pub struct Member {
-    /// The context, or the name that a flag gives to a server or to files.
-    pub context: String,
-    /// Its replicas, or why none can be read.
-    pub replicas: Result<Vec<Replica>, Unread>,
-}
-
-/// What one replica says.
-#[derive(Clone, Debug)]
-pub struct Replica {
-    /// Its pod, or how it names itself.
-    pub name: String,
-    /// What no other process has: the unique ID of its pod. Empty: not known.
-    pub id: String,
-    /// Its status, or why it cannot be read.
-    pub status: Result<Value, Unread>,
-    /// The difference of its clock from that of this machine in seconds, if it is known.
-    pub clock_ahead: Option<i64>,
-    /// Its table. `None`: another replica of the cluster has the same answers.
-    pub table: Option<ReplicaTable>,
-}
-
-/// The table of a replica: the items of its API.
-#[derive(Clone, Debug, Default)]
-pub struct ReplicaTable {
-    /// `table`.
-    pub services: Vec<Value>,
-    /// `endpoints`.
-    pub endpoints: Vec<Value>,
-    /// `problems`.
-    pub problems: Vec<Value>,
-}
-
-/// Why something cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
-    /// The reason.
-    pub reason: String,
-    /// What to do.
-    pub hint: String,
-}
+pub use member::{Member, Replica, ReplicaTable, Unread};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {
@@ -160,22 +116,6 @@ fn clusters(members: &[Member], observers: &[Observer<'_>]) -> Section {
         section.push(cells, &object);
     }
     section
-}
-
-/// Returns a column for each observer after some columns.
-fn columns(first: &[&str], observers: &[Observer<'_>]) -> Vec<Column> {
-    let names = observers.iter().enumerate().map(|(index, one)| {
-        if index < MAX_COLUMNS {
-            Column::text(&one.name)
-        } else {
-            Column::wide(&one.name)
-        }
-    });
-    first
-        .iter()
-        .map(|name| Column::text(name))
-        .chain(names)
-        .collect()
 }
 
 #[cfg(test)]

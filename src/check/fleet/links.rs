@@ -6,8 +6,7 @@ use serde_json::json;
 use strum::IntoStaticStr;
 
 use super::causes::list_services;
-use super::columns;
-use super::observer::{Key, Observer};
+use super::observer::{Key, Observer, columns};
 use crate::check::finding::{Check, Finding, State, items, text};
 use crate::model::ProblemKind;
 use crate::view::Section;

@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Replica;
+use super::member::Replica;
 use crate::check::finding::{items, text};
+use crate::view::Column;
+
+/// Maximum number of observers whose columns fit into a text of the usual width.
+const MAX_COLUMNS: usize = 10;
 
 /// The namespace and the name of a service.
 pub(super) type Key<'m> = (&'m str, &'m str);
@@ -74,6 +78,22 @@ pub(super) fn is_unready_pod(endpoint: &Value) -> bool {
     text(endpoint, "kind") == "local"
         && !text(endpoint, "hostname").is_empty()
         && text(endpoint, "state") == "not-ready"
+}
+
+/// Returns a column for each observer after some columns.
+pub(super) fn columns(first: &[&str], observers: &[Observer<'_>]) -> Vec<Column> {
+    let names = observers.iter().enumerate().map(|(index, one)| {
+        if index < MAX_COLUMNS {
+            Column::text(&one.name)
+        } else {
+            Column::wide(&one.name)
+        }
+    });
+    first
+        .iter()
+        .map(|name| Column::text(name))
+        .chain(names)
+        .collect()
 }
 
 // === impl Observer ===

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::causes::{describe, group, join};
+use super::member::{Replica, Unread};
 use super::observer::is_ready;
-use super::{Replica, Unread};
 use crate::check::finding::{Check, Finding, items, text};
 use crate::model::ProblemKind;
 

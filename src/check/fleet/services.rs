@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::causes::{Cause, Causes, describe, group, join};
-use super::columns;
 use super::links::Directions;
-use super::observer::{Key, Observer, is_unready_pod, key_of};
+use super::observer::{Key, Observer, columns, is_unready_pod, key_of};
 use crate::check::finding::{Check, Finding, items, list, text};
 use crate::check::problems::{reason, subject};
 use crate::model::{Exported, Family, Level, ProblemKind as K, mirrorable};

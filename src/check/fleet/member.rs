@@ -1,0 +1,47 @@
+//! What the servers of a fleet say.
+
+use serde_json::Value;
+
+/// One cluster of a fleet.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The context, or the name that a flag gives to a server or to files.
+    pub context: String,
+    /// Its replicas, or why none can be read.
+    pub replicas: Result<Vec<Replica>, Unread>,
+}
+
+/// What one replica says.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    /// Its pod, or how it names itself.
+    pub name: String,
+    /// What no other process has: the unique ID of its pod. Empty: not known.
+    pub id: String,
+    /// Its status, or why it cannot be read.
+    pub status: Result<Value, Unread>,
+    /// The difference of its clock from that of this machine in seconds, if it is known.
+    pub clock_ahead: Option<i64>,
+    /// Its table. `None`: another replica of the cluster has the same answers.
+    pub table: Option<ReplicaTable>,
+}
+
+/// The table of a replica: the items of its API.
+#[derive(Clone, Debug, Default)]
+pub struct ReplicaTable {
+    /// `table`.
+    pub services: Vec<Value>,
+    /// `endpoints`.
+    pub endpoints: Vec<Value>,
+    /// `problems`.
+    pub problems: Vec<Value>,
+}
+
+/// Why something cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The reason.
+    pub reason: String,
+    /// What to do.
+    pub hint: String,
+}
