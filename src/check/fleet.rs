@@ -13,7 +13,7 @@ mod servers;
 mod services;
 mod settings;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::finding::{self, Check, Finding, list, text};
 use crate::view::{Column, Document, Section};
