@@ -202,6 +202,11 @@ impl Said {
         let [replica, cluster, version] =
             ["replica", "cluster", "version"].map(|field| text(&self.status, field));
         let services = self.services.len();
+        let replica = if replica.is_empty() {
+            "the table of the objects"
+        } else {
+            replica
+        };
         let sentence = format!(
             "{replica} of cluster '{cluster}' answers: version {version}, services: {services}"
         );

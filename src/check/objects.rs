@@ -142,9 +142,11 @@ pub fn check(objects: &Objects, told: &Told<'_>) -> Vec<Finding> {
             Ok((state, wrong)) => {
                 Finding::list(state, *check, wrong, ["nothing is wrong", what, hint])
             }
-            Err(why) => {
-                Finding::unknown(*check, &why, "run it as a user that may list these objects")
-            }
+            Err(why) => Finding::unknown(
+                *check,
+                &why,
+                "run it as a user that may list these objects, or add them to the files",
+            ),
         });
     findings.collect()
 }
