@@ -151,7 +151,7 @@ async fn view(
     if view == View::Events && accepts(request.headers(), stream::MEDIA_TYPE) {
         return streams.respond(&server, filter, request);
     }
-    match view.document(&server, &filter) {
+    match view::document(view, &server, &filter) {
         Ok(document) if accepts(request.headers(), CELLS) => {
             ([(CONTENT_TYPE, CELLS)], Json(document)).into_response()
         }

@@ -12,16 +12,16 @@ mod endpoints;
 mod events;
 mod explain;
 mod facts;
+mod error;
 mod failover;
 mod filter;
+mod kind;
 mod page;
 mod problems;
 mod server;
 mod status;
 mod table;
 mod zone;
-
-use strum::{EnumString, IntoStaticStr, VariantArray};
 
 pub use age::{Age, problem_with_age};
 pub use causes::Causes;
@@ -30,74 +30,25 @@ pub use endpoint::{EndpointState, NameReply};
 pub use events::selects;
 pub use explain::is_subject;
 pub use facts::{CurrentFacts, INTENDED_FAILURES, MAX_CLUSTERS, MAX_FAILING, TableFacts};
-pub use filter::{Filter, Parameter};
+pub use error::ViewError;
+pub use filter::Filter;
+pub use kind::{Parameter, View};
 pub use page::MAX_LIMIT;
-pub use server::{Identity, Server, ViewError};
+pub use server::{Identity, Server};
 
-/// The views: `/api/v1/NAME`, and what the commands print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "lowercase")]
-pub enum View {
-    /// The services, those with trouble first.
-    Table,
-    /// The endpoints of services.
-    Endpoints,
-    /// The answer for a name or an address, and why.
-    Explain,
-    /// What is wrong: causes first.
-    Problems,
-    /// The last changes of answers.
-    Events,
-    /// The server and its source.
-    Status,
-    /// The records of a zone, as in a zone file (RFC 1035 section 5).
-    Zone,
-}
-
-// === impl View ===
-
-impl View {
-    /// Returns the name, which is that of the document and of the path.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// Makes the document of what a filter selects.
-    ///
-    /// # Errors
-    ///
-    /// If the filter has values without a meaning, or if what it selects is not known any more.
-    pub fn document(self, server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-        match self {
-            Self::Table => table::table(server, filter),
-            Self::Endpoints => endpoints::endpoints(server, filter),
-            Self::Explain => explain::explain(server, filter),
-            Self::Problems => problems::problems(server, filter),
-            Self::Events => events::events(server, filter),
-            Self::Status => status::status(server, filter),
-            Self::Zone => zone::zone(server, filter),
-        }
-    }
-
-    /// Returns whether it is a list of rows, of which a request takes a page.
-    pub fn is_list(self) -> bool {
-        self.parameters().contains(&Parameter::Continue)
-    }
-
-    /// Returns the parameters that a filter of this view may have.
-    pub fn parameters(self) -> &'static [Parameter] {
-        use Parameter::{
-            After, At, Cluster, Continue, Kind, Limit, Name, Namespace, Since, State, Text, Zone,
-        };
-        match self {
-            Self::Table | Self::Endpoints => {
-                &[Namespace, Cluster, State, Text, At, Limit, Continue]
-            }
-            Self::Explain => &[Name, Namespace, At, Limit, Continue],
-            Self::Problems => &[Namespace, Cluster, Kind, Text, At, Limit, Continue],
-            Self::Events => &[Namespace, Cluster, Kind, Text, Since, After, Limit],
-            Self::Status => &[At],
-            Self::Zone => &[Zone, At, Limit, Continue],
-        }
+/// Makes the document of what a filter selects.
+///
+/// # Errors
+///
+/// If the filter has values without a meaning, or if what it selects is not known any more.
+pub fn document(view: View, server: &Server, filter: &Filter) -> Result<Document, ViewError> {
+    match view {
+        View::Table => table::table(server, filter),
+        View::Endpoints => endpoints::endpoints(server, filter),
+        View::Explain => explain::explain(server, filter),
+        View::Problems => problems::problems(server, filter),
+        View::Events => events::events(server, filter),
+        View::Status => status::status(server, filter),
+        View::Zone => zone::zone(server, filter),
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     if args.watch {
         return watch(&args, server, filter).await;
     }
-    let document = server.api.document(View::Events, &filter).await?;
+    let document = server.document(View::Events, &filter, args.output).await?;
     if args.output != Output::Json {
         print(&format!("answered by {}\n\n", server.name(&document)))?;
     }

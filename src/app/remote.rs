@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::first_table::{FirstTable, first_table};
 use super::variables::local_api;
 use crate::cli::{
-    Api, Cluster, KubeconfigArgs, Replica, ReplicaError, ServerArgs, SourceArgs, ViewArgs,
+    Api, Cluster, Output, KubeconfigArgs, Replica, ReplicaError, ServerArgs, SourceArgs, ViewArgs,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;
@@ -104,23 +104,24 @@ impl Remote {
         })
     }
 
-    /// Returns the document of a view: all pages, or the first one if the filter has a limit.
+    /// Returns the document of a view in a form: all pages, or the first one if the filter has a limit.
     pub(super) async fn document(
         &mut self,
         view: View,
         filter: &Filter,
+        output: Output,
     ) -> anyhow::Result<Document> {
         match self {
-            Self::Running(server) => server.document(view, filter).await,
+            Self::Running(server) => server.document(view, filter, output).await,
             Self::InProcess { .. } if filter.at.is_some() => {
                 bail!("only a running server knows what was answered earlier")
             }
             Self::InProcess { server, .. } => {
                 let filter = &mut filter.clone();
-                let mut document = view.document(server, filter)?;
+                let mut document = crate::view::document(view, server, filter)?;
                 while let Some(next) = document.next.take().filter(|_| filter.limit.is_none()) {
                     filter.next = Some(next);
-                    document.append(view.document(server, filter)?);
+                    document.append(crate::view::document(view, server, filter)?);
                 }
                 Ok(document)
             }
@@ -135,7 +136,10 @@ impl Remote {
     ) -> anyhow::Result<Vec<Value>> {
         let mut items = match self {
             Self::Running(server) => server.items(view, filter).await?.items,
-            Self::InProcess { .. } => self.document(view, filter).await?.into_items().items,
+            Self::InProcess { .. } => {
+                let document = self.document(view, filter, Output::Json).await?;
+                document.into_items().items
+            }
         };
         items.retain(|one| one["section"] != "causes");
         Ok(items)
@@ -190,9 +194,18 @@ impl RunningServer {
     }
 
     /// Returns the document of a view. If the history of this replica does not reach back to a time, others are asked.
-    async fn document(&mut self, view: View, filter: &Filter) -> anyhow::Result<Document> {
+    pub(super) async fn document(
+        &mut self,
+        view: View,
+        filter: &Filter,
+        output: Output,
+    ) -> anyhow::Result<Document> {
         loop {
-            let error = match self.api.document(view, filter).await {
+            let asked = match output {
+                Output::Json => self.api.items(view, filter).await.map(Document::from),
+                Output::Text | Output::Wide | Output::Zone => self.api.document(view, filter).await,
+            };
+            let error = match asked {
                 Ok(document) => return Ok(document),
                 Err(error) => error,
             };

@@ -60,7 +60,7 @@ async fn show(
     filter: &Filter,
     form: Form,
 ) -> anyhow::Result<ExitCode> {
-    let document = remote.document(view, filter).await?;
+    let document = remote.document(view, filter, form.output).await?;
     let heading = remote.heading(&document);
     let exit = document.exit;
     match form.output {

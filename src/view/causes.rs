@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::age::Age;
 use super::document::{Column, Section};
-use super::problems::{level_state, sentence};
 
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::{Impact, Published, Service, Table};
@@ -204,9 +204,11 @@ impl Causes {
     /// names that several services have.
     pub(super) fn above_services(&self) -> Section {
         let mut causes = self.serious();
-        causes
-            .retain(|cause| cause.service.is_none() && cause.kind.row().family != Family::Skipped);
-        section_of(causes)
+        causes.retain(|cause| cause.service.is_none() && cause.kind.row().family != Family::Skipped);
+        let mut section = section_of(causes);
+        // The objects of a table are services.
+        section.rows.iter_mut().for_each(|row| row.object = Value::Null);
+        section
     }
 
     /// Returns how bad the worst cause or service is.
@@ -340,5 +342,23 @@ impl CauseReport {
             sentence(self.sentence, &self.detail),
             self.hint.clone(),
         ]
+    }
+}
+
+/// Returns what is wrong: what holds for the kind, and in this case.
+pub(super) fn sentence(sentence: &str, detail: &str) -> String {
+    if detail.is_empty() {
+        sentence.to_owned()
+    } else {
+        format!("{sentence}: {detail}")
+    }
+}
+
+/// Returns a level as a state.
+pub(super) fn level_state(level: Level) -> &'static str {
+    match level {
+        Level::Error => "failing",
+        Level::Warning => "attention",
+        Level::Note => "note",
     }
 }

@@ -45,12 +45,19 @@ pub struct Items {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[expect(missing_docs, reason = "as in `Document`")]
     pub at: Option<String>,
+    #[serde(default, skip_serializing_if = "is_success")]
+    #[expect(missing_docs, reason = "as in `Document`; absent: 0")]
+    pub exit: u8,
     /// The objects. A program must ignore fields and values that it does not know.
     #[serde(default)]
     pub items: Vec<Value>,
     /// As in [`Document`].
     #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+fn is_success(exit: &u8) -> bool {
+    *exit == 0
 }
 
 /// A part of a document: rows with the same columns.
@@ -126,6 +133,7 @@ impl Document {
             replica: self.replica,
             generation: self.generation,
             at: self.at,
+            exit: self.exit,
             items: objects.filter(|object| !object.is_null()).collect(),
             next: self.next,
         }
@@ -141,6 +149,29 @@ impl Document {
                 Some(known) => known.rows.extend(section.rows),
                 None => self.sections.push(section),
             }
+        }
+    }
+}
+
+impl From<Items> for Document {
+    /// Makes a document of objects alone, which is printed as JSON.
+    fn from(items: Items) -> Self {
+        let row = |object| Row {
+            object,
+            cells: Vec::new(),
+        };
+        let rows = items.items.into_iter().map(row).collect();
+        Self {
+            kind: items.kind,
+            replica: items.replica,
+            generation: items.generation,
+            at: items.at,
+            exit: items.exit,
+            sections: vec![Section {
+                rows,
+                ..Section::default()
+            }],
+            next: items.next,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The view `endpoints`: one row for each endpoint, and whether the name of its service returns it.
 
-use super::View;
 use super::document::{Column, Document, Section};
 use super::endpoint::{EndpointReport, NameReply};
 use super::filter::Filter;
 use super::page::page;
-use super::server::{Server, ViewError};
+use super::error::ViewError;
+use super::kind::View;
+use super::server::Server;
 use super::table::{is_selected, listed, unmatched};
 
 /// Makes the document of the endpoints.

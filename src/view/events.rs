@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use strum::VariantArray as _;
 
-use super::View;
 use super::document::{Column, Document, Section};
 use super::filter::Filter;
 use super::page::limit;
-use super::server::{Server, ViewError};
+use super::error::ViewError;
+use super::kind::View;
+use super::server::Server;
 use super::table::listed;
 use crate::model::{Timestamp, list_some};
 use crate::source::events::{Event, MAX_EVENTS};

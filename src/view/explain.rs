@@ -15,14 +15,15 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::View;
 use super::document::{Column, Document, Section};
 use super::endpoint::EndpointReport;
 use super::events::cells;
 use super::filter::Filter;
 use super::page::{limit, page};
 use super::problems::ProblemReport;
-use super::server::{Server, Shown, ViewError};
+use super::error::ViewError;
+use super::kind::View;
+use super::server::{Server, Shown};
 use crate::model::{ClusterName, ServiceKey};
 use crate::source::events::Event;
 use crate::zone::Zones;

@@ -2,10 +2,8 @@
 
 use std::str::FromStr;
 
-use strum::{EnumString, IntoStaticStr, VariantArray};
-
-use super::View;
-use super::server::ViewError;
+use super::error::ViewError;
+use super::kind::{Parameter, View};
 use crate::model::{Namespace, Timestamp, most_similar};
 use crate::table::Service;
 
@@ -36,25 +34,6 @@ pub struct Filter {
     pub limit: Option<usize>,
     /// The place of the page: `continue` of the last one.
     pub next: Option<String>,
-}
-
-/// The parameters of a query string. Items of lists are separated by commas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "lowercase")]
-#[expect(missing_docs, reason = "as in `Filter`")]
-pub enum Parameter {
-    Namespace,
-    Cluster,
-    State,
-    Kind,
-    Text,
-    Name,
-    Zone,
-    At,
-    Since,
-    After,
-    Limit,
-    Continue,
 }
 
 // === impl Filter ===

@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use super::filter::Filter;
-use super::server::ViewError;
+use super::error::ViewError;
 
 /// Maximum number of rows of a page.
 pub const MAX_LIMIT: usize = 1000;

@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use super::View;
 use super::age::Age;
+use super::causes::{level_state, sentence};
 use super::document::{Column, Document, Section};
 use super::filter::Filter;
 use super::page::page;
-use super::server::{Server, ViewError};
+use super::error::ViewError;
+use super::kind::View;
+use super::server::Server;
 use crate::model::{Level, Line, Problem, ProblemKind};
 use crate::table::Table;
 
@@ -133,23 +135,5 @@ impl ProblemReport {
             sentence(self.sentence, &self.detail),
             self.hint.clone(),
         ]
-    }
-}
-
-/// Returns what is wrong: what holds for the kind, and in this case.
-pub(super) fn sentence(sentence: &str, detail: &str) -> String {
-    if detail.is_empty() {
-        sentence.to_owned()
-    } else {
-        format!("{sentence}: {detail}")
-    }
-}
-
-/// Returns a level as a state.
-pub(super) fn level_state(level: Level) -> &'static str {
-    match level {
-        Level::Error => "failing",
-        Level::Warning => "attention",
-        Level::Note => "note",
     }
 }

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::View;
 use super::causes::Causes;
 use super::document::Document;
+use super::error::ViewError;
 use super::facts::CurrentFacts;
-use super::filter::{Filter, Parameter};
+use super::filter::Filter;
+use super::kind::View;
 use super::page::Place;
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
@@ -31,9 +32,6 @@ pub struct Identity {
     /// The addresses of the DNS port.
     pub servers: Vec<SocketAddr>,
 }
-
-/// Maximum number of characters of a text in the sentence about it.
-const MAX_SHOWN: usize = 100;
 
 /// The server that is shown. Clones share it.
 #[derive(Clone)]
@@ -60,23 +58,6 @@ pub struct Server {
     pub draining: Arc<AtomicBool>,
     /// The facts about the current table.
     pub facts: CurrentFacts,
-}
-
-/// Why there is no document.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ViewError {
-    /// The request cannot be understood.
-    #[error("{0}")]
-    Invalid(String),
-    /// This server does not know what the request selects: a time before its history.
-    #[error("{0}")]
-    NotKnown(String),
-    /// The table that the list began in is not kept any more.
-    #[error("the list has changed since its first page; begin again without continue")]
-    Gone,
-    /// There is no complete table yet.
-    #[error("{}", ProblemKind::NoTable.row().sentence)]
-    NoTable,
 }
 
 /// A table that is shown.
@@ -212,30 +193,5 @@ impl Server {
             causes.add(&problem);
         }
         causes
-    }
-}
-
-// === impl ViewError ===
-
-impl ViewError {
-    pub(super) fn invalid(parameter: &str, value: &str, why: &str) -> Self {
-        let shown: String = value.chars().take(MAX_SHOWN).collect();
-        let shown = shown.escape_debug();
-        Self::Invalid(format!("{parameter}: '{shown}' cannot be used: {why}"))
-    }
-
-    pub(super) fn unknown_parameter(view: View, name: &str) -> Self {
-        let known: Vec<&str> = view
-            .parameters()
-            .iter()
-            .map(|&one: &Parameter| one.into())
-            .collect();
-        let shown: String = name.chars().take(MAX_SHOWN).collect();
-        Self::Invalid(format!(
-            "unknown parameter '{}' of {}; it takes: {}",
-            shown.escape_debug(),
-            view.name(),
-            known.join(", ")
-        ))
     }
 }

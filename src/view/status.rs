@@ -3,12 +3,13 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::View;
 use super::causes::LevelCounts;
 use super::clusters::ClusterReport;
 use super::document::{Column, Document, Section};
 use super::filter::Filter;
-use super::server::{Server, Shown, ViewError};
+use super::error::ViewError;
+use super::kind::View;
+use super::server::{Server, Shown};
 use crate::VERSION;
 use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Timestamp};

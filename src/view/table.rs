@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use strum::IntoStaticStr;
 
-use super::View;
 use super::age::Age;
 use super::document::{Column, Document, Section};
 use super::endpoint::EndpointState;
 use super::failover::FailoverReport;
 use super::filter::{Filter, hint};
 use super::page::page;
-use super::server::{Server, ViewError};
+use super::error::ViewError;
+use super::kind::View;
+use super::server::Server;
 use crate::model::{GatewayDown, Problem, ProblemKind};
 use crate::table::{Impact, Published, Service, Table};
 use crate::zone::answer::answer_question;

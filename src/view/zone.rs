@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::View;
 use super::document::{Column, Document, Section};
 use super::filter::Filter;
 use super::page::{Place, limit};
-use super::server::{Server, ViewError};
+use super::error::ViewError;
+use super::kind::View;
+use super::server::Server;
 use crate::table::Grammar;
 use crate::zone::print::ZoneFile;
 use crate::zone::{Zone, ZoneName, Zones};

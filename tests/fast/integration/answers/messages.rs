@@ -86,7 +86,7 @@ fn queries_and_replies_are_counted_but_received_responses_are_not() {
             1.0,
         ),
         (
-            "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"last-resort\"}",
+            "endpoints{remote_cluster=\"west\",state=\"down\",returned=\"true\"}",
             1.0,
         ),
         (

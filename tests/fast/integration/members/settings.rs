@@ -137,8 +137,7 @@ fn explain_shows_why_a_short_name_has_no_owner() {
             for part in [
                 "ambiguous: 'db' exists in the namespaces prod, shop",
                 "shortNames.pinned",
-                "short-name  db  ",
-                "  Short name is ambiguous: exists in namespaces prod, shop",
+                "Short name is ambiguous: exists in namespaces prod, shop",
             ] {
                 assert!(ended.stdout.contains(part), "{}", ended.stdout);
             }
