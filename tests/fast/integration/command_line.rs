@@ -4,6 +4,7 @@ mod demo;
 mod errors;
 mod events;
 mod find;
+mod kubectl;
 mod names;
 mod plug_in;
 mod reports;
