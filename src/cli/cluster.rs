@@ -1,12 +1,12 @@
 //! The way to an API server: a kubeconfig, or the service account of the pod.
 
 mod credential;
+mod credentials;
 mod kubeconfig;
 mod proxy;
 mod query;
 mod replica;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
+pub use credentials::{ConnectError, Credentials};
 pub use replica::{Replica, ReplicaError};
 
 use credential::Credential;
@@ -50,20 +51,6 @@ pub struct Cluster {
     client: Client,
     credentials: Credentials,
 }
-
-/// The origin of the configuration of a client.
-#[derive(Clone, Debug)]
-pub struct Credentials {
-    /// The kubeconfig with its context, or the pod.
-    origin: String,
-    /// What to do if the API server does not answer as expected.
-    way_out: String,
-}
-
-/// Why no client of the API server could be created: a sentence that names the setting.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ConnectError(String);
 
 impl Cluster {
     /// Reads the configuration, and runs the credential plugin if it names one. Does not connect.
@@ -150,19 +137,4 @@ fn client_of(config: &Config, credential: Option<&Credential>) -> Result<Client,
         }
     };
     Ok(Client::new(service_fn(send), &config.default_namespace))
-}
-
-// === impl Credentials ===
-
-impl Credentials {
-    /// Returns what to do if the API server does not answer as expected.
-    pub fn way_out(&self) -> String {
-        self.way_out.clone()
-    }
-}
-
-impl fmt::Display for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.origin)
-    }
 }

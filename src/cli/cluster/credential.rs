@@ -48,25 +48,26 @@ struct Secret {
     expiration_timestamp: Option<Time>,
 }
 
-/// Takes what expires out of the configuration of a client, reads it, and puts a certificate back in. A token is for the requests.
-/// The error is a clause.
+/// Takes what expires out of the configuration of a client, reads it, and puts a certificate back in, with which the client connects
+/// until it ends. Returns what has the tokens of requests. The error is a clause.
 pub(super) async fn take(user: &mut AuthInfo) -> Result<Option<Credential>, String> {
     let exec = user.exec.take();
     let source = match (user.token_file.take(), exec) {
-        (Some(file), _) => Source::TokenFile(file),
+        (Some(file), _) => {
+            user.token = None;
+            Source::TokenFile(file)
+        }
         (None, Some(exec)) if user.token.is_none() => Source::Plugin(Box::new(exec)),
         _ => return Ok(None),
     };
     let credential = Credential::of(source);
     let secret = credential.secret().await?;
-    if secret.token.is_some() {
-        user.token = None;
-        return Ok(Some(credential));
+    if let (Some(certificate), Some(key)) = (secret.client_certificate_data, secret.client_key_data)
+    {
+        user.client_certificate_data = Some(base64(&certificate));
+        user.client_key_data = Some(base64(&key).into());
     }
-    user.client_certificate_data = secret.client_certificate_data.as_deref().map(base64);
-    let key = secret.client_key_data.as_deref();
-    user.client_key_data = key.map(|key| base64(key).into());
-    Ok(None)
+    Ok(secret.token.is_some().then_some(credential))
 }
 
 /// Encodes a text as the fields of a kubeconfig are encoded.
@@ -82,14 +83,16 @@ impl Credential {
     fn of(source: Source) -> Self {
         static PLUGINS: Mutex<BTreeMap<String, Credential>> = Mutex::new(BTreeMap::new());
         let key = match &source {
-            Source::Plugin(exec) => format!("{exec:?}"),
-            Source::TokenFile(file) => file.clone(),
+            // The order of the variables in JSON is always the same.
+            Source::Plugin(exec) => json!([exec, exec.cluster]),
+            Source::TokenFile(file) => json!(file),
         };
         let new = || Self {
             source: Arc::new(source),
             last: Arc::default(),
         };
-        PLUGINS.lock().entry(key).or_insert_with(new).clone()
+        let mut plugins = PLUGINS.lock();
+        plugins.entry(key.to_string()).or_insert_with(new).clone()
     }
 
     /// Returns the last token or certificate, or reads another one if it has expired. The error is a clause.
@@ -189,11 +192,11 @@ fn run(exec: &ExecConfig) -> Result<Secret, String> {
     let read =
         read.map_err(|error| failed(format!("no ExecCredential: {}", error_chain(&error))))?;
     let mut secret = read.status;
-    secret.token = secret.token.map(|token| token.trim().to_owned());
-    let has_token = secret.token.as_ref().is_some_and(|token| !token.is_empty());
+    let token = secret.token.map(|token| token.trim().to_owned());
+    secret.token = token.filter(|token| !token.is_empty());
     let has_certificate =
         secret.client_certificate_data.is_some() && secret.client_key_data.is_some();
-    if !has_token && !has_certificate {
+    if secret.token.is_none() && !has_certificate {
         let neither = "it printed neither a token nor a certificate";
         return Err(failed(neither.to_owned()));
     }
@@ -229,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn certificate_of_a_plugin_is_that_of_the_client() {
-        let mut user = user("clientCertificateData: C, clientKeyData: K");
+        let mut user = user("token: '', clientCertificateData: C, clientKeyData: K");
         assert!(take(&mut user).await.unwrap().is_none());
         let certificate = user.client_certificate_data.as_deref();
         assert_eq!(certificate, Some("Qw=="));

@@ -10,8 +10,8 @@ use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig, KubeconfigErr
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
+use super::credentials::{ConnectError, Credentials};
 use super::proxy::proxy;
-use super::{ConnectError, Credentials};
 use crate::log::error_chain;
 
 /// Returns the configuration of a context, in a file or in those at the default location.
