@@ -31,7 +31,7 @@ pub use metrics::Metrics;
 
 use crate::model::ProblemKind;
 use crate::table::Table;
-use crate::view::{CELLS, Filter, Server, View, ViewError, problem_with_age};
+use crate::view::{CELLS, document, Filter, Server, View, ViewError, problem_with_age};
 use stream::Streams;
 
 /// The state that the handlers share.
@@ -151,7 +151,7 @@ async fn view(
     if view == View::Events && accepts(request.headers(), stream::MEDIA_TYPE) {
         return streams.respond(&server, filter, request);
     }
-    match view::document(view, &server, &filter) {
+    match document(view, &server, &filter) {
         Ok(document) if accepts(request.headers(), CELLS) => {
             ([(CONTENT_TYPE, CELLS)], Json(document)).into_response()
         }

@@ -2,11 +2,11 @@
 
 mod live;
 
-use std::fs::{File, Permissions};
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -56,25 +56,37 @@ const MCS_ZONE: &str = "clusterset.local=mcs";
 /// `failover.back` of a live demo. The default is longer than a scene.
 const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(2);
 
+/// The folder of the copy of the sample, which is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes a folder. Nobody else can have made it, or a link in it, or can open it.
+    fn make() -> io::Result<Self> {
+        let path = env::temp_dir().join(format!("global-dns-demo-{:016x}", fastrand::u64(..)));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Somebody may have removed it.
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does.
 pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    // Nobody else can have made the folder, or a link in it, or can open it.
-    let folder = tempfile::Builder::new()
-        .prefix("global-dns-demo-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir();
-    let folder = folder.context("cannot make a folder for the sample")?;
-    let sample = folder.path().join("demo.yaml");
-    let file =
-        File::create_new(&sample).and_then(|mut file| file.write_all(live::SAMPLE.as_bytes()));
-    file.with_context(|| format!("cannot write the sample to {}", sample.display()))?;
+    let folder = Folder::make().context("cannot make a folder for the sample")?;
+    let sample = folder.0.join("demo.yaml");
+    fs::write(&sample, live::SAMPLE)
+        .with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     let live = args.live;
     let mut serve_args = args.to_serve();
     serve_args.source.file = vec![sample.clone()];
     let settings = &mut serve_args.settings.loaded;
-    settings.cluster_name = "hub"
-        .parse()
-        .context("the sample has an invalid cluster name")?;
+    let name = "hub".parse();
+    settings.cluster_name = name.context("the sample has an invalid cluster name")?;
     if settings.zones == [ZoneSetting::default()] {
         let mcs = MCS_ZONE.parse().map_err(anyhow::Error::msg)?;
         settings.zones.push(mcs);
@@ -83,9 +95,10 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     if live.is_some() {
         settings.failover.back = Period(LIVE_FAILBACK_DELAY);
     }
-    // The folder is removed at the end.
     serve(serve_args, |started| {
-        print_hints(started, &sample, live.is_some());
+        // The server works without the hints.
+        print(&hints(started, &sample, live.is_some()))
+            .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));
         if let Some(pause) = live {
             let steps = live::play(sample.clone(), started.events.clone(), pause);
             tokio::spawn(async {
@@ -97,44 +110,29 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     .await
 }
 
-/// Prints the commands to try with the demo.
-fn print_hints(started: &Started, sample: &Path, is_live: bool) {
-    if let Some(address) = started.dns.first() {
-        let api = started.api.first().copied();
-        // The server works without the hints.
-        print(&hints(*address, api, sample, is_live))
-            .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));
+/// Returns the commands to try with a demo.
+fn hints(started: &Started, sample: &Path, is_live: bool) -> String {
+    let mut text = String::from("\n");
+    let dns = started.dns.first();
+    for (heading, questions) in QUESTIONS {
+        text += &format!("{heading}\n");
+        for (question, dns) in questions.iter().zip(dns.iter().cycle()) {
+            text += &format!("  dig @{} -p {} {question}\n", dns.ip(), dns.port());
+        }
     }
-}
-
-/// Returns the commands to try with a demo that listens on `address`.
-fn hints(address: SocketAddr, api: Option<SocketAddr>, sample: &Path, is_live: bool) -> String {
-    let (ip, port) = (address.ip(), address.port());
-    let command = |question: &&str| format!("  dig @{ip} -p {port} {question}\n");
-    let questions = QUESTIONS.iter().map(|(heading, questions)| {
-        let commands: String = questions.iter().map(command).collect();
-        format!("{heading}\n{commands}")
-    });
-    let program = std::env::args()
-        .next()
-        .unwrap_or_else(|| "global-dns".to_owned());
-    let sample = sample.display();
-    let commands = api
-        .map(|api| {
-            let commands = ["explain db.prod", "table"]
-                .map(|command| format!("  {program} {command} --server {api}\n"));
-            format!(
-                "The explanation of an answer; all services:\n{}",
-                commands.concat()
-            )
-        })
-        .unwrap_or_default();
-    let page = api.map(|api| format!("The status page: http://{api}/\n"));
-    let end = if is_live {
-        "The sample changes in a loop. Ctrl-C stops the demo.\n\n".to_owned()
-    } else {
-        format!("Edit {sample} and repeat a query. Ctrl-C stops the demo.\n\n")
+    if let Some(api) = started.api.first() {
+        let program = env::args()
+            .next()
+            .unwrap_or_else(|| "global-dns".to_owned());
+        text += "The explanation of an answer; all services:\n";
+        for command in ["explain db.prod", "table"] {
+            text += &format!("  {program} {command} --server {api}\n");
+        }
+        text += &format!("The status page: http://{api}/\n");
+    }
+    let end = match is_live {
+        true => "The sample changes in a loop".to_owned(),
+        false => format!("Edit {} and repeat a query", sample.display()),
     };
-    let questions: String = questions.collect();
-    format!("\n{questions}{commands}{}{end}", page.unwrap_or_default())
+    text + &end + ". Ctrl-C stops the demo.\n\n"
 }

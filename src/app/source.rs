@@ -1,6 +1,7 @@
 //! The source that the flags select: files or an API server.
 
 use tokio::task::JoinSet;
+use tracing::warn;
 
 use super::thread::{Priority, Thread};
 use crate::cli::{Cluster, KubeAccess, SourceArgs};
@@ -50,9 +51,10 @@ impl SelectedSource {
     async fn run(mut self, feeds: Feeds, publisher: Publisher, settings: UpdateSettings) {
         let run = async |feeds, updates| match &mut self {
             Self::Files(files) => files.run(feeds, updates).await,
-            Self::Cluster(cluster, timing) => {
-                kube::run(cluster.config().clone(), *timing, feeds, updates).await;
-            }
+            Self::Cluster(cluster, timing) => match cluster.another_client() {
+                Ok(client) => kube::run(client, *timing, feeds, updates).await,
+                Err(error) => warn!(%error, "Cannot set up the Kubernetes client"),
+            },
         };
         source::run(run, feeds, publisher, settings).await;
     }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use bytes::Bytes;
 use http::header::{ACCEPT, DATE, HOST};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;

@@ -1,22 +1,27 @@
 //! The way to an API server: a kubeconfig, or the service account of the pod.
 
-mod connect_error;
+mod credential;
 mod credentials;
+mod kubeconfig;
+mod proxy;
 mod query;
 mod replica;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use http::Request;
+use http::header::AUTHORIZATION;
+use kube::client::Body;
 use kube::{Client, Config};
+use tower::{BoxError, service_fn};
 
-pub use connect_error::ConnectError;
-pub use credentials::Credentials;
+pub use credentials::{ConnectError, Credentials};
 pub use replica::{Replica, ReplicaError};
 
-use credentials::kubeconfig_error;
+use credential::Credential;
 
+use crate::log::error_chain;
 use crate::source::kube::client;
 
 /// Maximum time for connecting.
@@ -41,34 +46,51 @@ pub enum KubeAccess {
 /// An API server.
 pub struct Cluster {
     config: Config,
+    /// The token or certificate that may expire.
+    credential: Option<Credential>,
     client: Client,
     credentials: Credentials,
 }
 
 impl Cluster {
-    /// Reads the configuration. Does not connect.
+    /// Reads the configuration, and runs the credential plugin if it names one. Does not connect.
     ///
     /// # Errors
     ///
-    /// If the kubeconfig, the service account, or a file that they name cannot be used.
+    /// If the kubeconfig, the service account, a file that they name, or the output of the plugin cannot be used.
     pub async fn open(access: KubeAccess) -> Result<Self, ConnectError> {
         let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         let (mut config, credentials) = match access {
-            KubeAccess::Auto if is_pod => Self::pod()?,
-            KubeAccess::Pod => Self::pod()?,
-            KubeAccess::Auto => Self::kubeconfig(None, None).await?,
-            KubeAccess::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
+            KubeAccess::Auto if is_pod => in_pod()?,
+            KubeAccess::Pod => in_pod()?,
+            KubeAccess::Auto => kubeconfig::load(None, None)?,
+            KubeAccess::Kubeconfig { path, context } => {
+                kubeconfig::load(path.as_deref(), context.as_deref())?
+            }
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         // The watcher logs failed requests and retries them itself. The client would retry without a log message, after
         // growing pauses.
         config.default_retry = false;
-        let client = client(config.clone()).map_err(|error| ConnectError::Client(Box::new(error)));
+        let credential = credential::take(&mut config.auth_info)
+            .await
+            .map_err(|why| ConnectError(format!("cannot use {credentials}: {why}")))?;
+        let client = client_of(&config, credential.as_ref())?;
         Ok(Self {
             config,
-            client: client?,
+            credential,
+            client,
             credentials,
         })
+    }
+
+    /// Returns a client for another runtime, because a client is bound to one. It shares the token.
+    ///
+    /// # Errors
+    ///
+    /// If a certificate cannot be used any more.
+    pub fn another_client(&self) -> Result<Client, ConnectError> {
+        client_of(&self.config, self.credential.as_ref())
     }
 
     /// Returns the URL of the API server.
@@ -76,54 +98,43 @@ impl Cluster {
         self.config.cluster_url.to_string()
     }
 
-    /// Returns the configuration of a client.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// Returns the origin of the configuration.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
-
-    fn pod() -> Result<(Config, Credentials), ConnectError> {
-        let config = Config::incluster().map_err(|e| ConnectError::NotInCluster(Box::new(e)))?;
-        Ok((config, Credentials::Pod))
-    }
-
-    async fn kubeconfig(
-        path: Option<PathBuf>,
-        context: Option<String>,
-    ) -> Result<(Config, Credentials), ConnectError> {
-        let file = match &path {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let file = file.map_err(|error| kubeconfig_error(path.as_ref(), None, error))?;
-        let options = KubeConfigOptions {
-            context,
-            ..KubeConfigOptions::default()
-        };
-        let authority = certificate_authority(&file, options.context.as_ref());
-        let mut config = Config::from_custom_kubeconfig(file.clone(), &options)
-            .await
-            .map_err(|error| kubeconfig_error(path.as_ref(), Some(&file), error))?;
-        let context = options.context.or(file.current_context).unwrap_or_default();
-        // The client reloads this file, because certificates rotate. In a pod it does so without this setting.
-        config.root_cert_file = authority;
-        Ok((config, Credentials::Kubeconfig { path, context }))
-    }
 }
 
-/// Returns the file with the certificate authority of a context, if the kubeconfig names one.
-fn certificate_authority(file: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
-    let name = context.or(file.current_context.as_ref())?;
-    let context = file.contexts.iter().find(|context| context.name == *name)?;
-    let name = &context.context.as_ref()?.cluster;
-    let named = file.clusters.iter().find(|other| other.name == *name)?;
-    let cluster = named.cluster.as_ref()?;
-    // Data in the kubeconfig itself take precedence over a file.
-    let is_file = cluster.certificate_authority_data.is_none();
-    let file = cluster.certificate_authority.as_ref().filter(|_| is_file)?;
-    Some(PathBuf::from(file))
+/// Returns the configuration of a pod.
+fn in_pod() -> Result<(Config, Credentials), ConnectError> {
+    let config = Config::incluster().map_err(|error| {
+        let why = error_chain(&error);
+        let sentence = "not running in a pod of a cluster";
+        ConnectError(format!("{sentence} ({why}); set --kubeconfig or --file"))
+    })?;
+    let way_out =
+        "check the network policies and the permissions of the ServiceAccount of this pod";
+    let credentials = Credentials {
+        origin: "ServiceAccount of this pod".to_owned(),
+        way_out: way_out.to_owned(),
+    };
+    Ok((config, credentials))
+}
+
+fn client_of(config: &Config, credential: Option<&Credential>) -> Result<Client, ConnectError> {
+    let client = client(config.clone()).map_err(|error| {
+        let why = error_chain(&error);
+        ConnectError(format!("cannot set up the Kubernetes client: {why}"))
+    })?;
+    let Some(credential) = credential.cloned() else {
+        return Ok(client);
+    };
+    let send = move |mut request: Request<Body>| {
+        let (client, credential) = (client.clone(), credential.clone());
+        async move {
+            let value = credential.authorization().await?;
+            request.headers_mut().insert(AUTHORIZATION, value);
+            Ok::<_, BoxError>(client.send(request).await?)
+        }
+    };
+    Ok(Client::new(service_fn(send), &config.default_namespace))
 }

@@ -46,31 +46,11 @@ fn unknown(set: impl Iterator<Item = (String, String)>, known: &[String]) -> Vec
 /// Returns whether Kubernetes sets this variable in a Pod for a Service of its namespace. The Service may have any name
 /// that begins with `global-dns`.
 fn is_service_link(name: &str, value: &str) -> bool {
-    let ends = ["_SERVICE_HOST", "_SERVICE_PORT"];
-    let is_url = || {
-        ["tcp://", "udp://", "sctp://"]
-            .iter()
-            .any(|start| value.starts_with(start))
-    };
-    ends.iter().any(|end| name.ends_with(end))
-        || name.contains("_SERVICE_PORT_")
-        || (name.ends_with("_PORT") && is_url())
-        || is_link_of_port(name)
-}
-
-/// Returns whether a name ends in `_PORT_53_UDP`, or in this and `_ADDR`, `_PORT` or `_PROTO`.
-fn is_link_of_port(name: &str) -> bool {
-    let parts = ["_ADDR", "_PORT", "_PROTO"];
-    let base = parts
-        .iter()
-        .find_map(|part| name.strip_suffix(part))
-        .unwrap_or(name);
-    let mut protocols = ["_TCP", "_UDP", "_SCTP"].iter();
-    let Some(base) = protocols.find_map(|protocol| base.strip_suffix(protocol)) else {
-        return false;
-    };
-    let port = base.rsplit_once("_PORT_").map(|(_, port)| port);
-    port.is_some_and(|port| !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit()))
+    let is_number = |part: &str| part.starts_with(|first: char| first.is_ascii_digit());
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || (name.ends_with("_PORT") && value.contains("://"))
+        || name.split("_PORT_").skip(1).any(is_number)
 }
 
 /// Returns the variables of the flags of all commands.

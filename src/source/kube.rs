@@ -16,8 +16,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use kube::{Client, Config};
-use tracing::{Instrument, info_span, warn};
+use kube::Client;
+use tracing::{Instrument, info_span};
 
 pub(crate) use client::client;
 pub(crate) use failure::{Failure, within};
@@ -28,21 +28,9 @@ use limiter::ListLimiter;
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
-use crate::log::error_chain;
 
 /// Watches every feed of an API server, and polls Leases, until the receiver of the updates is closed.
-pub async fn run(config: Config, timing: WatchTiming, feeds: Feeds, updates: Updates) {
-    // A client is bound to its runtime, and the source has one of its own.
-    match client(config) {
-        Ok(client) => watch(client, timing, &feeds, &updates).await,
-        Err(error) => warn!(
-            error = error_chain(&error),
-            "Cannot set up the Kubernetes client"
-        ),
-    }
-}
-
-async fn watch(client: Client, timing: WatchTiming, feeds: &Feeds, updates: &Updates) {
+pub async fn run(client: Client, timing: WatchTiming, feeds: Feeds, updates: Updates) {
     let limiter = Arc::new(ListLimiter::default());
     let watches = feeds.all().into_iter().map(|feed| {
         let span = info_span!("watch", %feed);
@@ -51,7 +39,7 @@ async fn watch(client: Client, timing: WatchTiming, feeds: &Feeds, updates: &Upd
         let watcher = Watcher::new(client, limiter, timing, feed, feeds, updates);
         watcher.run().instrument(span)
     });
-    let leases = leases::poll_leases(&client, feeds, updates);
+    let leases = leases::poll_leases(&client, &feeds, &updates);
     tokio::select! {
         _ = futures::future::join(futures::future::join_all(watches), leases) => {}
         () = updates.closed() => {}

@@ -2,7 +2,7 @@
 //! lists of Deployments, DaemonSets and Pods, the port-forward of Pods, and its version.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
-//! watches that end after some seconds. An object that a watch no longer
+//! watches that end after some seconds. A streamed list never ends. An object that a watch no longer
 //! selects is deleted on that watch. The stand-in records all requests.
 
 mod history;

@@ -6,7 +6,6 @@
 
 mod error;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -15,11 +14,11 @@ use futures::future::{BoxFuture, try_join};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{ApiResource, ListParams, NotUsed, Object, ObjectList};
-use kube::core::{NamespaceResourceScope, ParseExpressionError, Selector};
+use kube::api::ListParams;
+use kube::core::{Request, Selector};
 use kube::{Api, Resource};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::Deserialize as _;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
@@ -64,55 +63,6 @@ pub struct Replica {
     port: u16,
 }
 
-/// A Deployment or DaemonSet with the fields that are read.
-type ListedWorkload = Object<WorkloadSpec, NotUsed>;
-
-/// `spec` of a Deployment or DaemonSet.
-#[derive(Clone, Debug, Deserialize)]
-struct WorkloadSpec {
-    selector: LabelSelector,
-}
-
-/// A pod with the fields that are read. The code that reads a whole pod is 0.4 MB.
-type ListedPod = Object<PodSpec, PodStatus>;
-
-/// `spec` of a pod.
-#[derive(Clone, Debug, Deserialize)]
-struct PodSpec {
-    containers: Vec<Container>,
-}
-
-/// `status` of a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-struct PodStatus {
-    #[serde(default)]
-    conditions: Vec<Condition>,
-}
-
-/// A condition of a pod.
-#[derive(Clone, Debug, Deserialize)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-}
-
-/// A container of a pod.
-#[derive(Clone, Debug, Deserialize)]
-struct Container {
-    #[serde(default)]
-    ports: Vec<ContainerPort>,
-}
-
-/// A port of a container.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ContainerPort {
-    #[serde(default)]
-    name: String,
-    container_port: u16,
-}
-
 /// A stream to the API of a replica.
 pub trait ReplicaStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -137,25 +87,19 @@ impl Cluster {
             Some(namespace) => (namespace.to_string(), SELECTOR.to_owned()),
             None => self.release().await?,
         };
-        let kind = ApiResource::erase::<Pod>(&());
-        let pods = Api::<ListedPod>::namespaced_with(self.client.clone(), &namespace, &kind);
-        let action = format!("list pods in namespace {namespace}");
-        let listed = self
-            .list_selected(pods, &selector, action, MissingPermission::Pods)
-            .await?;
-        let mut replicas: Vec<Replica> = listed.iter().filter_map(Replica::of).collect();
+        let missing = MissingPermission::Pods;
+        let pods = self.selected::<Pod>(Some(&namespace), &selector, missing);
+        let mut replicas: Vec<_> = pods.await?.iter().filter_map(Replica::of).collect();
         replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
         let mut releases: Vec<&str> = replicas.iter().map(|one| one.release.as_str()).collect();
         releases.sort_unstable();
         releases.dedup();
+        let named = |release: &&str| format!("release {release} in namespace {namespace}");
         match releases.as_slice() {
             [] => Err(ReplicaError::NotReady(namespace)),
             [_] => Ok(replicas),
             several => Err(ReplicaError::Several {
-                found: several
-                    .iter()
-                    .map(|release| format!("release {release} in namespace {namespace}"))
-                    .collect(),
+                found: several.iter().map(named).collect(),
                 flag: "--server",
             }),
         }
@@ -163,70 +107,62 @@ impl Cluster {
 
     /// Returns the namespace of the only release, and the selector of its pods.
     pub(super) async fn release(&self) -> Result<(String, String), ReplicaError> {
-        let (mut workloads, daemon_sets) = try_join(
-            self.workloads::<Deployment>("deployments"),
-            self.workloads::<DaemonSet>("daemonsets"),
-        )
-        .await?;
+        let missing = MissingPermission::Workloads;
+        let deployments = self.selected::<Deployment>(None, SELECTOR, missing);
+        let daemon_sets = self.selected::<DaemonSet>(None, SELECTOR, missing);
+        let (mut workloads, daemon_sets) = try_join(deployments, daemon_sets).await?;
         workloads.extend(daemon_sets);
-        let name = |workload: &ListedWorkload| {
-            let namespace = workload.metadata.namespace.clone().unwrap_or_default();
-            let name = workload.metadata.name.clone().unwrap_or_default();
-            (namespace, name)
+        let name = |workload: &Value| {
+            let metadata = &workload["metadata"];
+            format!(
+                "{}/{}",
+                text(&metadata["namespace"]),
+                text(&metadata["name"])
+            )
         };
         match workloads.as_slice() {
             [] => Err(ReplicaError::None),
             [workload] => {
-                let (namespace, name) = name(workload);
-                let selector: Selector = workload.spec.selector.clone().try_into().map_err(
-                    |error: ParseExpressionError| ReplicaError::Failed {
-                        action: format!("use the selector of {namespace}/{name}"),
-                        url: self.address(),
-                        reason: error.to_string(),
-                    },
-                )?;
-                Ok((namespace, selector.to_string()))
+                let failed = |reason: String| {
+                    self.failed(format!("use the selector of {}", name(workload)), reason)
+                };
+                let selector = LabelSelector::deserialize(&workload["spec"]["selector"]);
+                let selector = selector.map_err(|error| failed(error.to_string()))?;
+                let selector = Selector::try_from(selector);
+                let selector = selector.map_err(|error| failed(error.to_string()))?;
+                let namespace = text(&workload["metadata"]["namespace"]);
+                Ok((namespace.to_owned(), selector.to_string()))
             }
             several => {
-                let mut found: Vec<_> = several.iter().map(name).collect();
+                let mut found: Vec<String> = several.iter().map(name).collect();
                 found.sort();
-                let named = |(namespace, name)| format!("{namespace}/{name}");
-                Err(ReplicaError::Several {
-                    found: found.into_iter().map(named).collect(),
-                    flag: "--server-namespace",
-                })
+                let flag = "--server-namespace";
+                Err(ReplicaError::Several { found, flag })
             }
         }
     }
 
-    /// Lists the workloads of the chart of one kind, in all namespaces.
-    async fn workloads<K>(&self, kinds: &str) -> Result<Vec<ListedWorkload>, ReplicaError>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        let kind = ApiResource::erase::<K>(&());
-        let workloads = Api::<ListedWorkload>::all_with(self.client.clone(), &kind);
-        let action = format!("list {kinds} in all namespaces");
-        let listed = self
-            .list_selected(workloads, SELECTOR, action, MissingPermission::Workloads)
-            .await?;
-        let is_of_chart = |one: &ListedWorkload| is_of_chart(one.metadata.labels.as_ref());
-        Ok(listed.into_iter().filter(is_of_chart).collect())
-    }
-
-    /// Lists the objects that a selector selects.
-    async fn list_selected<K: Clone + fmt::Debug + DeserializeOwned>(
+    /// Lists the objects of the chart that a selector selects, in a namespace or in all.
+    async fn selected<K: Resource<DynamicType = ()>>(
         &self,
-        objects: Api<K>,
+        namespace: Option<&str>,
         selector: &str,
-        action: String,
         missing: MissingPermission,
-    ) -> Result<ObjectList<K>, ReplicaError> {
-        let params = ListParams::default().labels(selector);
-        let listed = timeout(REQUEST_TIMEOUT, objects.list(&params))
-            .await
-            .map_err(|_| self.timed_out())?;
-        listed.map_err(|error| self.failure(&error, action, missing))
+    ) -> Result<Vec<Value>, ReplicaError> {
+        let place = namespace.map(|namespace| format!("namespace {namespace}"));
+        let place = place.unwrap_or_else(|| "all namespaces".to_owned());
+        let action = format!("list {} in {place}", K::plural(&()));
+        let list = async {
+            let params = ListParams::default().labels(selector);
+            let request = Request::new(K::url_path(&(), namespace)).list(&params);
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            self.client.request::<Value>(request).await
+        };
+        let mut list = self.within(action, missing, list).await?;
+        let items = list["items"].as_array_mut().map(std::mem::take);
+        let mut items = items.unwrap_or_default();
+        items.retain(is_of_chart);
+        Ok(items)
     }
 
     /// Connects to the API of a replica, through the port-forward of the API server.
@@ -238,30 +174,16 @@ impl Cluster {
         &self,
         replica: &Replica,
     ) -> Result<(impl ReplicaStream + use<>, StreamError), ReplicaError> {
-        let Replica {
-            namespace,
-            pod,
-            uid: _,
-            release: _,
-            port,
-        } = replica;
+        let port = replica.port;
         let action = format!("forward port {port} of {replica}");
-        let failed = |reason: &str| ReplicaError::Failed {
-            action: action.clone(),
-            url: self.address(),
-            reason: reason.to_owned(),
-        };
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let ports = [*port];
-        let forwarding = timeout(REQUEST_TIMEOUT, pods.portforward(pod, &ports))
-            .await
-            .map_err(|_| self.timed_out())?;
-        let mut forwarder = forwarding.map_err(|error| {
-            self.failure(&error, action.clone(), MissingPermission::PortForward)
-        })?;
-        let (stream, error) = (forwarder.take_stream(*port), forwarder.take_error(*port));
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &replica.namespace);
+        let ports = [port];
+        let forwarding = pods.portforward(&replica.pod, &ports);
+        let missing = MissingPermission::PortForward;
+        let mut forwarder = self.within(action.clone(), missing, forwarding).await?;
+        let (stream, error) = (forwarder.take_stream(port), forwarder.take_error(port));
         let opened = stream.zip(error.map(FutureExt::boxed));
-        opened.ok_or_else(|| failed("the API server did not open a stream"))
+        opened.ok_or_else(|| self.failed(action, "the API server did not open a stream".to_owned()))
     }
 
     /// Returns the URL of the API server for messages.
@@ -269,42 +191,46 @@ impl Cluster {
         self.url().trim_end_matches('/').to_owned()
     }
 
-    fn timed_out(&self) -> ReplicaError {
-        let seconds = REQUEST_TIMEOUT.as_secs();
-        ReplicaError::NoApiServer {
-            url: self.address(),
-            reason: format!("no response within {seconds} s"),
-        }
-    }
-
-    /// Converts an error of the client.
-    fn failure(
+    /// Waits for a request, up to a limit.
+    async fn within<T>(
         &self,
-        error: &kube::Error,
         action: String,
         missing: MissingPermission,
-    ) -> ReplicaError {
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, ReplicaError> {
         let url = self.address();
-        let reason = if let kube::Error::Api(status) = error {
-            format!("{} {}", status.code, status.message)
-        } else {
-            error_chain(error)
+        let Ok(done) = timeout(REQUEST_TIMEOUT, request).await else {
+            let seconds = REQUEST_TIMEOUT.as_secs();
+            let reason = format!("no response within {seconds} s");
+            return Err(ReplicaError::NoApiServer { url, reason });
         };
-        if matches!(error, kube::Error::Api(status) if status.code == 403) {
-            ReplicaError::Forbidden {
-                action,
-                url,
-                reason,
-                missing,
+        done.map_err(|error| match &error {
+            kube::Error::Api(status) => {
+                let reason = format!("{} {}", status.code, status.message);
+                match status.code {
+                    403 => ReplicaError::Forbidden {
+                        action,
+                        url,
+                        reason,
+                        missing,
+                    },
+                    _ => self.failed(action, reason),
+                }
             }
-        } else if matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_)) {
-            ReplicaError::NoApiServer { url, reason }
-        } else {
-            ReplicaError::Failed {
-                action,
+            kube::Error::HyperError(_) | kube::Error::Service(_) => ReplicaError::NoApiServer {
                 url,
-                reason,
-            }
+                reason: error_chain(&error),
+            },
+            _ => self.failed(action, error_chain(&error)),
+        })
+    }
+
+    fn failed(&self, action: String, reason: String) -> ReplicaError {
+        let url = self.address();
+        ReplicaError::Failed {
+            action,
+            url,
+            reason,
         }
     }
 }
@@ -318,44 +244,45 @@ impl fmt::Display for Replica {
 }
 
 impl Replica {
-    /// Returns the replica that a pod is, if it is ready.
-    fn of(pod: &ListedPod) -> Option<Self> {
-        let labels = pod.metadata.labels.as_ref();
-        if !is_of_chart(labels) || !is_ready(pod) {
+    /// Returns the replica that a pod of the chart is, if it is ready and not being deleted.
+    fn of(pod: &Value) -> Option<Self> {
+        let metadata = &pod["metadata"];
+        let mut conditions = items(&pod["status"]["conditions"]);
+        let is_ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
+        if !is_ready || !metadata["deletionTimestamp"].is_null() {
             return None;
         }
-        let release = labels.and_then(|labels| labels.get(RELEASE_LABEL));
-        let mut ports = pod.spec.containers.iter().flat_map(|one| &one.ports);
-        let port = ports.find(|port| port.name == API_PORT_NAME);
+        let containers = items(&pod["spec"]["containers"]);
+        let mut ports = containers.flat_map(|one| items(&one["ports"]));
+        let port = ports.find(|port| port["name"] == API_PORT_NAME);
+        let port = port.and_then(|port| port["containerPort"].as_u64()?.try_into().ok());
         Some(Self {
-            namespace: pod.metadata.namespace.clone()?,
-            pod: pod.metadata.name.clone()?,
-            uid: pod.metadata.uid.clone().unwrap_or_default(),
-            release: release.cloned().unwrap_or_default(),
-            port: port.map_or(API_PORT, |port| port.container_port),
+            namespace: metadata["namespace"].as_str()?.to_owned(),
+            pod: metadata["name"].as_str()?.to_owned(),
+            uid: text(&metadata["uid"]).to_owned(),
+            release: text(&metadata["labels"][RELEASE_LABEL]).to_owned(),
+            port: port.unwrap_or(API_PORT),
         })
     }
 }
 
-/// Returns whether labels are those of the chart.
-fn is_of_chart(labels: Option<&BTreeMap<String, String>>) -> bool {
-    let label = |key| {
-        labels
-            .and_then(|labels| labels.get(key))
-            .map_or("", String::as_str)
-    };
-    let version = label(CHART_LABEL)
-        .strip_prefix(NAME)
-        .and_then(|end| end.strip_prefix('-'));
+/// Returns whether the labels of an object are those of the chart.
+fn is_of_chart(object: &Value) -> bool {
+    let labels = &object["metadata"]["labels"];
+    let version = text(&labels[CHART_LABEL]).strip_prefix(NAME);
+    let version = version.and_then(|end| end.strip_prefix('-'));
     let is_chart = version.is_some_and(|end| end.starts_with(|c: char| c.is_ascii_digit()));
-    is_chart || label(NAME_LABEL) == NAME
+    is_chart || labels[NAME_LABEL] == NAME
 }
 
-/// Returns whether a pod is ready and not being deleted.
-fn is_ready(pod: &ListedPod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
-    let mut ready = conditions.filter(|one| one.kind == "Ready" && one.status == "True");
-    pod.metadata.deletion_timestamp.is_none() && ready.next().is_some()
+/// Returns a text, or an empty one.
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns the values of a list, if it is one.
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
 #[cfg(test)]

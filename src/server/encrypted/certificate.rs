@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use parking_lot::RwLock;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -21,8 +23,6 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use x509_cert::Certificate as X509;
-use x509_cert::der::Decode as _;
 
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::model::{Problem, ProblemKind, Timestamp};
@@ -111,10 +111,9 @@ impl Files {
             return Err(unusable(&self.key, "it was not read"));
         };
         let chain: Vec<CertificateDer<'_>> = parse(&self.certificate, chain, "certificate")?;
-        let validity = Validity::of(&chain[0]).map_err(|error| {
-            let reason = format!("its first certificate is invalid: {error}");
-            unusable(&self.certificate, reason)
-        })?;
+        let validity = Validity::of(&chain[0]);
+        let unreadable = || unusable(&self.certificate, "its first certificate is invalid");
+        let validity = validity.ok_or_else(unreadable)?;
         let key_name = "private key without a passphrase";
         let key: PrivateKeyDer<'_> = parse(&self.key, key, key_name)?.swap_remove(0);
         let provider = Arc::new(ring::default_provider());
@@ -311,12 +310,25 @@ impl Certificate {
 // === impl Validity ===
 
 impl Validity {
-    fn of(certificate: &CertificateDer<'_>) -> Result<Self, x509_cert::der::Error> {
-        let certificate = X509::from_der(certificate)?;
-        let validity = certificate.tbs_certificate().validity();
-        Ok(Self {
-            begins: validity.not_before.to_unix_duration().as_secs(),
-            ends: validity.not_after.to_unix_duration().as_secs(),
+    /// Reads the validity of a certificate (RFC 5280 section 4.1). Returns `None` if it cannot be read.
+    fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
+        const VERSION: u8 = 0xa0;
+        let (_, certificate, _) = element(certificate)?;
+        let (_, mut fields, _) = element(certificate)?;
+        let (tag, _, after) = element(fields)?;
+        if tag == VERSION {
+            fields = after;
+        }
+        // The serial number, the algorithm of the signature, and the issuer.
+        for _ in 0..3 {
+            fields = element(fields)?.2;
+        }
+        let (_, validity, _) = element(fields)?;
+        let (_, begins, after) = element(validity)?;
+        let (_, ends, _) = element(after)?;
+        Some(Self {
+            begins: unix_time(begins)?,
+            ends: unix_time(ends)?,
         })
     }
 
@@ -337,6 +349,37 @@ impl Validity {
     }
 }
 
+/// Splits off the first element of DER (X.690 section 8.1). Returns its tag, its content, and what follows.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    const LONG: u8 = 0x80;
+    let (&[tag, length], rest) = der.split_first_chunk()?;
+    let (length, rest) = if length < LONG {
+        (usize::from(length), rest)
+    } else {
+        let (octets, rest) = rest.split_at_checked(usize::from(length - LONG))?;
+        let octets = octets.iter().try_fold(0_usize, |length, octet| {
+            Some(length.checked_mul(256)? + usize::from(*octet))
+        });
+        (octets?, rest)
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+/// Returns the Unix seconds of a time, whose year has two digits from 1950 to 2049 (RFC 5280 section 4.1.2.5).
+fn unix_time(text: &[u8]) -> Option<u64> {
+    const TWO_DIGITS: usize = "YYMMDDHHMMSSZ".len();
+    let text = str::from_utf8(text).ok()?;
+    let century = match text.chars().next()? {
+        _ if text.len() != TWO_DIGITS => "",
+        '0'..='4' => "20",
+        _ => "19",
+    };
+    let time = DateTime::strptime("%Y%m%d%H%M%SZ", format!("{century}{text}")).ok()?;
+    let time = TimeZone::UTC.to_timestamp(time).ok()?;
+    u64::try_from(time.as_second()).ok()
+}
+
 /// Returns a time in Unix seconds as text for people.
 fn time_text(seconds: u64) -> String {
     let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or(i64::MAX));
@@ -346,6 +389,37 @@ fn time_text(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_of_certificates_have_two_or_four_digits_of_the_year() {
+        for (text, expected) in [
+            ("700101000001Z", Some(1)),
+            ("491231235959Z", Some(2_524_607_999)),
+            ("20500101000000Z", Some(2_524_608_000)),
+            ("500101000000Z", None), // 1950
+            ("700101000001", None),
+            ("", None),
+        ] {
+            assert_eq!(unix_time(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    /// The length of an element has one octet, or says how many it has.
+    #[test]
+    fn elements_of_der_are_split() {
+        let long = [&[0x30, 0x81, 0x80][..], &[7; 0x80], &[9]].concat();
+        assert_eq!(element(&long), Some((0x30, &[7; 0x80][..], &[9][..])));
+        assert_eq!(element(&[2, 1, 5]), Some((2, &[5][..], &[][..])));
+        for broken in [
+            &[][..],
+            &[2],
+            &[2, 1],
+            &[2, 0x82, 1],
+            &[2, 0x89, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+        ] {
+            assert_eq!(element(broken), None, "{broken:?}");
+        }
+    }
 
     #[test]
     fn problem_follows_from_validity_and_time() {

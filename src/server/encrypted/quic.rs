@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use async_trait::async_trait;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use hickory_proto::op::{Header, HeaderCounts, Message};
 use hickory_proto::serialize::binary::BinDecoder;
 use hickory_server::Server;
@@ -101,15 +102,9 @@ impl Adapter {
         self.0.counters.count_time(1, started.elapsed());
         Some(reply)
     }
-}
 
-#[async_trait]
-impl RequestHandler for Adapter {
-    async fn handle_request<R: ResponseHandler, T: Time>(
-        &self,
-        request: &Request,
-        mut handle: R,
-    ) -> ResponseInfo {
+    /// Answers a request. hickory gets what was sent, for its statistics.
+    async fn respond(&self, request: &Request, mut handle: impl ResponseHandler) -> ResponseInfo {
         let (metadata, counts) = (request.metadata, HeaderCounts::default());
         let unsent = || Header { metadata, counts }.into();
         // A message that must not be answered gets no reply, and hickory resets the stream.
@@ -136,5 +131,22 @@ impl RequestHandler for Adapter {
             Err(_) => debug!("A client did not receive a reply in time"),
         }
         unsent()
+    }
+}
+
+/// The trait has the form that the macro of `async-trait` gives to an async function.
+impl RequestHandler for Adapter {
+    fn handle_request<'adapter, 'request, 'both, R, T>(
+        &'adapter self,
+        request: &'request Request,
+        handle: R,
+    ) -> BoxFuture<'both, ResponseInfo>
+    where
+        'adapter: 'both,
+        'request: 'both,
+        R: ResponseHandler + 'both,
+        T: Time + 'both,
+    {
+        self.respond(request, handle).boxed()
     }
 }

@@ -7,11 +7,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full, Limited};
-use hyper::body::Body as HttpBody;
+use hyper::body::{Body as HttpBody, Bytes};
 use kube::client::{Body, ClientBuilder};
 use kube::core::Status;
 use kube::core::response::StatusDetails;

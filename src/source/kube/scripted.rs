@@ -6,12 +6,11 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::stream;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::body::Frame;
+use hyper::body::{Bytes, Frame};
 use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use parking_lot::{Mutex, MutexGuard};

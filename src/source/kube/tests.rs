@@ -43,8 +43,7 @@ impl Replica {
             relist,
             ..WatchTiming::SERVE
         };
-        let (client, of_watch) = (server.client(), feeds.clone());
-        let watch = async move { watch(client, timing, &of_watch, &sender).await };
+        let watch = run(server.client(), timing, feeds.clone(), sender);
         let (seen, updates) = mpsc::unbounded_channel();
         let forward = async move {
             while let Some(mut update) = receiver.recv().await {

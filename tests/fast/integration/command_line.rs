@@ -3,5 +3,6 @@
 mod demo;
 mod errors;
 mod find;
+mod kubectl;
 mod plug_in;
 mod shutdown;

@@ -1,4 +1,4 @@
-//! Kubeconfig files for API servers that do not answer.
+//! Kubeconfig files.
 
 use support::ports::free_port;
 use tempfile::TempDir;
@@ -17,12 +17,17 @@ pub struct Kubeconfig {
 impl Kubeconfig {
     /// Writes a kubeconfig for the API server at this URL.
     pub fn write(url: &str) -> Self {
+        Self::with(url, "", "")
+    }
+
+    /// Writes a kubeconfig with further fields of the cluster and fields of the user, in YAML.
+    pub fn with(url: &str, cluster: &str, user: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
-             clusters: [{{name: here, cluster: {{server: '{url}'}}}}]\n\
-             users: [{{name: me, user: {{}}}}]\n\
+             clusters: [{{name: here, cluster: {{server: '{url}', {cluster}}}}}]\n\
+             users: [{{name: me, user: {{{user}}}}}]\n\
              contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\n"
         );
         std::fs::write(&path, text).unwrap();

@@ -66,7 +66,9 @@ async fn answer(
     let authorization = headers
         .get("authorization")
         .and_then(|value| value.to_str().ok());
-    if lock(&shared).behavior == Behavior::Unreachable {
+    // Some proxies (Teleport, Rancher, GKE) drop the bookmark that ends a streamed list.
+    let is_streamed = query.contains_key("sendInitialEvents");
+    if is_streamed || lock(&shared).behavior == Behavior::Unreachable {
         lock(&shared).requests.push(request);
         return pending().await;
     }

@@ -40,7 +40,7 @@ impl Server {
         };
         let client = api.client();
         let watch = async move |feeds: Feeds, updates: Updates| {
-            watch(client.clone(), timing, &feeds, &updates).await;
+            run(client.clone(), timing, feeds, updates).await;
         };
         let task = tokio::spawn(source::run(watch, feeds.clone(), publisher, settings));
         Self {

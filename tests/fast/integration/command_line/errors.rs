@@ -6,7 +6,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use support::commands::{command, global_dns};
 use support::objects::{mirror, objects};
 use support::ports::free_port;
