@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn page_keeps_only_the_problems_before_its_end_in_memory() {
         let many: Vec<Problem> = (0..5000)
-            .map(|number| Problem::new(ProblemKind::NoParent, format!("object {number:04}")))
+            .map(|number| Problem::new(ProblemKind::UnusableObject, format!("object {number:04}")))
             .collect();
         let all = || many.iter();
         let memory = Memory::new(PROBLEM_SIZE * 1000 / 1024);

@@ -330,15 +330,15 @@ async fn problems_are_selected_and_divided_into_pages() {
         (page["total"].as_u64().unwrap(), kinds.join(" "))
     };
     for (query, total, kinds) in [
-        ("kind=no-parent", 2, "no-parent no-parent"),
+        ("kind=unusable-object", 2, "unusable-object unusable-object"),
         ("kind=gateway-down", 1, "gateway-down"),
-        ("cluster=south", 1, "no-parent"),
+        ("cluster=south", 1, "unusable-object"),
         ("cluster=nowhere", 0, ""),
         ("service=prod/db&cluster=east", 1, "gateway-down"),
         ("level=error", 0, ""),
         // The watches of this server are not listed, since later.
-        ("level=warning&limit=2", 4, "not-listed no-parent"),
-        ("level=warning&offset=2", 4, "no-parent gateway-down"),
+        ("level=warning&limit=2", 4, "source-unavailable unusable-object"),
+        ("level=warning&offset=2", 4, "unusable-object gateway-down"),
         ("limit=0", 4, ""),
         ("offset=9&limit=99999999", 4, ""),
     ] {

@@ -24,8 +24,7 @@ impl Check {
             Self::DeadPorts => kind == K::DeadPort,
             Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
             Self::FailoverOrders => {
-                let is_of_clusters = matches!(kind, K::UnknownCluster | K::AutoWithPods);
-                is_of_clusters || matches!(kind, K::StandbyAnswers | K::StepWithoutEndpoint)
+                matches!(kind, K::AutoWithPods | K::StandbyAnswers | K::StepWithoutEndpoint)
             }
             Self::ExpectedClusters => {
                 matches!(kind, K::ExpectedClustersMissing | K::ClusterMissing)

@@ -89,10 +89,10 @@ pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
 
 /// Returns whether a service had a problem. One of its state whose detail alone changed, such as the number of its hosts, is not new.
 fn is_known(known: &[Problem], problem: &Problem) -> bool {
-    use ProblemKind::{IgnoredAnnotation, SettingWithoutEffect};
+    use ProblemKind::{IgnoredSetting, SettingWithoutEffect};
     let is_state = |one: &Problem| {
         one.kind.row().family == Family::State
-            && !matches!(one.kind, IgnoredAnnotation | SettingWithoutEffect)
+            && !matches!(one.kind, IgnoredSetting | SettingWithoutEffect)
     };
     let has_fact = |one: &Problem| is_state(one) && one.fact() == problem.fact();
     known.binary_search(problem).is_ok() || known.iter().any(has_fact)

@@ -160,7 +160,7 @@ fn ignored_annotations(items: &Items<'_>) -> impl Iterator<Item = Problem> {
         .flat_map(|(object, item)| {
             let ignored = item.settings.iter().flat_map(|settings| &settings.ignored);
             ignored.map(move |annotation| {
-                let problem = Problem::new(ProblemKind::IgnoredAnnotation, annotation.clone());
+                let problem = Problem::new(ProblemKind::IgnoredSetting, annotation.clone());
                 problem.of_object(ObjectRef::service(object))
             })
         })

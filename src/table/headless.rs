@@ -213,9 +213,9 @@ impl<'s> EndpointMirrors<'s> {
             problems.extend(mirrors.into_iter().map(|(object, item, _)| {
                 let service = &item.service;
                 let detail = format!(
-                    "headless mirror '{parent}' of {service} in cluster '{link}' does not exist"
+                    "no parent: headless mirror '{parent}' of {service} in cluster '{link}' does not exist"
                 );
-                let problem = Problem::new(ProblemKind::NoParent, detail).of_cluster(link);
+                let problem = Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link);
                 problem.of_object(ObjectRef::service(object))
             }));
         }

@@ -94,11 +94,11 @@ impl Table {
         let export = |why: &str, flag: &str| {
             let ServiceKey { namespace, service } = key;
             format!(
-                "{why}: kubectl label service {service} --namespace {namespace}{flag} mirror.linkerd.io/exported=true"
+                "it is not a member: {why}: kubectl label service {service} --namespace {namespace}{flag} mirror.linkerd.io/exported=true"
             )
         };
         let detail = match self.non_members.get(key)? {
-            NonMember::Off => "localMembers is none".to_owned(),
+            NonMember::Off => "it is not a member: localMembers is none".to_owned(),
             NonMember::NotExported(Export::No | Export::Gateway) => {
                 export("it is headless, but not exported", "")
             }
@@ -112,7 +112,7 @@ impl Table {
             ),
         };
         let object = ObjectRef::service(&ObjectKey::of_service(key));
-        let problem = Problem::new(ProblemKind::NotAMember, detail);
+        let problem = Problem::new(ProblemKind::LeftOut, detail);
         Some(problem.of_service(key).of_object(object))
     }
 }
@@ -163,7 +163,7 @@ impl Service {
     pub fn default_cluster_name(&self) -> Option<Problem> {
         let mut own = self.endpoints_at(&[DEFAULT_CLUSTER_NAME]).iter();
         let detail = format!("'{DEFAULT_CLUSTER_NAME}', which is the same in every cluster");
-        let problem = Problem::new(ProblemKind::DefaultClusterName, detail);
+        let problem = Problem::new(ProblemKind::ClusterName, detail);
         own.any(Endpoint::is_local)
             .then(|| problem.of_service(&self.key))
     }

@@ -342,7 +342,7 @@ fn default_name_of_this_cluster_is_reported_if_it_has_endpoints() {
         let problem = table.service("prod", "db")?.default_cluster_name()?;
         Some(problem.kind)
     };
-    let expected = Some(ProblemKind::DefaultClusterName);
+    let expected = Some(ProblemKind::ClusterName);
     assert_eq!(problem(&unnamed, &objects("east")), expected);
     assert_eq!(problem(&unnamed, &objects("local")[2..]), None);
     assert_eq!(problem(&rules(), &objects("east")), None);

@@ -57,10 +57,10 @@ fn unknown_cluster_is_red_unless_it_has_a_link() {
     let of_table = |objects: &[Value], rules: &Rules| {
         let mut facts = facts(&[]);
         facts.table = Ok(table_by(rules, objects));
-        findings(&facts, Check::FailoverOrders)
+        findings(&facts, Check::Conflicts)
     };
     let ordered = objects("global-dns/failover", "east:wset");
-    let sentence = "Failover order names an unknown cluster: prod/db: east:wset: cluster 'wset' has no mirror and no Link; the nearest \
+    let sentence = "Setting of a service has no effect: prod/db: east:wset: cluster 'wset' has no mirror and no Link; the nearest \
                     name is 'west'";
     assert_eq!(of_table(&ordered, &rules()), red(sentence));
     let mut rules = rules();

@@ -278,7 +278,7 @@ fn local_service_that_is_not_a_member_has_a_note_with_the_command() {
             command("odd", " --overwrite"),
         ),
     ] {
-        let note = format!("not-a-member Service/prod/{name}: {why}: {command}");
+        let note = format!("left-out Service/prod/{name}: it is not a member: {why}: {command}");
         for below in ["", "h-0.hub."] {
             let explained = explained(&objects, &format!("{below}{name}.prod.global"));
             assert_eq!(

@@ -82,7 +82,7 @@ fn order_that_does_not_apply_is_explained() {
     assert_eq!(
         problems(&of_all),
         [
-            "Default failover order does not apply: prod/db: auto:east:west: the service has one address for all its clusters"
+            "Setting is ignored: prod/db: failover.default: auto:east:west: the service has one address for all its clusters"
         ]
     );
     assert_eq!(notes_of(&of_all), [""; 0]);
@@ -107,7 +107,7 @@ fn missing_clusters_and_ignored_annotations_are_problems() {
     assert_eq!(
         problems,
         [
-            "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=east",
+            "Setting is ignored: Service/prod/db-east: global-dns/failover=east",
             "Name waits for expected clusters: prod/db: not answered; waits for north, south until 1970-01-01T01:00:01Z"
         ]
     );

@@ -368,7 +368,7 @@ impl Server {
             // Of the server's own problems, the past knows none: here, no watch is listed.
             let [told, expected] = [self.document(&path), expected].map(|mut view| {
                 if let Some(problems) = view["problems"].as_array_mut() {
-                    problems.retain(|problem| problem["kind"] != "not-listed");
+                    problems.retain(|problem| problem["kind"] != "source-unavailable");
                 }
                 let fields = view.as_object_mut().unwrap();
                 let of_server = path.contains("summary");

@@ -76,7 +76,7 @@ GlobalDnsStandbyAnswers
 
 GlobalDnsSettingUnusable
 + problems{kind="setting-without-effect"} 1x200
-- problems{kind="ignored-annotation"} 1x200
+- problems{kind="ignored-setting"} 1x200
 
 # A service that is scaled to zero everywhere is not critical.
 GlobalDnsLastResort
