@@ -7,7 +7,6 @@
 mod cluster_term;
 mod expected_clusters;
 mod failover_order;
-mod few;
 mod fields;
 mod interned;
 mod item;
@@ -32,7 +31,6 @@ mod timestamp;
 pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::FailoverOrder;
-pub use few::Few;
 pub use interned::{Text, intern};
 pub use item::{
     Clusters, Export, FederatedClusters, Item, ItemKind, MirroredHost, OwnForm, OwnService,

@@ -281,10 +281,7 @@ impl<'p> UpdateLoop<'p> {
         if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
             self.date(kind, &key, skip);
         }
-        let services = match object {
-            Some(object) => self.store.apply(kind, key.clone(), object),
-            None => self.store.delete(kind, key.clone()),
-        };
+        let services = self.store.apply(kind, key.clone(), object);
         if !self.store.take_changed() {
             return;
         }

@@ -337,7 +337,11 @@ async fn problems_are_selected_and_divided_into_pages() {
         ("service=prod/db&cluster=east", 1, "gateway-down"),
         ("level=error", 0, ""),
         // The watches of this server are not listed, since later.
-        ("level=warning&limit=2", 4, "source-unavailable unusable-object"),
+        (
+            "level=warning&limit=2",
+            4,
+            "source-unavailable unusable-object",
+        ),
         ("level=warning&offset=2", 4, "unusable-object gateway-down"),
         ("limit=0", 4, ""),
         ("offset=9&limit=99999999", 4, ""),

@@ -24,7 +24,10 @@ impl Check {
             Self::DeadPorts => kind == K::DeadPort,
             Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
             Self::FailoverOrders => {
-                matches!(kind, K::AutoWithPods | K::StandbyAnswers | K::StepWithoutEndpoint)
+                matches!(
+                    kind,
+                    K::AutoWithPods | K::StandbyAnswers | K::StepWithoutEndpoint
+                )
             }
             Self::ExpectedClusters => {
                 matches!(kind, K::ExpectedClustersMissing | K::ClusterMissing)

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use smallvec::SmallVec;
+
 use super::fields::{
     cluster, cluster_addresses, mirrored_service, pod_ports, ports, same_namespace, service_key,
     shorten, split, strip_cluster, unusable, usable_address,
@@ -10,8 +12,8 @@ use super::fields::{
 use super::kube_object::{KubeEndpoint, LinkSpec, ServiceSpec, SliceBody};
 use super::slice::{SkipCounts, readiness};
 use super::{
-    ClusterName, Clusters, FederatedClusters, Few, Hostname, Item, ItemKind, KubeObject,
-    ListedHost, ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
+    ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
+    ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
     ServiceSettings, SliceContent, intern, key,
 };
 
@@ -165,7 +167,7 @@ fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<It
     let is_headless = spec.cluster_ip.as_deref() == Some("None");
     let (kind, addresses, ports) = if is_headless {
         let none = Ports::interned([]);
-        (ItemKind::HeadlessMirror, Few::default(), none)
+        (ItemKind::HeadlessMirror, SmallVec::new(), none)
     } else {
         let kind = route(service, &cluster, &mirrored)?;
         (kind, cluster_addresses(spec)?, ports(spec.ports.as_ref()))

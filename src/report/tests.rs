@@ -72,7 +72,7 @@ fn schema_has_all_values_of_the_enumerations() {
     for (listed, expected) in [
         (
             part("kind")["enum"].clone(),
-            ServiceKind::ALL.map(ServiceKind::name).to_vec(),
+            ServiceKind::ALL.iter().map(|kind| kind.name()).collect(),
         ),
         (
             field("endpoint", "state"),

@@ -1,5 +1,7 @@
 //! What Services of this cluster offer, if they are members (rule M5).
 
+use smallvec::smallvec;
+
 use super::candidate::Candidate;
 use super::context::BuildContext;
 use super::dead_ports::exported_problem;
@@ -9,8 +11,8 @@ use super::kind::Rank;
 use super::rules::{LocalMembers, NonMember, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind, cluster_ip};
 use crate::model::{
-    ClusterName, Export, Few, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
-    ProblemKind, ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
+    ClusterName, Export, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem, ProblemKind,
+    ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
 };
 
 /// How a headless Service of this cluster is a member.
@@ -150,21 +152,18 @@ fn endpoint(
         kind: ServiceKind::Local,
         is_selected: true,
         is_standby: false,
-        objects: Few::one(ObjectRef::slice(object)),
+        objects: smallvec![ObjectRef::slice(object)],
     }
 }
 
 /// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is
 /// a member only because of a mirror.
 fn not_exported(own: OwnService, membership: Membership, rules: &Rules) -> Option<Problem> {
-    let why = match own.export {
-        Export::No => "its Service is not exported",
-        Export::RemoteDiscovery => {
-            "its Service is exported as remote-discovery, which Linkerd does not support for headless Services"
-        }
-        // A Link with a selector of its own may mirror it.
-        Export::Gateway | Export::Other => return None,
-    };
+    // A Link with a selector of its own may mirror one with another value.
+    let why = own
+        .export
+        .defect()
+        .filter(|_| own.export != Export::Other)?;
     let until = match membership {
         Membership::Own => "",
         Membership::ByMirror => ", and only while a mirror of its name exists",

@@ -12,8 +12,7 @@ use super::items::Items;
 use super::kind::ServiceKind;
 use super::timers::KeptOrder;
 use crate::model::{
-    ClusterTerm, FailoverOrder, Problem, ProblemKind, ServiceSettings, Timestamp,
-    most_similar,
+    ClusterTerm, FailoverOrder, Problem, ProblemKind, ServiceSettings, Timestamp, most_similar,
 };
 
 /// An order with the setting that it comes from.

@@ -50,15 +50,9 @@ pub struct Store {
 // === impl Store: changes ===
 
 impl Store {
-    /// Records an object that was added or modified.
-    pub fn apply(&mut self, kind: Kind, key: ObjectKey, object: Object) -> ServiceKeys {
-        let affected = self.replace(kind, key, Some(object));
-        affected.into_iter().flatten().collect()
-    }
-
-    /// Records that an object was deleted, or does not matter any more.
-    pub fn delete(&mut self, kind: Kind, key: ObjectKey) -> ServiceKeys {
-        let affected = self.replace(kind, key, None);
+    /// Records the new state of an object. `None`: it was deleted, or does not matter any more.
+    pub fn apply(&mut self, kind: Kind, key: ObjectKey, object: Option<Object>) -> ServiceKeys {
+        let affected = self.replace(kind, key, object);
         affected.into_iter().flatten().collect()
     }
 

@@ -427,7 +427,7 @@ fn unchanged_services_are_shared_with_the_previous_table() {
     .table;
     assert_eq!(before.services().count(), count);
     let (key, object) = parsed(Kind::Service, &service(17, "10.96.0.2")[1]);
-    let dirty = store.apply(Kind::Service, key, object);
+    let dirty = store.apply(Kind::Service, key, Some(object));
     assert_eq!(dirty.len(), 1);
     let after = build(&before, &store, &dirty, &rules(), &Timers::default()).table;
     let others = before.services().filter(|service| {

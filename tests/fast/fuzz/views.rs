@@ -266,7 +266,7 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
         store.apply(
             Kind::Link,
             ObjectKey::new("linkerd-multicluster", name),
-            object,
+            Some(object),
         );
     }
     let mut links = Links::default();
