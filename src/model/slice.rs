@@ -1,5 +1,6 @@
 //! EndpointSlices: of mirrors, and of Services of this cluster (rules M3, M5).
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::fields::{ports, unusable, usable_address};
@@ -127,31 +128,26 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> SliceContent {
     }))
 }
 
-/// One skip for each field, with the number of further skips. A slice may have a thousand endpoints with the same
-/// error.
+/// The skips of each field. A slice may have a thousand endpoints with the same error, of which one is reported, with the number of
+/// the others.
 #[derive(Default)]
-pub(super) struct SkipCounts(Vec<(&'static str, Problem, usize)>);
+pub(super) struct SkipCounts(BTreeMap<&'static str, Vec<Problem>>);
 
 impl SkipCounts {
     /// Returns a valid part. Counts the skip of an invalid part.
     pub(super) fn record<T>(&mut self, field: &'static str, part: Result<T, Problem>) -> Option<T> {
-        let skip = match part {
-            Ok(part) => return Some(part),
-            Err(skip) => skip,
-        };
-        match self.0.iter_mut().find(|(first, ..)| *first == field) {
-            Some((_, _, others)) => *others += 1,
-            None => self.0.push((field, skip, 0)),
-        }
-        None
+        let count = |skip| self.0.entry(field).or_default().push(skip);
+        part.map_err(count).ok()
     }
 
     pub(super) fn into_skips(self) -> Box<[Problem]> {
-        let skip = |(_, skip, others): (&str, Problem, usize)| match others {
-            0 => skip,
-            others => Problem::new(skip.kind, format!("{}; and {others} more", skip.detail)),
+        let skip = |mut skips: Vec<Problem>| match (skips.swap_remove(0), skips.len()) {
+            (first, 0) => first,
+            (first, others) => {
+                Problem::new(first.kind, format!("{}; and {others} more", first.detail))
+            }
         };
-        self.0.into_iter().map(skip).collect()
+        self.0.into_values().map(skip).collect()
     }
 }
 

@@ -22,8 +22,10 @@ pub(super) fn candidates<'s>(
     let mut of_hosts = headless::endpoint_mirrors(items);
     let mut candidates = Vec::new();
     for (object, item) in items.iter() {
-        let cluster = item.link().map(|link| rules.name_of(link));
-        if let Some(problem) = cluster.and_then(|cluster| rules.exclusion(&cluster)) {
+        if let Some(link) = item.link().filter(|link| rules.excludes(link)) {
+            let cluster = rules.name_of(link);
+            let detail = format!("cluster '{cluster}' is excluded by the setting excludeClusters");
+            let problem = Problem::new(ProblemKind::LeftOut, detail).of_cluster(&cluster);
             problems.push(problem.of_object(ObjectRef::service(object)));
             continue;
         }

@@ -346,16 +346,6 @@ impl Endpoint {
         let others = other.addresses.iter().map(|address| address.ip);
         self.ports == other.ports && ips.eq(others)
     }
-
-    /// Returns its ports as text.
-    fn ports_text(&self) -> String {
-        let port = |port: &Port| {
-            let name = port.name.as_ref().map_or("", |name| name.as_str());
-            let text = format!("{name} {}/{}", port.number, port.protocol.label());
-            text.trim_start().to_owned()
-        };
-        list_some(self.ports.iter().map(port), MAX_LISTED)
-    }
 }
 
 /// Returns the addresses of endpoints. `None` if there are none.
@@ -367,7 +357,13 @@ fn addresses(endpoints: &[&Endpoint]) -> Option<String> {
 
 /// Returns the ports of endpoints.
 fn ports(endpoints: &[&Endpoint]) -> Option<String> {
-    let texts: BTreeSet<String> = endpoints.iter().map(|one| one.ports_text()).collect();
+    let port = |port: &Port| {
+        let name = port.name.as_ref().map_or("", |name| name.as_str());
+        let text = format!("{name} {}/{}", port.number, port.protocol.label());
+        text.trim_start().to_owned()
+    };
+    let of_endpoint = |one: &&Endpoint| list_some(one.ports.iter().map(port), MAX_LISTED);
+    let texts: BTreeSet<String> = endpoints.iter().map(of_endpoint).collect();
     Some(format!("port {}", list_some(texts, MAX_LISTED)))
 }
 

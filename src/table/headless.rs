@@ -69,7 +69,14 @@ pub(super) fn candidate<'s>(
     problems.extend(dead_ports.problem(cluster));
     let mut missing = Vec::new();
     for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
-        let host = missing_host(object, item, cluster, hostname, listed.address);
+        let expected = object.sibling(&Text::from(format!("{hostname}-{link}")));
+        let host = MissingHost {
+            cluster: cluster.clone(),
+            hostname: (*hostname).clone(),
+            address: listed.address,
+            mirror: ObjectRef::service(object),
+            expected: ObjectRef::service(&expected),
+        };
         match adopt(&host, &listed.ports, store, rules) {
             Some(endpoint) => endpoints.push(endpoint),
             None => missing.push(host),
@@ -137,34 +144,15 @@ fn liveness(store: &Store, mirror: &ObjectKey) -> EndpointLiveness {
     }
 }
 
-fn missing_host(
-    mirror: &ObjectKey,
-    item: &Item,
-    cluster: &ClusterName,
-    hostname: &Hostname,
-    address: Option<IpAddr>,
-) -> MissingHost {
-    let link = item.link().map_or("", ClusterName::as_str);
-    let expected = mirror.sibling(&Text::from(format!("{hostname}-{link}")));
-    MissingHost {
-        cluster: cluster.clone(),
-        hostname: hostname.clone(),
-        address,
-        mirror: ObjectRef::service(mirror),
-        expected: ObjectRef::service(&expected),
-    }
-}
-
 /// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
 /// address of that Service instead of making an endpoint mirror.
 fn adopt(host: &MissingHost, ports: &[&Ports], store: &Store, rules: &Rules) -> Option<Endpoint> {
+    let address = host.address?;
     let stands_for_host = |mirror: &&Item| {
         matches!(mirror.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror)
             && mirror.service.service.as_str() == host.hostname.as_str()
             && mirror.link().map(|link| rules.name_of(link)).as_ref() == Some(&host.cluster)
-            && host
-                .address
-                .is_some_and(|address| mirror.addresses.contains(&address))
+            && mirror.addresses.contains(&address)
     };
     let object = &host.expected.key;
     let mirror = store.item_at(object).filter(stands_for_host)?;
@@ -195,7 +183,7 @@ pub(super) fn report_orphans(
     problems: &mut Vec<Problem>,
 ) {
     for ((_, parent, link), mirrors) in orphans {
-        if rules.excluded_clusters.contains(&rules.name_of(link)) {
+        if rules.excludes(link) {
             continue;
         }
         problems.extend(mirrors.into_iter().map(|(object, item, _)| {

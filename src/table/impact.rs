@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::service::Service;
+use crate::model::Problem;
 
 /// How bad something is for clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,68 +22,24 @@ pub enum Impact {
 // === impl Service ===
 
 impl Service {
-    /// Returns how bad its state is for clients.
+    /// Returns how bad its state is for clients: whether those that query its name get no answer, or only endpoints that are down or
+    /// not ready. No rule omits a selected endpoint that is alive. A service without endpoints does not fail: it may be scaled to
+    /// zero on purpose.
     pub fn impact(&self) -> Impact {
-        if self.is_failing() {
+        let is_reachable = |one: &Endpoint| one.is_selected && one.is_alive();
+        let is_unreachable = !self.endpoints.is_empty() && !self.endpoints.iter().any(is_reachable);
+        if self.failure.is_some() || is_unreachable {
             return Impact::Failing;
         }
         // A name without endpoints does not exist. An endpoint without a Link has the problem of its cluster.
         let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
-        let is_missing = self.is_listed() && self.endpoints.is_empty();
-        let is_serious = is_missing
+        let is_serious = self.is_listed() && self.endpoints.is_empty()
             || self.endpoints.iter().any(is_unlinked)
-            || self.problems.iter().any(|problem| problem.is_serious());
+            || self.problems.iter().any(Problem::is_serious);
         if is_serious {
             Impact::Attention
         } else {
             Impact::Fine
         }
-    }
-
-    /// Returns whether clients that query its name get no answer, or only endpoints that are down or not ready. No rule omits a selected
-    /// endpoint that is alive. A service without endpoints does not count: it may be scaled to zero on purpose.
-    fn is_failing(&self) -> bool {
-        let is_reachable = |one: &Endpoint| one.is_selected && one.is_alive();
-        let is_unreachable = !self.endpoints.is_empty() && !self.endpoints.iter().any(is_reachable);
-        self.failure.is_some() || is_unreachable
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use super::*;
-    use crate::model::{Problem, ProblemKind};
-    use crate::testing::{endpoint, mirror, table};
-
-    fn service(objects: &[Value]) -> Service {
-        table(objects).service("prod", "db").unwrap().clone()
-    }
-
-    fn db() -> Vec<Value> {
-        vec![
-            mirror("prod", "db", "east"),
-            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        ]
-    }
-
-    #[test]
-    fn missing_endpoints_unlinked_clusters_and_serious_problems_deserve_attention() {
-        let fine = service(&db());
-        let mut unlinked = fine.clone();
-        let mut endpoint = fine.endpoints[0].clone();
-        endpoint.liveness = EndpointLiveness::Unlinked;
-        unlinked.endpoints = [fine.endpoints[0].clone(), endpoint].into();
-        let with_problem = |kind| Service {
-            problems: [Problem::new(kind, "is so")].into(),
-            ..fine.clone()
-        };
-        let (note, error) = (ProblemKind::Kind, ProblemKind::UnusableObject);
-        assert_eq!(fine.impact(), Impact::Fine);
-        assert_eq!(with_problem(note).impact(), Impact::Fine);
-        assert_eq!(with_problem(error).impact(), Impact::Attention);
-        assert_eq!(unlinked.impact(), Impact::Attention);
-        assert_eq!(service(&db()[..1]).impact(), Impact::Attention);
     }
 }

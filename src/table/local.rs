@@ -15,32 +15,24 @@ use crate::model::{
     ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
 };
 
-/// How a headless Service of this cluster is a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Membership {
-    /// By itself: it is exported, it has an annotation of this server, or an alias names it.
-    Own,
-    /// Only while a mirror of its name exists.
-    ByMirror,
-}
-
-/// Returns how a headless Service of this cluster is a member, or why it is not. Mirrors of excluded clusters count as well,
+/// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none. It is one
+/// by itself if it is exported, has an annotation of this server, or an alias names it. Mirrors of excluded clusters count as well,
 /// because the exclusion of a cluster must not remove members of this cluster.
 fn membership(
     item: &Item,
     own: OwnService,
     items: &Items<'_>,
     rules: &Rules,
-) -> Result<Membership, NonMember> {
+) -> Result<bool, NonMember> {
     let not_exported = Err(NonMember::NotExported(own.export));
     match rules.local_members {
         LocalMembers::None => Err(NonMember::Off),
-        _ if own.export.is_through_gateway() => Ok(Membership::Own),
+        _ if own.export.is_through_gateway() => Ok(false),
         LocalMembers::Exported => not_exported,
         LocalMembers::Matching if own.has_settings || rules.aliases.is_source(&item.service) => {
-            Ok(Membership::Own)
+            Ok(false)
         }
-        LocalMembers::Matching if items.has_mirror() => Ok(Membership::ByMirror),
+        LocalMembers::Matching if items.has_mirror() => Ok(true),
         LocalMembers::Matching => not_exported,
     }
 }
@@ -66,10 +58,10 @@ pub(super) fn candidate<'s>(
     problems.extend(exported_problem(object, item, context.store, rules));
     match own.form {
         OwnForm::Headless { has_selector } => {
-            let membership = membership(item, own, items, rules).ok()?;
+            let is_by_mirror = membership(item, own, items, rules).ok()?;
             let candidate = pods(object, item, context, problems);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
-                problems.extend(not_exported(own, membership, rules));
+                problems.extend(not_exported(own, is_by_mirror, rules));
             } else if !has_selector && own.has_settings && !own.export.is_any() {
                 // It exists for its settings only.
                 return None;
@@ -158,15 +150,15 @@ fn endpoint(
 
 /// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is
 /// a member only because of a mirror.
-fn not_exported(own: OwnService, membership: Membership, rules: &Rules) -> Option<Problem> {
+fn not_exported(own: OwnService, is_by_mirror: bool, rules: &Rules) -> Option<Problem> {
     // A Link with a selector of its own may mirror one with another value.
     let why = own
         .export
         .defect()
         .filter(|_| own.export != Export::Other)?;
-    let until = match membership {
-        Membership::Own => "",
-        Membership::ByMirror => ", and only while a mirror of its name exists",
+    let until = match is_by_mirror {
+        true => ", and only while a mirror of its name exists",
+        false => "",
     };
     let cluster = &rules.cluster_name;
     let detail = format!("cluster '{cluster}' is a member here only{until}: {why}");

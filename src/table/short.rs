@@ -203,23 +203,20 @@ fn hides(name: &str, detail: String) -> Problem {
 
 /// Returns the problems of services with the zone's own names: `dns-version.Z` and `ns.dns.Z`.
 fn hidden_by_zone(table: &Table) -> Vec<Problem> {
-    let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-    let in_cluster = |service: &&Service| !service.endpoints_at(&["ns"]).is_empty();
-    let version = table.short_service("dns-version").filter(has_endpoints);
-    let in_dns = table.short_service("dns").filter(in_cluster);
-    let canonical = table.service("dns", "ns").filter(has_endpoints);
     let hidden = [
-        ("dns-version", version),
-        ("ns.dns", in_dns),
-        ("ns.dns", canonical),
+        ("dns-version", table.short_service("dns-version"), &[][..]),
+        ("ns.dns", table.short_service("dns"), &["ns"]),
+        ("ns.dns", table.service("dns", "ns"), &[]),
     ];
-    let problem = |(name, service): (&str, Option<&Service>)| {
-        let key = &service?.key;
+    let hidden = hidden.into_iter().filter_map(|(name, service, scope)| {
+        let key = &service
+            .filter(|one| !one.endpoints_at(scope).is_empty())?
+            .key;
         let detail =
             format!("{name}.<zone> is a name of the zone itself and hides the name of {key}");
         Some(hides(name, detail))
-    };
-    hidden.into_iter().filter_map(problem).collect()
+    });
+    hidden.collect()
 }
 
 /// Returns the problems of services with zones below another zone: a name belongs to the longest zone that matches.
