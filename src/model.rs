@@ -46,7 +46,7 @@ pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind};
 pub use service_settings::{GatewayDown, ServiceSettings, TTL_RANGE};
 pub use similar::{most_similar, typing_errors};
-pub use slice::{ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
+pub use slice::{Listed, ListedHost, Slice, SliceContent, SliceEndpoint};
 pub use timestamp::Timestamp;
 
 #[cfg(test)]

@@ -53,8 +53,6 @@ pub struct Feeds {
 struct State {
     started: Instant,
     feeds: BTreeMap<Feed, FeedState>,
-    /// Whether a table was published, and its lines were logged.
-    has_published: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -94,7 +92,6 @@ impl Feeds {
         let state = State {
             started: Instant::now(),
             feeds: feeds.collect(),
-            has_published: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -178,17 +175,6 @@ impl Feeds {
     /// Returns the problem that the source or the update loop panicked, if it did.
     pub fn panic_problem(&self) -> Option<Problem> {
         problem_of_failures(ProblemKind::SourcePanicked, &self.panics)
-    }
-
-    /// Notes that a table was published, and its lines were logged.
-    pub(super) fn note_published(&self) {
-        let mut state = self.state.lock();
-        state.has_published = true;
-    }
-
-    /// Returns whether a table was published, and its lines were logged.
-    pub fn has_published(&self) -> bool {
-        self.state.lock().has_published
     }
 
     /// Returns the time since the oldest feed that a table needs was heard from. A feed without activity counts from the

@@ -125,20 +125,19 @@ fn replace(
         }
         _ => _ = table.waiting.remove_mut(key),
     }
-    let (hosts, new_hosts) = (listed_hosts(old), listed_hosts(new));
-    for gone in hosts.difference(&new_hosts) {
-        table.listed_hosts.remove_mut(gone);
+    for gone in listed_hosts(old) {
+        table.listed_hosts.remove_mut(&gone);
     }
-    for added in new_hosts.difference(&hosts) {
-        table.listed_hosts.insert_mut(added.clone());
+    for added in listed_hosts(new) {
+        table.listed_hosts.insert_mut(added);
     }
     true
 }
 
 /// Returns the hosts of a service that depend on a Service of their own, or may do so.
-fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostOfService> {
+fn listed_hosts(service: Option<&Service>) -> Vec<HostOfService> {
     let Some(service) = service else {
-        return BTreeSet::new();
+        return Vec::new();
     };
     let missing = service.missing.iter();
     let missing = missing.map(|host| (&host.mirror.key.namespace, &host.hostname));

@@ -103,9 +103,8 @@ fn listed_hosts<'s>(
         let SliceContent::Hosts(slice) = &slice.content else {
             continue;
         };
-        let left_out = slice.left_out.iter();
-        problems.extend(left_out.map(|one| one.clone().of_object(ObjectRef::slice(object))));
-        for host in &slice.hosts {
+        problems.extend(slice.problems(object));
+        for host in &slice.entries {
             let listed = listed.entry(&host.hostname).or_default();
             if listed.ports.is_empty() {
                 listed.address = host.address;

@@ -47,7 +47,7 @@ impl<'i> Items<'i> {
         let has_endpoint = |object: &ObjectKey| {
             let slices = store.slices_of(object);
             slices.iter().any(|(_, slice)| match &slice.content {
-                SliceContent::Endpoints(listed) => !listed.endpoints.is_empty(),
+                SliceContent::Endpoints(listed) => !listed.entries.is_empty(),
                 SliceContent::Hosts(_) | SliceContent::Ready(_) => false,
             })
         };

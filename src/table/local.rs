@@ -11,8 +11,8 @@ use super::kind::Rank;
 use super::rules::{LocalMembers, NonMember, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind, cluster_ip};
 use crate::model::{
-    ClusterName, Export, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem, ProblemKind,
-    ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
+    ClusterName, Export, Item, Listed, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
+    ProblemKind, ServiceKey, SliceContent, SliceEndpoint,
 };
 
 /// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none. It is one
@@ -88,9 +88,8 @@ fn pods<'s>(
         let SliceContent::Endpoints(listed) = &slice.content else {
             continue;
         };
-        let left_out = listed.left_out.iter();
-        problems.extend(left_out.map(|one| one.clone().of_object(ObjectRef::slice(object))));
-        for pod in &listed.endpoints {
+        problems.extend(listed.problems(object));
+        for pod in &listed.entries {
             let pods = if pod.ready {
                 &mut ready
             } else {
@@ -131,7 +130,7 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, problems: &mut Vec<Problem>) 
 /// Makes the endpoint of an entry of a slice of this cluster.
 fn endpoint(
     object: &ObjectKey,
-    listed: &SliceEndpoints,
+    listed: &Listed<SliceEndpoint>,
     pod: &SliceEndpoint,
     cluster: &ClusterName,
 ) -> Endpoint {
