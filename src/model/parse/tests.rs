@@ -415,8 +415,8 @@ fn slice_of_headless_mirror_lists_hosts() {
         address: address.map(|ip| ip.parse().unwrap()),
     };
     let list = |hosts| {
-        SliceContent::Hosts(Box::new(ListedHosts {
-            hosts,
+        SliceContent::Hosts(Box::new(Listed {
+            entries: hosts,
             ports: sql(15432),
             left_out: Box::default(),
         }))

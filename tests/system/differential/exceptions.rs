@@ -18,6 +18,8 @@ pub enum Rule {
     PortsOfHost,
     /// A headless Service that only has settings takes no short name (rule M5).
     ShortName,
+    /// All names of an alias are its own: targets, and the names of the hosts of its sources (section 7).
+    Alias,
 }
 
 /// A host that a slice of a headless mirror lists.
@@ -67,6 +69,29 @@ pub fn rule_of(
     let is_less = is.iter().all(|record| was.contains(record));
     if below.into_iter().any(loses) && (is_less || prefix.len() == 2) {
         return Some(Rule::PortsOfHost);
+    }
+    let has_all = |(alias, sources): ([&str; 2], Vec<[&str; 2]>)| {
+        let tail = match path {
+            path if path.ends_with(&alias) => alias.join("."),
+            path if path.ends_with(&alias[..1]) => alias[0].to_owned(),
+            _ => return false,
+        };
+        let of_alias = |record: &String, [service, namespace]: &[&str; 2]| {
+            record.replace(
+                &format!(".{service}.{namespace}.global."),
+                &format!(".{tail}.global."),
+            )
+        };
+        let mut records = was.iter().map(|record| {
+            let record = record.to_owned();
+            sources
+                .iter()
+                .fold(record, |record, source| of_alias(&record, source))
+        });
+        records.all(|record| is.contains(&record))
+    };
+    if setting.aliases().any(has_all) {
+        return Some(Rule::Alias);
     }
     let service = path.last()?;
     let is_settings_only = |object: &&Value| is_settings_only(object, objects);
