@@ -94,7 +94,7 @@ pub enum LocalMembers {
 pub(super) enum NonMember {
     /// Links do not select it by default, no mirror of its name exists, and it has no annotation of this server.
     NotExported(Export),
-    /// `localMembers=off`.
+    /// `localMembers: none`.
     Off,
 }
 
