@@ -31,7 +31,7 @@ pub use metrics::Metrics;
 
 use crate::model::ProblemKind;
 use crate::table::Table;
-use crate::view::{CELLS, document, Filter, Server, View, ViewError, problem_with_age};
+use crate::view::{CELLS, Filter, Server, View, ViewError, document, problem_with_age};
 use stream::Streams;
 
 /// The state that the handlers share.

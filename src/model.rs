@@ -7,7 +7,6 @@
 mod cluster_term;
 mod expected_clusters;
 mod failover_order;
-mod few;
 mod fields;
 mod interned;
 mod item;
@@ -33,7 +32,6 @@ mod timestamp;
 pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::FailoverOrder;
-pub use few::Few;
 pub use interned::{Text, intern};
 pub use item::{
     Clusters, Export, FederatedClusters, Item, ItemKind, MirroredHost, OwnForm, OwnService,
@@ -50,7 +48,7 @@ pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind};
 pub use service_settings::{GatewayDown, ServiceSettings, TTL_RANGE};
 pub use similar::{most_similar, typing_errors};
-pub use slice::{ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
+pub use slice::{Listed, ListedHost, Slice, SliceContent, SliceEndpoint};
 pub use timestamp::Timestamp;
 
 #[cfg(test)]

@@ -189,11 +189,11 @@ impl<'p> UpdateLoop<'p> {
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
             let now = self.feeds.clock.now();
-            self.log.record_due(self.feeds, now);
+            self.log.record_until(now, self.feeds, now);
             self.note_flapping();
             match update {
                 Err(_) => self.end_delays(),
-                Ok(None) => return self.log.record_all(self.feeds, now),
+                Ok(None) => return self.log.record_until(Timestamp(u64::MAX), self.feeds, now),
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
         }
@@ -281,10 +281,7 @@ impl<'p> UpdateLoop<'p> {
         if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
             self.date(kind, &key, skip);
         }
-        let services = match object {
-            Some(object) => self.store.apply(kind, key.clone(), object),
-            None => self.store.delete(kind, key.clone()),
-        };
+        let services = self.store.apply(kind, key.clone(), object);
         if !self.store.take_changed() {
             return;
         }
@@ -384,7 +381,6 @@ impl<'p> UpdateLoop<'p> {
             self.log
                 .note_published(&last, &now, &services, self.feeds, time);
         }
-        self.feeds.note_published();
     }
 }
 

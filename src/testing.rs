@@ -122,7 +122,7 @@ pub(crate) fn store(objects: &[Value]) -> Store {
         let json = object.to_string();
         let (kind, object) = (kind_of(object), KubeObject::read(&json));
         let (key, object) = parse::reduce(kind, &object).unwrap();
-        store.apply(kind, key, object);
+        store.apply(kind, key, Some(object));
     }
     store
 }

@@ -55,7 +55,7 @@ pub(super) async fn first_table(
     source.spawn(&mut tasks, &feeds, publisher, update_settings)?;
     let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
     // The table is visible before the lines of the log about it are written.
-    while !feeds.has_published() {
+    while feeds.events.latest().version == 0 {
         if Instant::now() > deadline || !feeds.failures().is_empty() {
             return Err(origin.no_table(&feeds, FIRST_TABLE_TIMEOUT));
         }

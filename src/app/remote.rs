@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::first_table::{FirstTable, first_table};
 use super::variables::local_api;
 use crate::cli::{
-    Api, Cluster, Output, KubeconfigArgs, Replica, ReplicaError, ServerArgs, SourceArgs, ViewArgs,
+    Api, Cluster, KubeconfigArgs, Output, Replica, ReplicaError, ServerArgs, SourceArgs, ViewArgs,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;

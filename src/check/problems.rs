@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::finding::{Check, Finding, State, list, text};
+use crate::model::ProblemKind;
 
 /// More addresses than the A records that fit into a message of 65,535 octets. A name with more is truncated, also over TCP.
 const MAX_RECORDS: u64 = 4093;
@@ -24,7 +25,7 @@ pub fn findings(problems: &[Value]) -> Vec<Finding> {
     for line in order {
         let problems = &lines[&line];
         let first = problems[0];
-        findings.extend(State::of_level(text(first, "level")).map(|state| Finding {
+        findings.extend(state_of(first).map(|state| Finding {
             state,
             name: line[0].to_owned(),
             sentence: match problems.as_slice() {
@@ -39,6 +40,13 @@ pub fn findings(problems: &[Value]) -> Vec<Finding> {
         }));
     }
     findings
+}
+
+/// Returns the state of a problem, unless it is a note. A closed gate is meant to be closed until its clusters have come (rule K8).
+fn state_of(problem: &Value) -> Option<State> {
+    let state = State::of_level(text(problem, "level"))?;
+    let is_gate = text(problem, "kind") == ProblemKind::ExpectedClustersMissing.name();
+    Some(if is_gate { State::Attention } else { state })
 }
 
 pub(super) fn joined(parts: &[&str]) -> String {
@@ -131,9 +139,9 @@ mod tests {
 
     #[test]
     fn problems_of_one_kind_in_one_cluster_are_one_line() {
-        let one = |number: u32| json!({"kind": "no-parent", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
+        let one = |number: u32| json!({"kind": "unusable-object", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
         let mut problems: Vec<Value> = (0..1000).map(one).collect();
-        problems.push(json!({"kind": "no-parent", "level": "warning", "cluster": "east"}));
+        problems.push(json!({"kind": "unusable-object", "level": "warning", "cluster": "east"}));
         let findings = findings(&problems);
         assert_eq!(findings.len(), 2);
         assert_eq!(findings[0].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");

@@ -288,9 +288,9 @@ async fn problems_are_selected_and_divided_into_pages() {
     publish(&publisher, &objects);
     let api = api(&publisher);
     for (query, kinds) in [
-        ("kind=no-parent", "no-parent no-parent"),
+        ("kind=unusable-object", "unusable-object unusable-object"),
         ("kind=gateway-down", "gateway-down"),
-        ("cluster=south", "no-parent"),
+        ("cluster=south", "unusable-object"),
         ("cluster=nowhere", ""),
         ("text=prod/db&cluster=east", "gateway-down"),
         ("kind=of-a-later-version", ""),

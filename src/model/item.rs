@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
-use super::{ClusterName, Few, Hostname, Ports, ServiceKey, ServiceSettings, Text};
+use smallvec::SmallVec;
+
+use super::{ClusterName, Hostname, Ports, ServiceKey, ServiceSettings, Text};
 
 /// A Service, reduced to the fields that this server uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub struct Item {
     /// The remote endpoint of an [`ItemKind::EndpointMirror`].
     pub host: Option<MirroredHost>,
     /// `spec.clusterIPs`. Empty if the Service is headless.
-    pub addresses: Few<IpAddr>,
+    pub addresses: SmallVec<[IpAddr; 1]>,
     /// `spec.ports`, which clients in other clusters use. Empty if the mirror is headless.
     pub ports: Ports,
     /// Annotations of this server. Most objects have none, so those that have some keep them in a box.
@@ -123,7 +125,7 @@ impl Item {
             service,
             clusters,
             host: None,
-            addresses: Few::default(),
+            addresses: SmallVec::new(),
             ports: Ports::interned([]),
             settings: None,
             created: None,
@@ -180,6 +182,18 @@ impl Export {
     /// Returns whether Links select the Service by default and mirror it through a gateway, which rule M5 requires.
     pub fn is_through_gateway(self) -> bool {
         self == Self::Gateway
+    }
+
+    /// Returns why no Link mirrors a headless Service by default, if none does.
+    pub fn defect(self) -> Option<&'static str> {
+        match self {
+            Self::Gateway => None,
+            Self::No => Some("its Service is not exported"),
+            Self::RemoteDiscovery => Some(
+                "its Service is exported as remote-discovery, which Linkerd does not support for headless Services",
+            ),
+            Self::Other => Some("label mirror.linkerd.io/exported of its Service is not 'true'"),
+        }
     }
 
     /// Returns whether Links select the Service by default, as a Service with a cluster IP.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use super::interned::{Text, intern};
 use super::label::{InvalidLabel, Namespace, ServiceName};
@@ -12,7 +13,7 @@ use super::object_name::ObjectName;
 use crate::setting_text::setting_text;
 
 /// The kinds of Kubernetes objects that are read. There is one watch for each kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 pub enum Kind {
     /// `v1 Service`.
     Service,
@@ -66,16 +67,6 @@ impl Kind {
     /// not depend on them.
     pub fn is_needed(self) -> bool {
         self != Self::Link
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Service => "Service",
-            Self::EndpointSlice => "EndpointSlice",
-            Self::Link => "Link",
-        })
     }
 }
 

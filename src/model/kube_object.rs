@@ -14,6 +14,7 @@ use std::ops::Deref;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{ObjectKey, key};
 
@@ -345,36 +346,21 @@ impl<'de> Visitor<'de> for PairsVisitor {
         while let Some(name) = map.next_key::<JsonText<'de>>()? {
             let mut keys = key::OTHERS.iter().chain(&key::SETTINGS);
             let known = keys.find(|known| **known == &*name);
-            match (known, map.next_value()?) {
-                (Some(known), Scalar::Text(value)) => pairs.known.push((*known, value)),
-                (None, Scalar::Text(_)) if name.starts_with(key::PREFIX) => {
+            let raw: &'de RawValue = map.next_value()?;
+            match (known, serde_json::from_str::<JsonText<'de>>(raw.get())) {
+                (Some(known), Ok(value)) => pairs.known.push((*known, value.0)),
+                (None, Ok(_)) if name.starts_with(key::PREFIX) => {
                     pairs.unknown.push(name.to_string());
                 }
-                (None, Scalar::Text(_)) => {}
-                (_, Scalar::Other(value)) => {
+                (None, Ok(_)) => {}
+                (_, Err(_)) => {
                     let invalid =
-                        || format!("the value of label {} is {value}, not a string", &*name);
+                        || format!("the value of label {} is {raw}, not a string", &*name);
                     pairs.invalid.get_or_insert_with(invalid);
                 }
             }
         }
         Ok(pairs)
-    }
-}
-
-/// The value of a label or an annotation.
-enum Scalar<'j> {
-    Text(Cow<'j, str>),
-    Other(String),
-}
-
-impl<'de: 'j, 'j> Deserialize<'de> for Scalar<'j> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&'de serde_json::value::RawValue>::deserialize(deserializer)?;
-        Ok(match serde_json::from_str::<JsonText<'de>>(raw.get()) {
-            Ok(text) => Self::Text(text.0),
-            Err(_) => Self::Other(raw.get().to_owned()),
-        })
     }
 }
 

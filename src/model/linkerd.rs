@@ -3,16 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use smallvec::SmallVec;
+
 use super::fields::{
     cluster, cluster_addresses, mirrored_service, pod_ports, ports, same_namespace, service_key,
     shorten, split, strip_cluster, unusable, usable_address,
 };
-use super::kube_object::{KubeEndpoint, LinkSpec, ServiceSpec, SliceBody};
-use super::slice::{SkipCounts, readiness};
+use super::kube_object::{LinkSpec, ServiceSpec, SliceBody};
 use super::{
-    ClusterName, Clusters, FederatedClusters, Few, Hostname, Item, ItemKind, KubeObject,
-    ListedHost, ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
-    ServiceSettings, SliceContent, intern, key,
+    ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, Listed,
+    ListedHost, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
+    ServiceSettings, SliceContent, intern, key, slice,
 };
 
 /// The suffix of the names of federated services.
@@ -61,11 +62,11 @@ fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Problem> {
 pub(super) fn slice_content(slice: &KubeObject<'_>, body: &SliceBody<'_>) -> SliceContent {
     if slice.label(key::HEADLESS_MIRROR).is_none() {
         let listed = listed_hosts(body);
-        if !listed.hosts.is_empty() || !listed.left_out.is_empty() {
-            return SliceContent::Hosts(Box::new(listed));
+        if !listed.entries.is_empty() || !listed.left_out.is_empty() {
+            return SliceContent::Hosts(listed);
         }
     }
-    readiness(body)
+    slice::readiness(body)
 }
 
 /// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
@@ -75,27 +76,18 @@ pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
 }
 
 /// Reads the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
-fn listed_hosts(body: &SliceBody<'_>) -> ListedHosts {
-    let mut skips = SkipCounts::default();
-    let mut host = |endpoint: &KubeEndpoint<'_>| {
+fn listed_hosts(body: &SliceBody<'_>) -> Box<Listed<ListedHost>> {
+    let mut listed = slice::listed(body, |endpoint, skips| {
         let hostname = Hostname::interned(endpoint.hostname.as_deref()?).map_err(unusable);
         let first = endpoint.addresses.iter().flatten().next();
         Some(ListedHost {
             hostname: skips.record("hostname", hostname)?,
             address: first.and_then(|ip| usable_address(ip).ok()),
         })
-    };
-    let hosts: BTreeSet<_> = body
-        .endpoints
-        .iter()
-        .flatten()
-        .filter_map(&mut host)
-        .collect();
-    ListedHosts {
-        hosts: hosts.into_iter().collect(),
-        ports: ports(body.ports.as_ref()),
-        left_out: skips.into_skips(),
-    }
+    });
+    let hosts: BTreeSet<_> = std::mem::take(&mut listed.entries).into_iter().collect();
+    listed.entries = hosts.into_iter().collect();
+    listed
 }
 
 /// Returns the service and the cluster of a mirror that is skipped, if both can be read.
@@ -165,7 +157,7 @@ fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<It
     let is_headless = spec.cluster_ip.as_deref() == Some("None");
     let (kind, addresses, ports) = if is_headless {
         let none = Ports::interned([]);
-        (ItemKind::HeadlessMirror, Few::default(), none)
+        (ItemKind::HeadlessMirror, SmallVec::new(), none)
     } else {
         let kind = route(service, &cluster, &mirrored)?;
         (kind, cluster_addresses(spec)?, ports(spec.ports.as_ref()))

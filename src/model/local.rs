@@ -1,9 +1,11 @@
 //! Reads the Services of this cluster (rule M5, kind `local`).
 
+use smallvec::SmallVec;
+
 use super::fields::{cluster_addresses, ports, service_key, unusable};
 use super::kube_object::ServiceSpec;
 use super::{
-    Clusters, Export, Few, Item, ItemKind, KubeObject, Object, OwnForm, OwnService, Ports, Problem,
+    Clusters, Export, Item, ItemKind, KubeObject, Object, OwnForm, OwnService, Ports, Problem,
     ServiceSettings, key,
 };
 
@@ -31,12 +33,12 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> 
     let (form, addresses, ports) = if service.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
-        (form, Few::default(), ports(spec.ports.as_ref()))
+        (form, SmallVec::new(), ports(spec.ports.as_ref()))
     } else {
         match cluster_addresses(&spec) {
             Ok(addresses) => (OwnForm::ClusterIp, addresses, ports(spec.ports.as_ref())),
             // Its settings count, also without an address.
-            Err(_) if has_settings => (OwnForm::Other, Few::default(), Ports::interned([])),
+            Err(_) if has_settings => (OwnForm::Other, SmallVec::new(), Ports::interned([])),
             Err(problem) => return Err(problem),
         }
     };

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::key::controller;
 use super::keys::Kind;
 use super::{
-    KubeObject, Object, ObjectKey, Problem, ProblemKind, Slice, key, linkerd, local, slice,
+    KubeObject, Object, ObjectKey, Problem, ProblemKind, Slice, SliceContent, key, linkerd, local,
+    slice,
 };
 
 /// Returns the key of an object and what this server uses of it. Returns `None` if the object does not matter, such as a slice
@@ -55,7 +56,9 @@ fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
         None
     } else if has(key::HEADLESS) || manager != Some(controller::KUBERNETES) {
         // Slices that somebody else writes for a Service without a selector have no headless label.
-        Some(slice::read(slice, slice::endpoints))
+        Some(slice::read(slice, |body| {
+            SliceContent::Endpoints(slice::listed(body, slice::endpoint))
+        }))
     } else {
         has(key::EXPORTED).then(|| slice::read(slice, slice::readiness))
     }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 use triomphe::ThinArc;
 
 use super::interned::Pool;
@@ -22,8 +23,11 @@ pub struct Port {
 }
 
 /// `protocol` of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "UPPERCASE")]
+#[strum(serialize_all = "lowercase")]
 pub enum Protocol {
     /// `TCP`, the default if the field is absent.
     Tcp,
@@ -56,11 +60,7 @@ impl Port {
 impl Protocol {
     /// Returns label `R` of SRV owner names, without the underscore (RFC 2782).
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Sctp => "sctp",
-        }
+        self.into()
     }
 }
 

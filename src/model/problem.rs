@@ -88,20 +88,19 @@ pub enum Family {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum ProblemKind {
-    /// A field, a name or an address of an object cannot be used.
+    /// A field, a name or an address of an object cannot be used, or an endpoint mirror has no headless mirror of the same cluster
+    /// and service (M2).
     UnusableObject,
-    /// An endpoint mirror has no headless mirror of the same cluster and service (M2).
-    NoParent,
     /// The annotation names another namespace than that of the object (M1).
     NamespaceMismatch,
-    /// An object is not used on purpose: `excludeClusters` names its cluster, or it belongs to the Multi-Cluster Services
-    /// API.
+    /// An object is not used on purpose: `excludeClusters` names its cluster, it belongs to the Multi-Cluster Services API, or it is a
+    /// headless Service of this cluster that does not join the service of its name (rule M5).
     LeftOut,
     /// Several namespaces have a service of the same name, and no setting assigns the short name. It is ambiguous.
     ShortName,
     /// A canonical name hides a short one.
     Shadowed,
-    /// Two sources have one cluster name (rule M6).
+    /// Two sources have one cluster name, or endpoints of this cluster have the default one (rule M6).
     ClusterName,
     /// Two objects have the name of one endpoint.
     Endpoint,
@@ -109,14 +108,14 @@ pub enum ProblemKind {
     Kind,
     /// A Service of this cluster is a member here but is not exported, so that other clusters do not have it.
     NotExported,
-    /// An annotation `global-dns/…` on the Service of this cluster, or an order, does not do what it says (rules K5, K6, K8).
+    /// An annotation `global-dns/…` on the Service of this cluster, or an order, does not do what it says, such as an order that
+    /// names a cluster that nothing here knows (rules K5, K6, K8).
     SettingWithoutEffect,
-    /// An annotation of a mirror counts on the Service of this cluster only, or cannot be read (rule K6).
-    IgnoredAnnotation,
+    /// An annotation of a mirror counts on the Service of this cluster only, or cannot be read (rule K6); or the default order does
+    /// not apply to one address for several clusters (rule K5).
+    IgnoredSetting,
     /// A cluster offers one address where others offer pods (rule K1).
     NoHostnames,
-    /// The default order does not apply to one address for several clusters (rule K5).
-    UnusedOrder,
     /// The first step of an order that is held is down (rule K5a).
     HeldStepDown,
     /// Not the first step of a failover order answers.
@@ -125,8 +124,6 @@ pub enum ProblemKind {
     StepWithoutEndpoint,
     /// An alias names a service that no mirror or member of this cluster makes.
     UnknownAlias,
-    /// A failover order names a cluster that nothing here knows (rule K5a).
-    UnknownCluster,
     /// A failover order moves a service with pods by itself (rule K5a).
     AutoWithPods,
     /// The name waits for expected clusters (rule K8).
@@ -147,8 +144,6 @@ pub enum ProblemKind {
     TooManyPorts,
     /// The build of a service panicked.
     BuildPanicked,
-    /// A headless Service of this cluster does not join the service of its name (rule M5).
-    NotAMember,
     /// No Link names a cluster of Linkerd's mirrors (rule L3).
     Unlinked,
     /// The mirror controller of a cluster has stopped (rule L4).
@@ -161,12 +156,8 @@ pub enum ProblemKind {
     NoTable,
     /// The process has received a signal to terminate.
     ShuttingDown,
-    /// Endpoints of this cluster have the default cluster name (rule M6).
-    DefaultClusterName,
-    /// A watch has not been listed yet.
-    NotListed,
-    /// A watch, a list or a file fails.
-    SourceFailed,
+    /// A watch, a list or a file fails, or a watch has not been listed yet.
+    SourceUnavailable,
     /// The source or the update loop panicked and was restarted.
     SourcePanicked,
     /// Log lines were lost.
@@ -175,10 +166,9 @@ pub enum ProblemKind {
     RefusedClient,
     /// The certificate of the encrypted listeners is not valid: not yet, or no longer.
     CertificateInvalid,
-    /// The certificate of the encrypted listeners expires soon.
-    CertificateExpires,
-    /// A changed file of the encrypted listeners is unusable. What was loaded before stays in use.
-    CertificateUnusable,
+    /// The certificate of the encrypted listeners expires soon, or a changed file of them is unusable. What was loaded before stays
+    /// in use.
+    CertificateRenewal,
 }
 
 /// What is known about a kind of problem.
@@ -220,20 +210,20 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
     use ProblemKind as K;
     [
         row(K::UnusableObject, Skipped, Warning, "Object cannot be used",
-            "correct the field, name or address that the detail names"),
-        row(K::NoParent, Skipped, Warning, "Object without its parent",
-            "wait for ten minutes; then delete the object: its controller creates it again if it is needed"),
+            "correct the field, name or address that the detail names; an object without its parent: wait for ten minutes, then \
+            delete it: its controller creates it again if it is needed"),
         row(K::NamespaceMismatch, Skipped, Warning, "Mirror of a service in another namespace",
             "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name"),
         row(K::LeftOut, Skipped, Note, "Object is not used on purpose",
-            "nothing, or remove the cluster from excludeClusters"),
+            "nothing; or remove the cluster from excludeClusters; or export the Service of this cluster: kubectl label service \
+            {service} -n {namespace} mirror.linkerd.io/exported=true --overwrite"),
         row(K::ShortName, Conflict, Error, "Short name is ambiguous",
             "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
             shortNames.which: pinned"),
         row(K::Shadowed, Conflict, Warning, "Name hides another name",
             "query the hidden service by its name with a namespace, or rename one of the two"),
-        row(K::ClusterName, Conflict, Warning, "Cluster name has several sources",
-            "give each cluster a name of its own with clusterName and clusterAliases"),
+        row(K::ClusterName, Conflict, Warning, "Cluster name is not unique",
+            "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers"),
         row(K::Endpoint, Conflict, Error, "Endpoint has several sources",
             "rename one of the two pods, or delete the object that does not belong to the endpoint"),
         row(K::Kind, Conflict, Note, "Name has endpoints of several kinds",
@@ -244,14 +234,12 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             localMembers: exported"),
         row(K::SettingWithoutEffect, State, Error, "Setting of a service has no effect",
             "correct what the detail names: kubectl annotate service {service} -n {namespace} --overwrite ANNOTATION=VALUE; or the \
-            settings"),
-        row(K::IgnoredAnnotation, State, Note, "Annotation of a mirror is ignored",
-            "set the annotation on the Service of this cluster, which alone decides; Linkerd copies that of an exported Service \
-            to its mirrors"),
+            settings; link a cluster that is unknown"),
+        row(K::IgnoredSetting, State, Note, "Setting is ignored",
+            "set an annotation on the Service of this cluster, which alone decides: Linkerd copies that of an exported Service to its \
+            mirrors; for a default order, nothing, or export the service so that each cluster has an address of its own"),
         row(K::NoHostnames, State, Warning, "Cluster has one address where others have pods",
             "turn on enableHeadlessServices for the link of cluster {cluster}, and export the service as a headless one there"),
-        row(K::UnusedOrder, State, Note, "Default failover order does not apply",
-            "nothing, or export the service so that each cluster has an address of its own"),
         row(K::HeldStepDown, State, Warning, "Step of a held failover order is down",
             "repair the cluster of the step, or let another step answer with the command in the detail"),
         row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
@@ -261,9 +249,6 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             service {service} -n {namespace} --overwrite global-dns/failover=ORDER"),
         row(K::UnknownAlias, State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct aliases"),
-        row(K::UnknownCluster, State, Error, "Failover order names an unknown cluster",
-            "link the cluster; or correct the name: kubectl annotate service {service} -n {namespace} --overwrite \
-            global-dns/failover=ORDER; or the settings"),
         row(K::AutoWithPods, State, Warning, "Failover order moves a service with pods by itself",
             "remove auto: from the order of a database, so that a person moves its clients"),
         row(K::ExpectedClustersMissing, State, Error, "Name waits for expected clusters",
@@ -291,8 +276,6 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "remove ports from the exported Services, or give some of them a Service of their own"),
         row(K::BuildPanicked, State, Error, "Service cannot be built",
             "report the panic in the log: it is a defect of this program"),
-        row(K::NotAMember, State, Note, "Service of this cluster is not a member",
-            "nothing, or export it: kubectl label service {service} -n {namespace} mirror.linkerd.io/exported=true --overwrite"),
         row(K::Unlinked, State, Warning, "Cluster has no Link",
             "link the cluster again; if it is retired, delete its mirrors: kubectl delete service -A -l \
             mirror.linkerd.io/cluster-name={cluster}"),
@@ -309,12 +292,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "wait for the first list of every watch; the other problems say which of them fails"),
         row(K::ShuttingDown, Server, Warning, "Server is shutting down",
             "nothing: the other replicas answer"),
-        row(K::DefaultClusterName, Server, Warning, "Endpoints have the default cluster name",
-            "set clusterName, and a different one in each cluster: databases store the names of their peers"),
-        row(K::NotListed, Server, Warning, "Watch is not listed yet",
-            "wait; if it stays, the detail names the reason"),
-        row(K::SourceFailed, Server, Warning, "Source of objects fails",
-            "restore the connection to the API server, or correct the file; the last table is served meanwhile"),
+        row(K::SourceUnavailable, Server, Warning, "Source of objects is not available",
+            "wait for a first list; restore the connection to the API server, or correct the file: the last table is served meanwhile"),
         row(K::SourcePanicked, Server, Warning, "Source panicked and was restarted",
             "report the panic in the log: it is a defect of this program"),
         row(K::LogLinesLost, Server, Warning, "Log lines were lost",
@@ -323,10 +302,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "add its prefix to limits.allow if it is a resolver of this cluster; otherwise close its way to the server"),
         row(K::CertificateInvalid, Server, Error, "Certificate is not valid",
             "correct the clock, or renew the certificate of the encrypted listeners: clients refuse it"),
-        row(K::CertificateExpires, Server, Warning, "Certificate expires soon",
-            "renew the certificate of the encrypted listeners"),
-        row(K::CertificateUnusable, Server, Warning, "Changed certificate cannot be used",
-            "correct the file; the encrypted listeners keep what they loaded before"),
+        row(K::CertificateRenewal, Server, Warning, "Certificate must be renewed",
+            "renew the certificate of the encrypted listeners; correct a changed file: they keep what they loaded before"),
     ]
 };
 

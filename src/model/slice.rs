@@ -1,10 +1,11 @@
 //! EndpointSlices: of mirrors, and of Services of this cluster (rules M3, M5).
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::fields::{ports, unusable, usable_address};
 use super::kube_object::{KubeEndpoint, SliceBody};
-use super::{Hostname, KubeObject, Ports, Problem, Text, intern, key};
+use super::{Hostname, KubeObject, ObjectKey, ObjectRef, Ports, Problem, Text, intern, key};
 
 /// An EndpointSlice, reduced to what this server uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,19 +24,19 @@ pub enum SliceContent {
     Ready(Option<bool>),
     /// The hosts that a headless mirror lists. They are not used for answers. The slice contains the ports of the remote
     /// pods and no state of gateways, and it can be overwritten with gateway addresses.
-    Hosts(Box<ListedHosts>),
+    Hosts(Box<Listed<ListedHost>>),
     /// The pods of a Service of this cluster (rule M5).
-    Endpoints(Box<SliceEndpoints>),
+    Endpoints(Box<Listed<SliceEndpoint>>),
 }
 
-/// A slice of a headless mirror.
+/// What a slice lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedHosts {
-    /// Its hosts, sorted, each once.
-    pub hosts: Box<[ListedHost]>,
-    /// The ports of their pods.
+pub struct Listed<T> {
+    /// Its entries. Those of a headless mirror are sorted, each once.
+    pub entries: Box<[T]>,
+    /// `ports`: those of the pods.
     pub ports: Ports,
-    /// Skipped hosts of the slice: one skip for each reason.
+    /// Skipped parts of the slice: one skip for each reason.
     pub left_out: Box<[Problem]>,
 }
 
@@ -46,17 +47,6 @@ pub struct ListedHost {
     pub hostname: Hostname,
     /// The last cluster IP of its endpoint mirror that Linkerd knew. `None` if clients must not use the address.
     pub address: Option<IpAddr>,
-}
-
-/// The endpoints of a slice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SliceEndpoints {
-    /// `endpoints`.
-    pub endpoints: Box<[SliceEndpoint]>,
-    /// `ports`: the ports of the pods.
-    pub ports: Ports,
-    /// Skipped parts of the slice: one skip for each reason.
-    pub left_out: Box<[Problem]>,
 }
 
 /// An entry of a slice with an address that clients may use.
@@ -97,61 +87,73 @@ pub(super) fn readiness(body: &SliceBody<'_>) -> SliceContent {
     SliceContent::Ready(ready.reduce(|one, other| one || other))
 }
 
-/// Reads the endpoints and ports of a slice.
-pub(super) fn endpoints(body: &SliceBody<'_>) -> SliceContent {
+/// Reads what a slice lists. `read` reads an entry.
+pub(super) fn listed<T>(
+    body: &SliceBody<'_>,
+    read: fn(&KubeEndpoint<'_>, &mut SkipCounts) -> Option<T>,
+) -> Box<Listed<T>> {
     let mut skips = SkipCounts::default();
-    let mut endpoint = |e: &KubeEndpoint<'_>| {
-        let first = e.addresses.iter().flatten().next();
-        let none = || unusable("an endpoint has no address");
-        let usable = first.ok_or_else(none).and_then(|ip| usable_address(ip));
-        let address = skips.record("addresses", usable)?;
-        let named = e.hostname.as_deref().filter(|host| !host.is_empty());
-        let hostname = named
-            .and_then(|host| skips.record("hostname", Hostname::interned(host).map_err(unusable)));
-        let target = e
-            .target_ref
-            .as_ref()
-            .and_then(|target| target.uid.as_deref());
-        Some(SliceEndpoint {
-            address,
-            hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
-            target: target.map(Text::from),
-            ready: is_ready(e),
-        })
-    };
-    let all = body.endpoints.iter().flatten();
-    SliceContent::Endpoints(Box::new(SliceEndpoints {
-        endpoints: all.filter_map(&mut endpoint).collect(),
+    let entries = body.endpoints.iter().flatten();
+    Box::new(Listed {
+        entries: entries.filter_map(|one| read(one, &mut skips)).collect(),
         ports: ports(body.ports.as_ref()),
         left_out: skips.into_skips(),
-    }))
+    })
 }
 
-/// One skip for each field, with the number of further skips. A slice may have a thousand endpoints with the same
-/// error.
+/// Reads an endpoint of a slice of this cluster.
+pub(super) fn endpoint(
+    endpoint: &KubeEndpoint<'_>,
+    skips: &mut SkipCounts,
+) -> Option<SliceEndpoint> {
+    let first = endpoint.addresses.iter().flatten().next();
+    let none = || unusable("an endpoint has no address");
+    let usable = first.ok_or_else(none).and_then(|ip| usable_address(ip));
+    let address = skips.record("addresses", usable)?;
+    let named = endpoint.hostname.as_deref().filter(|host| !host.is_empty());
+    let read = |host| Hostname::interned(host).map_err(unusable);
+    let hostname = named.and_then(|host| skips.record("hostname", read(host)));
+    let target = endpoint.target_ref.as_ref();
+    let target = target.and_then(|target| target.uid.as_deref());
+    Some(SliceEndpoint {
+        address,
+        hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
+        target: target.map(Text::from),
+        ready: is_ready(endpoint),
+    })
+}
+
+// === impl Listed ===
+
+impl<T> Listed<T> {
+    /// Returns the problems of the parts that are skipped of a slice with a key.
+    pub fn problems(&self, slice: &ObjectKey) -> impl Iterator<Item = Problem> {
+        let object = ObjectRef::slice(slice);
+        let skips = self.left_out.iter().cloned();
+        skips.map(move |skip| skip.of_object(object.clone()))
+    }
+}
+
+/// The skips of each field. A slice may have a thousand endpoints with the same error, of which one is reported, with the number of
+/// the others.
 #[derive(Default)]
-pub(super) struct SkipCounts(Vec<(&'static str, Problem, usize)>);
+pub(super) struct SkipCounts(BTreeMap<&'static str, Vec<Problem>>);
 
 impl SkipCounts {
     /// Returns a valid part. Counts the skip of an invalid part.
     pub(super) fn record<T>(&mut self, field: &'static str, part: Result<T, Problem>) -> Option<T> {
-        let skip = match part {
-            Ok(part) => return Some(part),
-            Err(skip) => skip,
-        };
-        match self.0.iter_mut().find(|(first, ..)| *first == field) {
-            Some((_, _, others)) => *others += 1,
-            None => self.0.push((field, skip, 0)),
-        }
-        None
+        let count = |skip| self.0.entry(field).or_default().push(skip);
+        part.map_err(count).ok()
     }
 
     pub(super) fn into_skips(self) -> Box<[Problem]> {
-        let skip = |(_, skip, others): (&str, Problem, usize)| match others {
-            0 => skip,
-            others => Problem::new(skip.kind, format!("{}; and {others} more", skip.detail)),
+        let skip = |mut skips: Vec<Problem>| match (skips.swap_remove(0), skips.len()) {
+            (first, 0) => first,
+            (first, others) => {
+                Problem::new(first.kind, format!("{}; and {others} more", first.detail))
+            }
         };
-        self.0.into_iter().map(skip).collect()
+        self.0.into_values().map(skip).collect()
     }
 }
 

@@ -41,7 +41,6 @@ impl ChangeLog {
         let events = &feeds.events;
         let Some(next) = &now.table else { return };
         let last_table = last.table.as_ref();
-        events.note_table(now, last_table.map(|_| changed));
         // In the first table, nothing changes.
         let changes = |key| last_table.map(|last| diff(last.find(key), next.find(key)));
         let of_services = changed
@@ -63,11 +62,14 @@ impl ChangeLog {
             let undone = self.window.add(change, time);
             self.record(undone, feeds, time);
         }
+        // After the lines, for commands that wait for the first table.
+        events.note_table(now, last_table.map(|_| changed));
     }
 
-    /// Records the changes that have waited long enough. At the end of a minute, logs which services go on to flap.
-    pub(super) fn record_due(&mut self, feeds: &Feeds, time: Timestamp) {
-        let due = self.window.take_due(time);
+    /// Records the changes that have waited until a time: now, or the end of time before the process ends. At the end of a minute,
+    /// logs which services go on to flap.
+    pub(super) fn record_until(&mut self, end: Timestamp, feeds: &Feeds, time: Timestamp) {
+        let due = self.window.take_due(end);
         self.record(due, feeds, time);
     }
 
@@ -76,13 +78,7 @@ impl ChangeLog {
         self.flapping.take_changed()
     }
 
-    /// Records all changes that wait, before the process ends.
-    pub(super) fn record_all(&mut self, feeds: &Feeds, time: Timestamp) {
-        let all = self.window.take_due(Timestamp(u64::MAX));
-        self.record(all, feeds, time);
-    }
-
-    /// Returns when [`Self::record_due`] has something to record.
+    /// Returns when [`Self::record_until`] has something to record.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let due = self.window.next_due().into_iter();
         due.chain(self.flapping.due()).min()

@@ -53,8 +53,6 @@ pub struct Feeds {
 struct State {
     started: Instant,
     feeds: BTreeMap<Feed, FeedState>,
-    /// Whether a table was published, and its lines were logged.
-    has_published: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -94,7 +92,6 @@ impl Feeds {
         let state = State {
             started: Instant::now(),
             feeds: feeds.collect(),
-            has_published: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -171,24 +168,13 @@ impl Feeds {
             return None;
         }
         state.logged.push(failure.to_owned());
-        let problem = Problem::new(state.problem_kind(), failure).of_name(feed.to_string());
+        let problem = state.problem().of_name(feed.to_string());
         Some(problem.holds_since(since))
     }
 
     /// Returns the problem that the source or the update loop panicked, if it did.
     pub fn panic_problem(&self) -> Option<Problem> {
         problem_of_failures(ProblemKind::SourcePanicked, &self.panics)
-    }
-
-    /// Notes that a table was published, and its lines were logged.
-    pub(super) fn note_published(&self) {
-        let mut state = self.state.lock();
-        state.has_published = true;
-    }
-
-    /// Returns whether a table was published, and its lines were logged.
-    pub fn has_published(&self) -> bool {
-        self.state.lock().has_published
     }
 
     /// Returns the time since the oldest feed that a table needs was heard from. A feed without activity counts from the
@@ -206,16 +192,16 @@ impl Feeds {
         let state = self.state.lock();
         let mut united: Vec<(Problem, Vec<&Feed>)> = Vec::new();
         for (feed, state) in &state.feeds {
-            let (kind, failure) = (state.problem_kind(), state.failure.as_ref());
+            let failure = state.failure.as_ref();
             if failure.is_none() && state.is_listed {
                 continue;
             }
-            let reason = failure.map_or("", |failure| failure.reason.as_str());
+            let problem = state.problem();
             let since = failure.filter(|_| state.is_listed).map(|one| one.since);
             let since = since.unwrap_or(self.clock.started());
             let mut known = united.iter_mut();
-            match known.find(|(one, _)| one.kind == kind && one.detail == reason) {
-                None => united.push((Problem::new(kind, reason).holds_since(since), vec![feed])),
+            match known.find(|(one, _)| *one == problem) {
+                None => united.push((problem.holds_since(since), vec![feed])),
                 Some((one, feeds)) => {
                     let first = one.since().into_iter().chain([since]).min();
                     *one = one.clone().holds_since(first);
@@ -259,13 +245,12 @@ impl State {
 // === impl FeedState ===
 
 impl FeedState {
-    /// Returns the kind of the problem of a failure.
-    fn problem_kind(&self) -> ProblemKind {
-        if self.is_listed {
-            ProblemKind::SourceFailed
-        } else {
-            ProblemKind::NotListed
-        }
+    /// Returns the problem that it fails, or is not listed yet.
+    fn problem(&self) -> Problem {
+        let missing = (!self.is_listed).then_some("not listed yet");
+        let failure = self.failure.as_ref().map(|failure| failure.reason.as_str());
+        let detail: Vec<&str> = missing.into_iter().chain(failure).collect();
+        Problem::new(ProblemKind::SourceUnavailable, detail.join(": "))
     }
 }
 
@@ -317,7 +302,7 @@ mod tests {
         let problems = feeds.problems();
         let names: Vec<String> = all.iter().map(ToString::to_string).collect();
         let expected = format!(
-            "Source of objects fails: {}: cannot reach https://10.0.0.1",
+            "Source of objects is not available: {}: cannot reach https://10.0.0.1",
             names.join(", ")
         );
         assert_eq!(problems.len(), 1);
@@ -332,24 +317,28 @@ mod tests {
         let feeds = Feeds::new(&[]);
         let feed = feeds.all().pop_first().unwrap();
         let start = feeds.clock.now();
-        let since = |kind: ProblemKind| {
+        let since = |is_listed: bool| {
             let mut problems = feeds.problems().into_iter();
-            let own = problems.find(|one| one.kind == kind)?;
+            let is_own = |one: &Problem| match one.detail.strip_prefix("not listed yet: ") {
+                Some(_) => !is_listed,
+                None => is_listed && one.detail != "not listed yet",
+            };
+            let own = problems.find(is_own)?;
             Some(own.since()?.0 - start.0)
         };
         let pause = async || tokio::time::sleep(Duration::from_millis(10)).await;
         pause().await;
         feeds.note_failure(&feed, "refused");
-        assert_eq!(since(ProblemKind::NotListed), Some(0));
+        assert_eq!(since(false), Some(0));
         feeds.note_listed(&feed, None);
         for failure in ["refused", "silent"] {
             pause().await;
             feeds.note_failure(&feed, failure);
-            assert_eq!(since(ProblemKind::SourceFailed), Some(20));
+            assert_eq!(since(true), Some(20));
         }
         feeds.note_activity(&feed);
-        assert_eq!(since(ProblemKind::SourceFailed), None);
+        assert_eq!(since(true), None);
         feeds.note_failure(&feed, "refused");
-        assert_eq!(since(ProblemKind::SourceFailed), Some(30));
+        assert_eq!(since(true), Some(30));
     }
 }

@@ -168,7 +168,7 @@ impl Files {
         }
         if is_new {
             // One line for the files, not one for each feed.
-            log_problem(&Problem::new(ProblemKind::SourceFailed, failure));
+            log_problem(&Problem::new(ProblemKind::SourceUnavailable, failure));
         }
     }
 }

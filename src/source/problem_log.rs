@@ -56,7 +56,7 @@ pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Pro
 /// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
 /// change of its service tells is left out.
 pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceKey, Vec<Change>)]) {
-    let mut new = next.new_problems(last);
+    let mut new = next.new_problems(last, services.iter().map(|(key, _)| *key));
     for (key, changes) in services {
         let (old, next) = (last.and_then(|last| last.find(key)), next.find(key));
         let known = old.map_or(&[][..], |old| &old.problems);
@@ -89,10 +89,10 @@ pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
 
 /// Returns whether a service had a problem. One of its state whose detail alone changed, such as the number of its hosts, is not new.
 fn is_known(known: &[Problem], problem: &Problem) -> bool {
-    use ProblemKind::{IgnoredAnnotation, SettingWithoutEffect};
+    use ProblemKind::{IgnoredSetting, SettingWithoutEffect};
     let is_state = |one: &Problem| {
         one.kind.row().family == Family::State
-            && !matches!(one.kind, IgnoredAnnotation | SettingWithoutEffect)
+            && !matches!(one.kind, IgnoredSetting | SettingWithoutEffect)
     };
     let has_fact = |one: &Problem| is_state(one) && one.fact() == problem.fact();
     known.binary_search(problem).is_ok() || known.iter().any(has_fact)

@@ -7,7 +7,7 @@ use crate::model::ServiceKey;
 /// The aliases. Only the settings have them: a tenant must not name a service like another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aliases {
-    sources: BTreeMap<ServiceKey, Box<[ServiceKey]>>,
+    sources: BTreeMap<ServiceKey, Vec<ServiceKey>>,
     /// The aliases of each source.
     by_source: BTreeMap<ServiceKey, BTreeSet<ServiceKey>>,
 }
@@ -42,28 +42,22 @@ impl Aliases {
     /// If an alias names itself or another alias, or has a service twice or too many services.
     pub fn new(aliases: BTreeMap<ServiceKey, Vec<ServiceKey>>) -> Result<Self, InvalidAlias> {
         let mut all = Self::default();
-        for (alias, sources) in aliases {
+        for (alias, sources) in &aliases {
             if sources.len() > MAX_SOURCES {
-                return Err(InvalidAlias::TooMany(alias, sources.len()));
+                return Err(InvalidAlias::TooMany(alias.clone(), sources.len()));
             }
-            for source in &sources {
-                if *source == alias {
-                    return Err(InvalidAlias::Itself(alias));
+            for source in sources {
+                let of_source = all.by_source.entry(source.clone()).or_default();
+                if source == alias {
+                    return Err(InvalidAlias::Itself(alias.clone()));
+                } else if aliases.contains_key(source) {
+                    return Err(InvalidAlias::OfAlias(alias.clone(), source.clone()));
+                } else if !of_source.insert(alias.clone()) {
+                    return Err(InvalidAlias::SourceTwice(alias.clone(), source.clone()));
                 }
-                let aliases = all.by_source.entry(source.clone()).or_default();
-                if !aliases.insert(alias.clone()) {
-                    return Err(InvalidAlias::SourceTwice(alias, source.clone()));
-                }
-            }
-            all.sources.insert(alias, sources.into());
-        }
-        for (source, aliases) in &all.by_source {
-            if all.sources.contains_key(source)
-                && let Some(alias) = aliases.first()
-            {
-                return Err(InvalidAlias::OfAlias(alias.clone(), source.clone()));
             }
         }
+        all.sources = aliases;
         Ok(all)
     }
 

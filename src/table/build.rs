@@ -12,7 +12,7 @@ use super::build_service::build_service;
 use super::content::{HostOfService, KnownClusters};
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
-use super::rules::{NonMember, Rules};
+use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
 use super::{Endpoint, Service, ServiceKind, Table, short};
@@ -83,7 +83,7 @@ fn build_with(
         };
         let built = catch_unwind(AssertUnwindSafe(|| build_service(context)));
         let built = built.unwrap_or_else(|_| panicked(last, context));
-        is_changed |= replace_non_member(&mut table, key, built.non_member);
+        is_changed |= table.non_members.set(key, built.non_member);
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
             next_timers.push((key.clone(), built.timers));
         }
@@ -97,8 +97,8 @@ fn build_with(
             has_other_answers |= !has_same_answers(old, new.as_deref());
         }
     }
-    let has_other_owners = short::assign_owners(&mut table, &services, rules);
-    short::update_problems(&mut table, &services, rules, timers);
+    let has_other_owners = short::assign_owners(&mut table, &services, rules, timers);
+    short::update_zone_problems(&mut table, rules, timers);
     Built {
         table,
         is_changed: is_changed || !changed.is_empty() || has_other_owners,
@@ -125,20 +125,19 @@ fn replace(
         }
         _ => _ = table.waiting.remove_mut(key),
     }
-    let (hosts, new_hosts) = (listed_hosts(old), listed_hosts(new));
-    for gone in hosts.difference(&new_hosts) {
-        table.listed_hosts.remove_mut(gone);
+    for gone in listed_hosts(old) {
+        table.listed_hosts.remove_mut(&gone);
     }
-    for added in new_hosts.difference(&hosts) {
-        table.listed_hosts.insert_mut(added.clone());
+    for added in listed_hosts(new) {
+        table.listed_hosts.insert_mut(added);
     }
     true
 }
 
 /// Returns the hosts of a service that depend on a Service of their own, or may do so.
-fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostOfService> {
+fn listed_hosts(service: Option<&Service>) -> Vec<HostOfService> {
     let Some(service) = service else {
-        return BTreeSet::new();
+        return Vec::new();
     };
     let missing = service.missing.iter();
     let missing = missing.map(|host| (&host.mirror.key.namespace, &host.hostname));
@@ -185,15 +184,6 @@ fn panicked(last: &Table, context: BuildContext<'_>) -> BuiltService {
         timers,
         non_member: last.non_members.get(key).cloned(),
     }
-}
-
-/// Records why the headless Service of this cluster is not a member of a service. Returns whether the record changed.
-fn replace_non_member(table: &mut Table, key: &ServiceKey, new: Option<NonMember>) -> bool {
-    if table.non_members.get(key) == new.as_ref() {
-        return false; // the shared map is not copied
-    }
-    table.non_members.set(key, new);
-    true
 }
 
 /// Returns the services that must be built after those in `dirty` changed: these, those that list a host with the name of one of

@@ -15,7 +15,7 @@ use super::merge::{limit_ports, mark_duplicates, merge};
 use super::order::{is_unused, kept_order, order, order_of, order_problems};
 use super::settings::resolve;
 use super::timers::ServiceTimers;
-use super::{NameFailure, NameIndex, Service};
+use super::{MissingHost, NameFailure, NameIndex, Service};
 use crate::model::{
     Item, ItemKind, ObjectKey, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
 };
@@ -103,7 +103,8 @@ fn of_candidates(
             federated.extend(clusters);
         }
     }
-    missing.sort_by(|one, other| one.labels().cmp(&other.labels()));
+    let place = |one: &MissingHost| (one.cluster.clone(), one.hostname.clone());
+    missing.sort_by_cached_key(place);
     Service {
         kind: kind_of(candidates, !mirrors.is_empty()),
         is_known: !candidates.is_empty(),
@@ -160,7 +161,7 @@ fn ignored_annotations(items: &Items<'_>) -> impl Iterator<Item = Problem> {
         .flat_map(|(object, item)| {
             let ignored = item.settings.iter().flat_map(|settings| &settings.ignored);
             ignored.map(move |annotation| {
-                let problem = Problem::new(ProblemKind::IgnoredAnnotation, annotation.clone());
+                let problem = Problem::new(ProblemKind::IgnoredSetting, annotation.clone());
                 problem.of_object(ObjectRef::service(object))
             })
         })

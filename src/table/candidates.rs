@@ -2,7 +2,7 @@
 
 use super::candidate::Candidate;
 use super::context::BuildContext;
-use super::headless::{self, EndpointMirrors};
+use super::headless;
 use super::items::Items;
 use super::{cluster_ip, local};
 use crate::model::{ItemKind, ObjectRef, Problem, ProblemKind, ServiceKey, list_some};
@@ -19,19 +19,20 @@ pub(super) fn candidates<'s>(
     problems: &mut Vec<Problem>,
 ) -> Vec<Candidate<'s>> {
     let rules = context.rules;
-    let mut of_hosts = EndpointMirrors::of(items);
+    let mut of_hosts = headless::endpoint_mirrors(items);
     let mut candidates = Vec::new();
     for (object, item) in items.iter() {
-        let cluster = item.link().map(|link| rules.name_of(link));
-        if let Some(problem) = cluster.and_then(|cluster| rules.exclusion(&cluster)) {
+        if let Some(link) = item.link().filter(|link| rules.excludes(link)) {
+            let cluster = rules.name_of(link);
+            let detail = format!("cluster '{cluster}' is excluded by the setting excludeClusters");
+            let problem = Problem::new(ProblemKind::LeftOut, detail).of_cluster(&cluster);
             problems.push(problem.of_object(ObjectRef::service(object)));
             continue;
         }
         candidates.extend(match item.kind {
             ItemKind::EndpointMirror => None,
             ItemKind::HeadlessMirror => {
-                let mirrors = of_hosts.take(object, item);
-                headless::candidate(object, item, &mirrors, context, problems)
+                headless::candidate(object, item, &mut of_hosts, context, problems)
             }
             ItemKind::GatewayMirror | ItemKind::FlatMirror | ItemKind::Federated => {
                 cluster_ip::candidate(object, item, context)
@@ -39,7 +40,7 @@ pub(super) fn candidates<'s>(
             ItemKind::Own(own) => local::candidate(object, item, own, items, context, problems),
         });
     }
-    of_hosts.report_rest(rules, problems);
+    headless::report_orphans(of_hosts, rules, problems);
     report_unknown_sources(key, &candidates, context, problems);
     // Of endpoints with one name, that of a mirror comes first.
     candidates.sort_by_key(|candidate| candidate.item.own().is_some());

@@ -84,7 +84,7 @@ fn liveness(store: &Store, service: &ObjectKey) -> EndpointLiveness {
     let has_ready = slices.iter().any(|(_, slice)| match &slice.content {
         SliceContent::Ready(ready) => *ready == Some(true),
         // A slice that Kubernetes does not manage, of a Service without a selector.
-        SliceContent::Endpoints(listed) => listed.endpoints.iter().any(|endpoint| endpoint.ready),
+        SliceContent::Endpoints(listed) => listed.entries.iter().any(|endpoint| endpoint.ready),
         SliceContent::Hosts(_) => false,
     });
     if has_ready {

@@ -1,6 +1,6 @@
 //! The [`Table`]: all services, the owners of short names, and the indexes that answers need.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
@@ -31,8 +31,8 @@ pub struct Table {
     pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
     /// The problems of links: one for each cluster that nobody maintains, and one if the states are unknown. Sorted.
     pub(super) link_problems: Arc<[Problem]>,
-    /// Problems of names, which concern several services.
-    pub(super) name_problems: Arc<BTreeMap<NameScope, Vec<Problem>>>,
+    /// The problems of names that names of zones hide. Sorted.
+    pub(super) zone_problems: Arc<[Problem]>,
 }
 
 /// A host that a headless mirror lists: its namespace, its hostname, and the service. A Service with the name of the host can stand
@@ -55,17 +55,6 @@ impl PartialEq for KnownClusters {
     fn eq(&self, _: &Self) -> bool {
         true
     }
-}
-
-/// The names that a list of problems concerns.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NameScope {
-    /// The names of the zone itself.
-    Zone,
-    /// A short name.
-    ShortName(ServiceName),
-    /// Canonical names in a namespace.
-    Namespace(Namespace),
 }
 
 #[cfg(test)]

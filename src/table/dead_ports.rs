@@ -71,7 +71,7 @@ pub(super) fn exported_problem(
     let has_hostname = |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
     for (_, slice) in store.slices_of(object) {
         if let SliceContent::Endpoints(listed) = &slice.content
-            && listed.endpoints.iter().any(has_hostname)
+            && listed.entries.iter().any(has_hostname)
         {
             dead.add(&item.ports, &[&listed.ports]);
         }

@@ -14,7 +14,6 @@ use super::kind::ServiceKind;
 use super::links::LinkState;
 use super::missing::MissingHost;
 use super::service::Service;
-use super::short;
 use super::short_name::NoOwner;
 use super::store::ServiceKeys;
 use crate::model::{
@@ -84,11 +83,11 @@ pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Ve
 /// Describes the short name of a service, if it owns it.
 fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
     let name = &key.service;
-    let owner = table.short_service(name.as_str())?;
-    let hidden = short::hidden_clusters(table, owner).into_iter();
-    let hidden = list_some(hidden.map(|one| format!("{one}.{name}")), MAX_LISTED);
+    let short = table.short_name(name.as_str())?;
+    let hidden = list_some(short.problems.iter().map(Problem::subject), MAX_LISTED);
     let without = if hidden.is_empty() { "" } else { " without " };
-    (owner.key == *key).then(|| format!("{name}{without}{hidden}"))
+    let is_owner = short.owner.as_ref().is_ok_and(|owner| owner.key == *key);
+    is_owner.then(|| format!("{name}{without}{hidden}"))
 }
 
 /// Returns why a service does not own its short name.
@@ -200,19 +199,17 @@ fn setting_changes(versions: Versions<&Service>, is_old: bool) -> Vec<Change> {
     changes
 }
 
-fn labels(service: &Service) -> impl Iterator<Item = (&str, &str)> {
+fn labels(service: &Service) -> impl Iterator<Item = [&str; 2]> {
     service.missing.iter().map(MissingHost::labels)
 }
 
 /// Returns the hosts without endpoint mirror, whose names fail, if they differ from those of the other version. If a host has an
 /// endpoint in the other version, the change of that endpoint names it.
 fn missing_alone(service: &Service, other: &Service) -> Option<String> {
-    let is_told = |host: &(&str, &str)| {
-        !other.endpoints_at(&[host.1, host.0]).is_empty() || labels(other).any(|one| one == *host)
-    };
+    let is_told =
+        |host: &[&str; 2]| !other.endpoints_at(host).is_empty() || other.missing_at(host).is_some();
     let alone = labels(service).filter(|host| !is_told(host));
-    let hosts = alone.map(|(cluster, hostname)| format!("{hostname}.{cluster}"));
-    let hosts = list_some(hosts, MAX_LISTED);
+    let hosts = list_some(alone.map(|host| host.join(".")), MAX_LISTED);
     (!hosts.is_empty()).then(|| format!("no endpoint mirror of {hosts}"))
 }
 
@@ -349,16 +346,6 @@ impl Endpoint {
         let others = other.addresses.iter().map(|address| address.ip);
         self.ports == other.ports && ips.eq(others)
     }
-
-    /// Returns its ports as text.
-    fn ports_text(&self) -> String {
-        let port = |port: &Port| {
-            let name = port.name.as_ref().map_or("", |name| name.as_str());
-            let text = format!("{name} {}/{}", port.number, port.protocol.label());
-            text.trim_start().to_owned()
-        };
-        list_some(self.ports.iter().map(port), MAX_LISTED)
-    }
 }
 
 /// Returns the addresses of endpoints. `None` if there are none.
@@ -370,7 +357,13 @@ fn addresses(endpoints: &[&Endpoint]) -> Option<String> {
 
 /// Returns the ports of endpoints.
 fn ports(endpoints: &[&Endpoint]) -> Option<String> {
-    let texts: BTreeSet<String> = endpoints.iter().map(|one| one.ports_text()).collect();
+    let port = |port: &Port| {
+        let name = port.name.as_ref().map_or("", |name| name.as_str());
+        let text = format!("{name} {}/{}", port.number, port.protocol.label());
+        text.trim_start().to_owned()
+    };
+    let of_endpoint = |one: &&Endpoint| list_some(one.ports.iter().map(port), MAX_LISTED);
+    let texts: BTreeSet<String> = endpoints.iter().map(of_endpoint).collect();
     Some(format!("port {}", list_some(texts, MAX_LISTED)))
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::ServiceKind;
 use crate::model::{
-    ClusterName, Few, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind,
+    ClusterName, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind,
 };
 
 /// An endpoint.
@@ -19,7 +19,7 @@ pub struct Endpoint {
     /// The name of the endpoint within its service and cluster, label `H`. `None` for a cluster IP of a whole Service.
     pub hostname: Option<Hostname>,
     /// Its addresses, sorted, each once.
-    pub addresses: Few<Address>,
+    pub addresses: SmallVec<[Address; 1]>,
     /// Its ports, sorted by number, name and protocol.
     pub ports: Ports,
     /// Whether connections can succeed.
@@ -31,7 +31,7 @@ pub struct Endpoint {
     /// Whether another step of the failover order answers `S.N.Z` (rule K5).
     pub is_standby: bool,
     /// The source objects of the endpoint, sorted. Those of an alias are in the namespaces of its sources.
-    pub objects: Few<ObjectRef>,
+    pub objects: SmallVec<[ObjectRef; 1]>,
 }
 
 /// Whether connections to an endpoint can succeed, the best state first.
@@ -60,7 +60,7 @@ pub struct Address {
 }
 
 /// Returns the distinct addresses of an endpoint, sorted.
-pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
+pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
     let ips = ips.into_iter();
     let mut addresses: SmallVec<[Address; 1]> = ips
         .map(|ip| Address {
@@ -71,7 +71,7 @@ pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
         .collect();
     addresses.sort_unstable_by_key(|address| address.ip);
     addresses.dedup_by_key(|address| address.ip);
-    addresses.into_iter().collect()
+    addresses
 }
 
 // === impl EndpointLiveness ===
@@ -102,7 +102,7 @@ impl Endpoint {
             kind,
             is_selected: true,
             is_standby: false,
-            objects: Few::one(ObjectRef::service(object)),
+            objects: smallvec![ObjectRef::service(object)],
         }
     }
 

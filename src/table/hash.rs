@@ -1,26 +1,22 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
-//! The hash is a sum, which does not depend on the order: one SipHash-2-4 with a fixed key for each service with names, for each
-//! short name with an owner, and for each short name that a canonical name hides. That of a service covers its key, whether its name
+//! The hash is a sum, which does not depend on the order: one hash for each service with names, and for each short name with an
+//! owner, with the names that canonical names hide. That of a service covers its key, whether its name
 //! fails, its hosts without endpoint mirrors, its TTL, its endpoints (cluster, hostname, addresses and ports), and which of them
 //! each of its names returns.
 //!
 //! Tables with the same answers have the same hash in every process of one version on machines with the same size and order of
-//! words. The key is not secret, because the hash does not protect against forgery.
+//! words. The hasher of the standard library without a seed is enough, because the hash does not protect against forgery.
 
 use std::collections::BTreeSet;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use siphasher::sip::SipHasher24;
-
-use super::content::{NameScope, Table};
+use super::content::Table;
 use super::endpoint::Endpoint;
 use super::missing::MissingHost;
 use super::name_index::{Members, Property, cluster_ranges};
 use super::service::Service;
 use crate::model::Problem;
-
-const KEY: [u8; 16] = *b"global-dns table";
 
 /// Number of low bits that are dropped. Metrics are floating-point numbers, which have a mantissa of 53 bits.
 const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
@@ -33,22 +29,24 @@ impl Table {
         let named = self.services().filter(|service| service.has_names_at(&[]));
         let owners = self.short_names.iter().filter_map(|(name, short)| {
             let owner = short.owner.as_ref().ok()?;
-            let hash = || hash_of(&("short name", name, &owner.key.namespace));
-            owner.has_names_at(&[]).then(hash)
+            let hidden = short.problems.iter().map(Problem::subject);
+            let part = || {
+                (
+                    "short name",
+                    name,
+                    &owner.key.namespace,
+                    hidden.collect::<Vec<_>>(),
+                )
+            };
+            owner.has_names_at(&[]).then(|| hash_of(&part()))
         });
-        // Other parts of the sum determine the answers of the other scopes.
-        let is_hidden = |scope: &NameScope| matches!(scope, NameScope::Namespace(_));
-        let problems = self.name_problems.iter();
-        let hidden = problems.filter(|(scope, _)| is_hidden(scope));
-        let hidden = hidden.flat_map(|(_, problems)| problems);
-        let hidden = hidden.map(|one: &Problem| hash_of(&("hidden", one.subject())));
-        let parts = named.map(hash_of).chain(owners).chain(hidden);
+        let parts = named.map(hash_of).chain(owners);
         parts.fold(0, u64::wrapping_add) >> EXCESS
     }
 }
 
 fn hash_of(part: &impl Hash) -> u64 {
-    let mut hasher = SipHasher24::new_with_key(&KEY);
+    let mut hasher = DefaultHasher::new();
     part.hash(&mut hasher);
     hasher.finish()
 }
@@ -58,8 +56,7 @@ impl Hash for Service {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.key, self.failure.is_some()).hash(state);
         let missing = self.missing.iter().map(MissingHost::labels);
-        let missing =
-            missing.filter(|(cluster, host)| self.endpoints_at(&[host, cluster]).is_empty());
+        let missing = missing.filter(|labels| self.endpoints_at(labels).is_empty());
         missing.collect::<BTreeSet<_>>().hash(state);
         if self.endpoints.is_empty() {
             return;

@@ -22,9 +22,8 @@ use crate::model::{
 pub(super) type EndpointMirror<'s> = (&'s ObjectKey, &'s Item, &'s MirroredHost);
 
 /// The endpoint mirrors of a service by their parents: the namespace, name and link of a headless mirror (rule M2).
-pub(super) struct EndpointMirrors<'s>(
-    BTreeMap<(&'s Text, Text, &'s ClusterName), Vec<EndpointMirror<'s>>>,
-);
+pub(super) type EndpointMirrors<'s> =
+    BTreeMap<(&'s Text, Text, &'s ClusterName), Vec<EndpointMirror<'s>>>;
 
 /// What the slices of a headless mirror say of a host.
 #[derive(Default)]
@@ -35,17 +34,20 @@ struct ListedHost<'s> {
     has_mirror: bool,
 }
 
-/// Makes the candidate of a headless mirror: the endpoints of its endpoint mirrors, and of listed hosts with a Service of
-/// their own (rule M1b).
+/// Makes the candidate of a headless mirror: the endpoints of its endpoint mirrors, which it removes from `mirrors`, and of listed
+/// hosts with a Service of their own (rule M1b).
 pub(super) fn candidate<'s>(
     object: &'s ObjectKey,
     item: &'s Item,
-    mirrors: &[EndpointMirror<'s>],
+    mirrors: &mut EndpointMirrors<'s>,
     context: BuildContext<'s>,
     problems: &mut Vec<Problem>,
 ) -> Option<Candidate<'s>> {
     let BuildContext { store, rules, .. } = context;
-    let cluster = &rules.name_of(item.link()?);
+    let link = item.link()?;
+    let cluster = &rules.name_of(link);
+    let mirrors = mirrors.remove(&(&object.namespace, object.name.text(), link));
+    let mirrors = mirrors.unwrap_or_default();
     let mut listed = listed_hosts(store, object, problems);
     let mut dead_ports = DeadPorts::default();
     let mut endpoints = Vec::with_capacity(mirrors.len());
@@ -67,7 +69,14 @@ pub(super) fn candidate<'s>(
     problems.extend(dead_ports.problem(cluster));
     let mut missing = Vec::new();
     for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
-        let host = missing_host(object, item, cluster, hostname, listed.address);
+        let expected = object.sibling(&Text::from(format!("{hostname}-{link}")));
+        let host = MissingHost {
+            cluster: cluster.clone(),
+            hostname: (*hostname).clone(),
+            address: listed.address,
+            mirror: ObjectRef::service(object),
+            expected: ObjectRef::service(&expected),
+        };
         match adopt(&host, &listed.ports, store, rules) {
             Some(endpoint) => endpoints.push(endpoint),
             None => missing.push(host),
@@ -94,9 +103,8 @@ fn listed_hosts<'s>(
         let SliceContent::Hosts(slice) = &slice.content else {
             continue;
         };
-        let left_out = slice.left_out.iter();
-        problems.extend(left_out.map(|one| one.clone().of_object(ObjectRef::slice(object))));
-        for host in &slice.hosts {
+        problems.extend(slice.problems(object));
+        for host in &slice.entries {
             let listed = listed.entry(&host.hostname).or_default();
             if listed.ports.is_empty() {
                 listed.address = host.address;
@@ -135,34 +143,15 @@ fn liveness(store: &Store, mirror: &ObjectKey) -> EndpointLiveness {
     }
 }
 
-fn missing_host(
-    mirror: &ObjectKey,
-    item: &Item,
-    cluster: &ClusterName,
-    hostname: &Hostname,
-    address: Option<IpAddr>,
-) -> MissingHost {
-    let link = item.link().map_or("", ClusterName::as_str);
-    let expected = mirror.sibling(&Text::from(format!("{hostname}-{link}")));
-    MissingHost {
-        cluster: cluster.clone(),
-        hostname: hostname.clone(),
-        address,
-        mirror: ObjectRef::service(mirror),
-        expected: ObjectRef::service(&expected),
-    }
-}
-
 /// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
 /// address of that Service instead of making an endpoint mirror.
 fn adopt(host: &MissingHost, ports: &[&Ports], store: &Store, rules: &Rules) -> Option<Endpoint> {
+    let address = host.address?;
     let stands_for_host = |mirror: &&Item| {
         matches!(mirror.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror)
             && mirror.service.service.as_str() == host.hostname.as_str()
             && mirror.link().map(|link| rules.name_of(link)).as_ref() == Some(&host.cluster)
-            && host
-                .address
-                .is_some_and(|address| mirror.addresses.contains(&address))
+            && mirror.addresses.contains(&address)
     };
     let object = &host.expected.key;
     let mirror = store.item_at(object).filter(stands_for_host)?;
@@ -173,51 +162,36 @@ fn adopt(host: &MissingHost, ports: &[&Ports], store: &Store, rules: &Rules) -> 
     })
 }
 
-// === impl EndpointMirrors ===
-
-impl<'s> EndpointMirrors<'s> {
-    /// Collects the endpoint mirrors of a service. It may have thousands.
-    pub(super) fn of(items: &Items<'s>) -> Self {
-        let mut by_parent = BTreeMap::<_, Vec<_>>::new();
-        for (object, item) in items.iter() {
-            if let (Some(host), Some(link)) = (&item.host, item.link()) {
-                let parent = (&object.namespace, host.parent.clone(), link);
-                by_parent
-                    .entry(parent)
-                    .or_default()
-                    .push((object, item, host));
-            }
+/// Collects the endpoint mirrors of a service. It may have thousands.
+pub(super) fn endpoint_mirrors<'s>(items: &Items<'s>) -> EndpointMirrors<'s> {
+    let mut by_parent = EndpointMirrors::new();
+    for (object, item) in items.iter() {
+        if let (Some(host), Some(link)) = (&item.host, item.link()) {
+            let parent = (&object.namespace, host.parent.clone(), link);
+            let mirrors = by_parent.entry(parent).or_default();
+            mirrors.push((object, item, host));
         }
-        Self(by_parent)
     }
+    by_parent
+}
 
-    /// Removes and returns the endpoint mirrors of a headless mirror.
-    pub(super) fn take(
-        &mut self,
-        object: &'s ObjectKey,
-        item: &'s Item,
-    ) -> Vec<EndpointMirror<'s>> {
-        let parent = item
-            .link()
-            .map(|link| (&object.namespace, object.name.text(), link));
-        let mirrors = parent.and_then(|parent| self.0.remove(&parent));
-        mirrors.unwrap_or_default()
-    }
-
-    /// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
-    pub(super) fn report_rest(self, rules: &Rules, problems: &mut Vec<Problem>) {
-        for ((_, parent, link), mirrors) in self.0 {
-            if rules.excluded_clusters.contains(&rules.name_of(link)) {
-                continue;
-            }
-            problems.extend(mirrors.into_iter().map(|(object, item, _)| {
-                let service = &item.service;
-                let detail = format!(
-                    "headless mirror '{parent}' of {service} in cluster '{link}' does not exist"
-                );
-                let problem = Problem::new(ProblemKind::NoParent, detail).of_cluster(link);
-                problem.of_object(ObjectRef::service(object))
-            }));
+/// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
+pub(super) fn report_orphans(
+    orphans: EndpointMirrors<'_>,
+    rules: &Rules,
+    problems: &mut Vec<Problem>,
+) {
+    for ((_, parent, link), mirrors) in orphans {
+        if rules.excludes(link) {
+            continue;
         }
+        problems.extend(mirrors.into_iter().map(|(object, item, _)| {
+            let service = &item.service;
+            let detail = format!(
+                "no parent: headless mirror '{parent}' of {service} in cluster '{link}' does not exist"
+            );
+            let problem = Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link);
+            problem.of_object(ObjectRef::service(object))
+        }));
     }
 }

@@ -5,7 +5,7 @@ use strum::IntoStaticStr;
 
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::service::{NameFailure, Service};
-use crate::model::ProblemKind;
+use crate::model::{Problem, ProblemKind};
 
 /// How bad something is for clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
@@ -35,17 +35,18 @@ impl Impact {
 // === impl Service ===
 
 impl Service {
-    /// Returns how bad its state is for clients.
+    /// Returns how bad its state is for clients: whether those that query its name get no answer, or only endpoints that are down or
+    /// not ready. No rule omits a selected endpoint that is alive. A service without endpoints does not fail: it may be scaled to
+    /// zero on purpose.
     pub fn impact(&self) -> Impact {
         if self.failing_kind().is_some() {
             return Impact::Failing;
         }
         // A name without endpoints does not exist. An endpoint without a Link has the problem of its cluster.
         let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
-        let is_missing = self.is_listed() && self.endpoints.is_empty();
-        let is_serious = is_missing
+        let is_serious = self.is_listed() && self.endpoints.is_empty()
             || self.endpoints.iter().any(is_unlinked)
-            || self.problems.iter().any(|problem| problem.is_serious());
+            || self.problems.iter().any(Problem::is_serious);
         if is_serious {
             Impact::Attention
         } else {

@@ -2,9 +2,7 @@
 
 use super::rules::Rules;
 use super::store::Store;
-use crate::model::{
-    ClusterName, Item, ItemKind, ObjectKey, OwnForm, OwnService, ServiceKey, SliceContent,
-};
+use crate::model::{Item, ItemKind, ObjectKey, OwnForm, OwnService, ServiceKey, SliceContent};
 
 /// The items of one service: its own, and those of the services that it is an alias of.
 #[derive(Debug, Default)]
@@ -49,7 +47,7 @@ impl<'i> Items<'i> {
         let has_endpoint = |object: &ObjectKey| {
             let slices = store.slices_of(object);
             slices.iter().any(|(_, slice)| match &slice.content {
-                SliceContent::Endpoints(listed) => !listed.endpoints.is_empty(),
+                SliceContent::Endpoints(listed) => !listed.entries.is_empty(),
                 SliceContent::Hosts(_) | SliceContent::Ready(_) => false,
             })
         };
@@ -72,11 +70,9 @@ impl<'i> Items<'i> {
 
     /// Returns the items whose annotations are copied from other clusters: mirrors, without those of excluded clusters.
     pub(super) fn copies(&self, rules: &Rules) -> impl Iterator<Item = (&'i ObjectKey, &'i Item)> {
-        let is_excluded =
-            |link: &ClusterName| rules.excluded_clusters.contains(&rules.name_of(link));
-        let is_copy =
-            move |item: &Item| item.own().is_none() && !item.link().is_some_and(is_excluded);
-        self.iter().filter(move |(_, item)| is_copy(item))
+        let is_excluded = |item: &Item| item.link().is_some_and(|link| rules.excludes(link));
+        self.iter()
+            .filter(move |(_, item)| item.own().is_none() && !is_excluded(item))
     }
 }
 

@@ -1,12 +1,15 @@
 //! The kinds of services.
 
-use std::fmt;
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::model::{ClusterName, list_some};
 
 /// The way in which a service of the clusters reaches this cluster. The documentation of [`table`](super) describes
 /// each kind. Kinds that are united have the first of their kinds in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum ServiceKind {
     /// Headless mirrors, with one endpoint for each remote pod.
     Headless,
@@ -35,38 +38,17 @@ pub(super) enum Rank {
 
 impl ServiceKind {
     /// All kinds, for metrics that include zeros.
-    pub const ALL: [Self; 5] = [
-        Self::Headless,
-        Self::Federated,
-        Self::Gateway,
-        Self::Flat,
-        Self::Local,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Returns whether Linkerd mirrors the objects of the kind from other clusters. Only meshed clients can use their
     /// addresses.
     pub fn is_mirrored(self) -> bool {
-        match self {
-            Self::Headless | Self::Federated | Self::Gateway | Self::Flat => true,
-            Self::Local => false,
-        }
+        self != Self::Local
     }
 
     /// Returns the name of the kind in reports and metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Headless => "headless",
-            Self::Federated => "federated",
-            Self::Gateway => "gateway",
-            Self::Flat => "flat",
-            Self::Local => "local",
-        }
-    }
-}
-
-impl fmt::Display for ServiceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into()
     }
 }
 

@@ -169,7 +169,7 @@ impl Links {
         let mut clusters = BTreeMap::new();
         for link in store.linked_clusters() {
             let cluster = rules.name_of(link);
-            if rules.excluded_clusters.contains(&cluster) {
+            if rules.excludes(link) {
                 continue;
             }
             let state = match (list, named.get(link)) {

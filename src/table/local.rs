@@ -1,5 +1,7 @@
 //! What Services of this cluster offer, if they are members (rule M5).
 
+use smallvec::smallvec;
+
 use super::candidate::Candidate;
 use super::context::BuildContext;
 use super::dead_ports::exported_problem;
@@ -9,36 +11,28 @@ use super::kind::Rank;
 use super::rules::{LocalMembers, NonMember, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind, cluster_ip};
 use crate::model::{
-    ClusterName, Export, Few, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
-    ProblemKind, ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
+    ClusterName, Export, Item, Listed, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
+    ProblemKind, ServiceKey, SliceContent, SliceEndpoint,
 };
 
-/// How a headless Service of this cluster is a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Membership {
-    /// By itself: it is exported, it has an annotation of this server, or an alias names it.
-    Own,
-    /// Only while a mirror of its name exists.
-    ByMirror,
-}
-
-/// Returns how a headless Service of this cluster is a member, or why it is not. Mirrors of excluded clusters count as well,
+/// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none. It is one
+/// by itself if it is exported, has an annotation of this server, or an alias names it. Mirrors of excluded clusters count as well,
 /// because the exclusion of a cluster must not remove members of this cluster.
 fn membership(
     item: &Item,
     own: OwnService,
     items: &Items<'_>,
     rules: &Rules,
-) -> Result<Membership, NonMember> {
+) -> Result<bool, NonMember> {
     let not_exported = Err(NonMember::NotExported(own.export));
     match rules.local_members {
         LocalMembers::None => Err(NonMember::Off),
-        _ if own.export.is_through_gateway() => Ok(Membership::Own),
+        _ if own.export.is_through_gateway() => Ok(false),
         LocalMembers::Exported => not_exported,
         LocalMembers::Matching if own.has_settings || rules.aliases.is_source(&item.service) => {
-            Ok(Membership::Own)
+            Ok(false)
         }
-        LocalMembers::Matching if items.has_mirror() => Ok(Membership::ByMirror),
+        LocalMembers::Matching if items.has_mirror() => Ok(true),
         LocalMembers::Matching => not_exported,
     }
 }
@@ -64,10 +58,10 @@ pub(super) fn candidate<'s>(
     problems.extend(exported_problem(object, item, context.store, rules));
     match own.form {
         OwnForm::Headless { has_selector } => {
-            let membership = membership(item, own, items, rules).ok()?;
+            let is_by_mirror = membership(item, own, items, rules).ok()?;
             let candidate = pods(object, item, context, problems);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
-                problems.extend(not_exported(own, membership, rules));
+                problems.extend(not_exported(own, is_by_mirror, rules));
             } else if !has_selector && own.has_settings && !own.export.is_any() {
                 // It exists for its settings only.
                 return None;
@@ -94,9 +88,8 @@ fn pods<'s>(
         let SliceContent::Endpoints(listed) = &slice.content else {
             continue;
         };
-        let left_out = listed.left_out.iter();
-        problems.extend(left_out.map(|one| one.clone().of_object(ObjectRef::slice(object))));
-        for pod in &listed.endpoints {
+        problems.extend(listed.problems(object));
+        for pod in &listed.entries {
             let pods = if pod.ready {
                 &mut ready
             } else {
@@ -137,7 +130,7 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, problems: &mut Vec<Problem>) 
 /// Makes the endpoint of an entry of a slice of this cluster.
 fn endpoint(
     object: &ObjectKey,
-    listed: &SliceEndpoints,
+    listed: &Listed<SliceEndpoint>,
     pod: &SliceEndpoint,
     cluster: &ClusterName,
 ) -> Endpoint {
@@ -150,24 +143,21 @@ fn endpoint(
         kind: ServiceKind::Local,
         is_selected: true,
         is_standby: false,
-        objects: Few::one(ObjectRef::slice(object)),
+        objects: smallvec![ObjectRef::slice(object)],
     }
 }
 
 /// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is
 /// a member only because of a mirror.
-fn not_exported(own: OwnService, membership: Membership, rules: &Rules) -> Option<Problem> {
-    let why = match own.export {
-        Export::No => "its Service is not exported",
-        Export::RemoteDiscovery => {
-            "its Service is exported as remote-discovery, which Linkerd does not support for headless Services"
-        }
-        // A Link with a selector of its own may mirror it.
-        Export::Gateway | Export::Other => return None,
-    };
-    let until = match membership {
-        Membership::Own => "",
-        Membership::ByMirror => ", and only while a mirror of its name exists",
+fn not_exported(own: OwnService, is_by_mirror: bool, rules: &Rules) -> Option<Problem> {
+    // A Link with a selector of its own may mirror one with another value.
+    let why = own
+        .export
+        .defect()
+        .filter(|_| own.export != Export::Other)?;
+    let until = match is_by_mirror {
+        true => ", and only while a mirror of its name exists",
+        false => "",
     };
     let cluster = &rules.cluster_name;
     let detail = format!("cluster '{cluster}' is a member here only{until}: {why}");

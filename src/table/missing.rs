@@ -22,9 +22,9 @@ pub struct MissingHost {
 // === impl MissingHost ===
 
 impl MissingHost {
-    /// Returns its cluster and its hostname.
-    pub(super) fn labels(&self) -> (&str, &str) {
-        (self.cluster.as_str(), self.hostname.as_str())
+    /// Returns the labels `H` and `C`.
+    pub(super) fn labels(&self) -> [&str; 2] {
+        [self.hostname.as_str(), self.cluster.as_str()]
     }
 
     /// Returns the reason for which its name fails, as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).

@@ -12,8 +12,7 @@ use super::items::Items;
 use super::kind::ServiceKind;
 use super::timers::KeptOrder;
 use crate::model::{
-    ClusterName, ClusterTerm, FailoverOrder, Problem, ProblemKind, ServiceSettings, Timestamp,
-    most_similar,
+    ClusterTerm, FailoverOrder, Problem, ProblemKind, ServiceSettings, Timestamp, most_similar,
 };
 
 /// An order with the setting that it comes from.
@@ -76,11 +75,11 @@ pub(super) fn is_unused(
     if offering.clone().next().is_none() || !offering.all(Candidate::is_shared) {
         return false;
     }
-    let kind = match origin {
-        OrderOrigin::Annotation | OrderOrigin::ServiceSetting => ProblemKind::SettingWithoutEffect,
-        OrderOrigin::DefaultSetting => ProblemKind::UnusedOrder,
+    let (kind, setting) = match origin {
+        OrderOrigin::DefaultSetting => (ProblemKind::IgnoredSetting, "failover.default: "),
+        _ => (ProblemKind::SettingWithoutEffect, ""),
     };
-    let detail = format!("{order}: the service has one address for all its clusters");
+    let detail = format!("{setting}{order}: the service has one address for all its clusters");
     problems.push(Problem::new(kind, detail));
     true
 }
@@ -94,19 +93,25 @@ pub(super) fn order_problems(
 ) -> Vec<Problem> {
     let BuildContext { known_clusters, .. } = context;
     let own = &context.rules.cluster_name;
-    let unknown = order.terms().filter_map(|term| match term {
-        ClusterTerm::Named(name) if !known_clusters.contains(name) => {
-            let nearest = nearest(name.as_str(), known_clusters);
-            let detail = format!("{order}: cluster '{name}' has no mirror and no Link{nearest}");
-            Some(Problem::new(ProblemKind::UnknownCluster, detail).of_cluster(name))
-        }
-        term => {
-            let nearest = nearest(&term.to_string(), known_clusters);
-            let detail = format!("{order}: {}{nearest}", term.defect()?);
-            Some(Problem::new(ProblemKind::SettingWithoutEffect, detail))
-        }
+    let wrong = order.terms().filter_map(|term| {
+        let (defect, cluster) = match term {
+            ClusterTerm::Named(name) if known_clusters.contains(name) => return None,
+            ClusterTerm::Named(name) => {
+                let defect = format!("cluster '{name}' has no mirror and no Link");
+                (defect.into(), Some(name))
+            }
+            term => (term.defect()?, None),
+        };
+        let known = known_clusters.iter().map(ToString::to_string);
+        let nearest = most_similar(&term.to_string(), known);
+        let nearest = nearest.map_or(String::new(), |name| {
+            format!("; the nearest name is '{name}'")
+        });
+        let detail = format!("{order}: {defect}{nearest}");
+        let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
+        Some(cluster.into_iter().fold(problem, Problem::of_cluster))
     });
-    let mut problems: Vec<Problem> = unknown.collect();
+    let mut problems: Vec<Problem> = wrong.collect();
     if order.terms().filter(|term| term.is(own, own)).count() > 1 {
         let detail =
             format!("{order}: 'local' and '{own}' are one cluster; its first place counts");
@@ -117,14 +122,6 @@ pub(super) fn order_problems(
         problems.push(Problem::new(ProblemKind::AutoWithPods, order.to_string()));
     }
     problems
-}
-
-/// Returns the end of a sentence with the name of a cluster that is most similar to another one, if there is one.
-fn nearest(name: &str, known: &BTreeSet<ClusterName>) -> String {
-    let nearest = most_similar(name, known.iter().map(ToString::to_string));
-    nearest.map_or(String::new(), |name| {
-        format!("; the nearest name is '{name}'")
-    })
 }
 
 // === The third step of a build ===

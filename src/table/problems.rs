@@ -2,7 +2,6 @@
 //! are derived here when the service is built.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::content::Table;
 use super::endpoint::Endpoint;
@@ -11,8 +10,8 @@ use super::links::{ClusterLink, LinkState, LinkStates};
 use super::rules::NonMember;
 use super::service::{NameFailure, Service};
 use crate::model::{
-    ClusterName, Export, Hostname, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
-    list_some,
+    ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
+    ServiceName, list_some,
 };
 
 /// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
@@ -57,29 +56,38 @@ impl Table {
 
     /// Returns the problems of names. Each concerns several services.
     pub fn name_problems(&self) -> impl Iterator<Item = &Problem> {
-        self.name_problems.values().flatten()
+        let short_names = self.short_names.iter();
+        let of_short_names = short_names.flat_map(|(_, short)| &short.problems);
+        of_short_names.chain(&*self.zone_problems)
     }
 
-    /// Returns the problems of names, and the one of all links, that an earlier table does not have. If both tables share the
-    /// problems of names, these are not compared: there may be as many as services.
-    pub fn new_problems(&self, last: Option<&Self>) -> Vec<&Problem> {
-        let is_shared = |last: &Self| Arc::ptr_eq(&self.name_problems, &last.name_problems);
-        let last = || last.into_iter();
-        let mut new = Vec::new();
-        if !last().any(is_shared) {
-            let known: BTreeSet<&Problem> = last().flat_map(Self::name_problems).collect();
-            new.extend(self.name_problems().filter(|one| !known.contains(one)));
+    /// Returns the problems of names, and the one of all links, that an earlier table does not have. `changed` are the services in
+    /// which they differ.
+    pub fn new_problems<'k>(
+        &self,
+        last: Option<&Self>,
+        changed: impl Iterator<Item = &'k ServiceKey>,
+    ) -> Vec<&Problem> {
+        let names = changed.flat_map(|key| [key.service.clone(), key.namespace.as_service()]);
+        let names: BTreeSet<ServiceName> = names.collect();
+        fn of<'t>(table: &'t Table, name: &ServiceName) -> &'t [Problem] {
+            table
+                .short_name(name.as_str())
+                .map_or(&[], |short| &short.problems)
         }
+        let of_names = names.iter().flat_map(|name| {
+            let known = last.map_or(&[][..], |last| of(last, name));
+            of(self, name).iter().filter(|one| !known.contains(one))
+        });
+        let known = last.map_or(&[][..], |last| &last.zone_problems);
+        let of_zones = self.zone_problems.iter().filter(|one| !known.contains(one));
         let is_known = |one: &Problem| {
-            let mut known = last().flat_map(|last| &*last.link_problems);
+            let mut known = last.into_iter().flat_map(|last| &*last.link_problems);
             known.any(|known| known.fact() == one.fact())
         };
-        let of_links = self
-            .link_problems
-            .iter()
-            .filter(|one| one.cluster.is_none());
-        new.extend(of_links.filter(|one| !is_known(one)));
-        new
+        let of_links = self.link_problems.iter();
+        let of_links = of_links.filter(|one| one.cluster.is_none() && !is_known(one));
+        of_names.chain(of_zones).chain(of_links).collect()
     }
 
     /// Returns the problem for which a reader skipped an object, if it did.
@@ -91,28 +99,16 @@ impl Table {
 
     /// Returns why a headless Service of this cluster is not a member. Returns `None` if it is one or does not exist.
     pub fn non_member(&self, key: &ServiceKey) -> Option<Problem> {
-        let export = |why: &str, flag: &str| {
-            let ServiceKey { namespace, service } = key;
-            format!(
-                "{why}: kubectl label service {service} --namespace {namespace}{flag} mirror.linkerd.io/exported=true"
-            )
-        };
+        let ServiceKey { namespace, service } = key;
         let detail = match self.non_members.get(key)? {
-            NonMember::Off => "localMembers is none".to_owned(),
-            NonMember::NotExported(Export::No | Export::Gateway) => {
-                export("it is headless, but not exported", "")
-            }
-            NonMember::NotExported(Export::RemoteDiscovery) => export(
-                "it is exported as remote-discovery, which Linkerd does not support for headless Services",
-                " --overwrite",
-            ),
-            NonMember::NotExported(Export::Other) => export(
-                "it is headless, but its label mirror.linkerd.io/exported is not 'true'",
-                " --overwrite",
+            NonMember::Off => "it is not a member: localMembers is none".to_owned(),
+            NonMember::NotExported(export) => format!(
+                "it is not a member: {}: kubectl label service {service} --namespace {namespace} --overwrite mirror.linkerd.io/exported=true",
+                export.defect().unwrap_or_default()
             ),
         };
         let object = ObjectRef::service(&ObjectKey::of_service(key));
-        let problem = Problem::new(ProblemKind::NotAMember, detail);
+        let problem = Problem::new(ProblemKind::LeftOut, detail);
         Some(problem.of_service(key).of_object(object))
     }
 }
@@ -163,7 +159,7 @@ impl Service {
     pub fn default_cluster_name(&self) -> Option<Problem> {
         let mut own = self.endpoints_at(&[DEFAULT_CLUSTER_NAME]).iter();
         let detail = format!("'{DEFAULT_CLUSTER_NAME}', which is the same in every cluster");
-        let problem = Problem::new(ProblemKind::DefaultClusterName, detail);
+        let problem = Problem::new(ProblemKind::ClusterName, detail);
         own.any(Endpoint::is_local)
             .then(|| problem.of_service(&self.key))
     }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::alias::Aliases;
 use crate::model::{
-    ClusterName, Export, FailoverOrder, GatewayDown, Namespace, Problem, ProblemKind, ServiceKey,
-    ServiceName, ServiceSettings,
+    ClusterName, Export, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName,
+    ServiceSettings,
 };
 
 /// The settings that determine the members of services and the names that exist.
@@ -94,7 +94,7 @@ pub enum LocalMembers {
 pub(super) enum NonMember {
     /// Links do not select it by default, no mirror of its name exists, and it has no annotation of this server.
     NotExported(Export),
-    /// `localMembers=off`.
+    /// `localMembers: none`.
     Off,
 }
 
@@ -119,6 +119,11 @@ impl Rules {
         self.cluster_aliases.get(link).unwrap_or(link).clone()
     }
 
+    /// Returns whether the cluster of a link is excluded.
+    pub(super) fn excludes(&self, link: &ClusterName) -> bool {
+        self.excluded_clusters.contains(&self.name_of(link))
+    }
+
     /// Returns the order that the settings have for one service. `Some(None)`: it has none, whatever the default is.
     pub(super) fn order_of(&self, service: &ServiceKey) -> Option<Option<&FailoverOrder>> {
         let order = self.services.get(service)?.failover.as_ref()?;
@@ -130,12 +135,5 @@ impl Rules {
         let has_order = |settings: &ServiceSettings| matches!(settings.failover, Some(Some(_)));
         let services = self.services.iter();
         services.filter_map(move |(key, settings)| has_order(settings).then_some(key))
-    }
-
-    /// Returns the problem of an object of a cluster, if the cluster is excluded.
-    pub(super) fn exclusion(&self, cluster: &ClusterName) -> Option<Problem> {
-        let detail = || format!("cluster '{cluster}' is excluded by the setting excludeClusters");
-        let is_excluded = self.excluded_clusters.contains(cluster);
-        is_excluded.then(|| Problem::new(ProblemKind::LeftOut, detail()).of_cluster(cluster))
     }
 }

@@ -113,20 +113,7 @@ impl Service {
 
     /// Returns the indexes of these endpoints.
     pub fn range_at(&self, scope: &[&str]) -> Range<usize> {
-        let (cluster, hostname) = match *scope {
-            [] => return 0..self.endpoints.len(),
-            [cluster] => (cluster, None),
-            [hostname, cluster] => (cluster, Some(hostname)),
-            _ => return 0..0,
-        };
-        let place = |endpoint: &Endpoint| {
-            let [own_hostname, own_cluster] = endpoint.labels();
-            let by_hostname = || hostname.map_or(Ordering::Equal, |it| own_hostname.cmp(it));
-            own_cluster.cmp(cluster).then_with(by_hostname)
-        };
-        let start = self.endpoints.partition_point(|one| place(one).is_lt());
-        let rest = &self.endpoints[start..];
-        start..start + rest.partition_point(|one| place(one).is_eq())
+        range_at(&self.endpoints, Endpoint::labels, scope)
     }
 
     /// Returns the problem of endpoints of a cluster like this one, if they are down or not ready. Unlinked ones have that of their
@@ -159,20 +146,7 @@ impl Service {
     /// Returns the first host without an endpoint mirror at or below some labels before the name of the service: none, `C`, or
     /// `H.C`.
     pub fn missing_at(&self, scope: &[&str]) -> Option<&MissingHost> {
-        let (cluster, hostname) = match scope {
-            [] => return self.missing.first(),
-            [cluster] => (*cluster, ""),
-            [hostname, cluster] => (*cluster, *hostname),
-            _ => return None,
-        };
-        let first = self
-            .missing
-            .partition_point(|host| host.labels() < (cluster, hostname));
-        let is_at = |host: &&MissingHost| {
-            let (own_cluster, own_hostname) = host.labels();
-            own_cluster == cluster && (hostname.is_empty() || own_hostname == hostname)
-        };
-        self.missing.get(first).filter(is_at)
+        self.missing[range_at(&self.missing, MissingHost::labels, scope)].first()
     }
 
     /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
@@ -192,4 +166,23 @@ impl Service {
         cluster_ranges(&self.endpoints)
             .filter_map(|range| self.endpoints[range.start].cluster.as_ref())
     }
+}
+
+/// Returns the indexes of the entries at or below some labels before the name of the service: none, `C`, or `H.C`. The entries
+/// have the labels `H` and `C`, and are sorted by `C` and then by `H`.
+fn range_at<T>(entries: &[T], labels: fn(&T) -> [&str; 2], scope: &[&str]) -> Range<usize> {
+    let (cluster, hostname) = match *scope {
+        [] => return 0..entries.len(),
+        [cluster] => (cluster, None),
+        [hostname, cluster] => (cluster, Some(hostname)),
+        _ => return 0..0,
+    };
+    let place = |entry: &T| {
+        let [own_hostname, own_cluster] = labels(entry);
+        let by_hostname = || hostname.map_or(Ordering::Equal, |it| own_hostname.cmp(it));
+        own_cluster.cmp(cluster).then_with(by_hostname)
+    };
+    let start = entries.partition_point(|one| place(one).is_lt());
+    let rest = &entries[start..];
+    start..start + rest.partition_point(|one| place(one).is_eq())
 }

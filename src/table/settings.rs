@@ -21,7 +21,7 @@ pub(super) fn resolve(
     let of_own = own.into_iter().flat_map(defects);
     let of_own = of_own.map(|one| Problem::new(ProblemKind::SettingWithoutEffect, one));
     let of_copies = copies.iter().copied().flat_map(defects);
-    let of_copies = of_copies.map(|one| Problem::new(ProblemKind::IgnoredAnnotation, one));
+    let of_copies = of_copies.map(|one| Problem::new(ProblemKind::IgnoredSetting, one));
     problems.extend(of_own.chain(of_copies));
     let by_settings = of_settings.and_then(|one| one.ttl).unwrap_or(rules.ttl);
     let ttl = own.and_then(|own| own.ttl).map_or(by_settings, in_range);

@@ -63,8 +63,14 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         Some(value)
     }
 
-    /// Sets the value of a key, or removes it.
-    pub fn set(&mut self, key: &K, value: Option<V>) {
+    /// Sets the value of a key, or removes it. Returns whether that is a change; otherwise nothing is copied.
+    pub fn set(&mut self, key: &K, value: Option<V>) -> bool
+    where
+        V: PartialEq,
+    {
+        if self.get(key) == value.as_ref() {
+            return false;
+        }
         if self.len >= MAX_MEAN * self.shards.len() {
             self.double_shards();
         }
@@ -89,6 +95,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
             }
             (None, None) => {}
         }
+        true
     }
 
     /// Returns all entries, in no particular order.

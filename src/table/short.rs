@@ -17,10 +17,10 @@
 //! name, an unpinned short name loses its owner, and the conflict is reported. The other namespace never becomes the
 //! owner.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::content::{NameScope, Table};
+use super::content::Table;
 use super::rules::{ChildZone, Grammar, Rules, ShortNames};
 use super::service::Service;
 use super::short_name::{Claim, NoOwner, ShortName};
@@ -28,8 +28,13 @@ use super::store::ServiceKeys;
 use super::timers::Timers;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
-/// Assigns the owners of the short names of services that changed. Returns whether a short name changed.
-pub(super) fn assign_owners(table: &mut Table, dirty: &ServiceKeys, rules: &Rules) -> bool {
+/// Assigns the owners of the short names of services that changed, and dates their problems. Returns whether a short name changed.
+pub(super) fn assign_owners(
+    table: &mut Table,
+    dirty: &ServiceKeys,
+    rules: &Rules,
+    timers: &Timers,
+) -> bool {
     let mut names: BTreeMap<ServiceName, BTreeMap<Namespace, Claim>> = BTreeMap::new();
     for ServiceKey { namespace, service } in dirty {
         // A service with the name of a cluster may hide short names of the service with the name of its namespace.
@@ -46,12 +51,12 @@ pub(super) fn assign_owners(table: &mut Table, dirty: &ServiceKeys, rules: &Rule
     }
     let mut is_changed = false;
     for (name, claims) in names {
-        let new = short_name(table, &name, claims, rules);
-        if table.short_name(name.as_str()) == new.as_ref() {
-            continue;
+        let mut new = short_name(table, &name, claims, rules);
+        if let Some(new) = &mut new {
+            let old = table.short_name(name.as_str());
+            timers.date(old.map_or(&[], |old| &old.problems), &mut new.problems);
         }
-        is_changed = true;
-        table.short_names.set(&name, new);
+        is_changed |= table.short_names.set(&name, new);
     }
     is_changed
 }
@@ -75,14 +80,56 @@ fn short_name(
         let service = table.shared(namespace.as_str(), name.as_str());
         service.cloned().ok_or(NoOwner::Unpinned)
     });
-    let hides = |owner: &Arc<Service>| {
-        name.as_str() == "dns" && owner.has_names_at(&["ns"])
-            || !hidden_clusters(table, owner).is_empty()
-    };
-    Some(ShortName {
-        has_hidden_cluster: owner.as_ref().is_ok_and(hides),
+    let mut short = ShortName {
+        has_hidden_cluster: false,
         owner,
         claims: claims.into_iter().collect(),
+        problems: Box::default(),
+    };
+    short.problems = problems_of(table, name, &short);
+    let hides_server = |owner: &Arc<Service>| name.as_str() == "dns" && owner.has_names_at(&["ns"]);
+    let has_hidden = |owner| !short.problems.is_empty() || hides_server(owner);
+    short.has_hidden_cluster = short.owner.as_ref().is_ok_and(has_hidden);
+    Some(short)
+}
+
+/// Returns the problems of a short name: that several namespaces have it and no setting assigns it, or that canonical names hide
+/// the names of clusters of its owner. If namespace `S` has a service `C`, `C.S.Z` and the names below it belong to that service.
+fn problems_of(table: &Table, name: &ServiceName, short: &ShortName) -> Box<[Problem]> {
+    let mut problems = Vec::new();
+    match &short.owner {
+        Ok(owner) => problems.extend(hidden_clusters(table, owner).map(|cluster| {
+            let detail = format!(
+                "{cluster}.{name}.<zone> and the names below it belong to namespace '{name}' and hide short names of {}",
+                owner.key
+            );
+            hides(&format!("{cluster}.{name}"), detail)
+        })),
+        Err(NoOwner::Ambiguous) => {
+            let namespaces = short.namespaces(Claim::Headless).map(Namespace::as_str);
+            let namespaces = namespaces.collect::<Vec<_>>().join(", ");
+            let detail = format!(
+                "exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN"
+            );
+            problems.push(Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str()));
+        }
+        Err(_) => {}
+    }
+    problems.sort();
+    problems.dedup();
+    problems.into()
+}
+
+/// Returns the clusters of a service whose short names `C.S.Z` are hidden. One may occur twice.
+fn hidden_clusters<'t>(
+    table: &'t Table,
+    service: &'t Service,
+) -> impl Iterator<Item = &'t ClusterName> {
+    let namespace = service.key.service.as_str();
+    let failing = service.missing.iter().map(|host| &host.cluster);
+    service.clusters().chain(failing).filter(move |cluster| {
+        let hiding = table.service(namespace, cluster.as_str());
+        hiding.is_some_and(|service| service.is_known)
     })
 }
 
@@ -138,69 +185,15 @@ fn owner<'r>(
     }
 }
 
-/// Updates the problems of names after the services in `dirty` changed. The time of the build is that since which new ones hold.
-pub(super) fn update_problems(
-    table: &mut Table,
-    dirty: &ServiceKeys,
-    rules: &Rules,
-    timers: &Timers,
-) {
-    let mut of_zones = hidden_by_zone(table);
-    of_zones.extend(hidden_by_child_zones(table, rules));
-    let mut updates = BTreeMap::from([(NameScope::Zone, of_zones)]);
-    for ServiceKey { namespace, service } in dirty {
-        let short = NameScope::ShortName(service.clone());
-        updates
-            .entry(short)
-            .or_insert_with(|| ambiguous_name(table, service));
-        // A namespace with the name of a service can hide short names of that service.
-        for namespace in [namespace.clone(), service.as_namespace()] {
-            let hidden = shadowed(table, &namespace);
-            updates.insert(NameScope::Namespace(namespace), hidden);
-        }
-    }
-    for (scope, problems) in updates {
-        replace_problems(table, scope, problems, timers);
-    }
-}
-
-/// Replaces the problems of one scope. If they are equal, the shared map is not copied.
-fn replace_problems(
-    table: &mut Table,
-    scope: NameScope,
-    mut problems: Vec<Problem>,
-    timers: &Timers,
-) {
+/// Updates the problems of names that names of zones hide.
+pub(super) fn update_zone_problems(table: &mut Table, rules: &Rules, timers: &Timers) {
+    let mut problems = hidden_by_zone(table);
+    problems.extend(hidden_by_child_zones(table, rules));
     problems.sort();
-    let previous = table
-        .name_problems
-        .get(&scope)
-        .map_or(&[][..], Vec::as_slice);
-    if previous == problems {
-        return;
+    if *table.zone_problems != problems[..] {
+        timers.date(&table.zone_problems, &mut problems);
+        table.zone_problems = problems.into();
     }
-    timers.date(previous, &mut problems);
-    let all = Arc::make_mut(&mut table.name_problems);
-    if problems.is_empty() {
-        all.remove(&scope);
-    } else {
-        all.insert(scope, problems);
-    }
-}
-
-/// Returns the problem of a short name that several namespaces have and no setting assigns.
-fn ambiguous_name(table: &Table, name: &ServiceName) -> Vec<Problem> {
-    let short = table.short_name(name.as_str());
-    let short = short.filter(|short| short.owner == Err(NoOwner::Ambiguous));
-    let problem = |short: &ShortName| {
-        let namespaces = short.namespaces(Claim::Headless).map(Namespace::as_str);
-        let namespaces: Vec<&str> = namespaces.collect();
-        let namespaces = namespaces.join(", ");
-        let detail =
-            format!("exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN");
-        Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str())
-    };
-    short.map(problem).into_iter().collect()
 }
 
 /// Returns the problem of a name that hides names of a service.
@@ -210,23 +203,20 @@ fn hides(name: &str, detail: String) -> Problem {
 
 /// Returns the problems of services with the zone's own names: `dns-version.Z` and `ns.dns.Z`.
 fn hidden_by_zone(table: &Table) -> Vec<Problem> {
-    let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-    let in_cluster = |service: &&Service| !service.endpoints_at(&["ns"]).is_empty();
-    let version = table.short_service("dns-version").filter(has_endpoints);
-    let in_dns = table.short_service("dns").filter(in_cluster);
-    let canonical = table.service("dns", "ns").filter(has_endpoints);
     let hidden = [
-        ("dns-version", version),
-        ("ns.dns", in_dns),
-        ("ns.dns", canonical),
+        ("dns-version", table.short_service("dns-version"), &[][..]),
+        ("ns.dns", table.short_service("dns"), &["ns"]),
+        ("ns.dns", table.service("dns", "ns"), &[]),
     ];
-    let problem = |(name, service): (&str, Option<&Service>)| {
-        let key = &service?.key;
+    let hidden = hidden.into_iter().filter_map(|(name, service, scope)| {
+        let key = &service
+            .filter(|one| !one.endpoints_at(scope).is_empty())?
+            .key;
         let detail =
             format!("{name}.<zone> is a name of the zone itself and hides the name of {key}");
         Some(hides(name, detail))
-    };
-    hidden.into_iter().filter_map(problem).collect()
+    });
+    hidden.collect()
 }
 
 /// Returns the problems of services with zones below another zone: a name belongs to the longest zone that matches.
@@ -246,33 +236,32 @@ fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Problem> {
     rules.child_zones.iter().filter_map(problem).collect()
 }
 
-/// Describes the names at and below some labels, without those of the zone.
+/// Describes the canonical and short names at and below some labels, without those of the zone.
 fn hidden_below(table: &Table, labels: &[&str]) -> Vec<String> {
-    let canonical = match labels {
-        [namespace] => table
-            .has_names_in(namespace)
-            .then(|| format!("all names of namespace '{namespace}'")),
-        [scope @ .., service, namespace] => table
-            .service(namespace, service)
-            .filter(|service| service.has_names_at(scope))
-            .map(|service| format!("names of {}", service.key)),
-        [] => None,
-    };
     let short = labels.split_last().and_then(|(service, scope)| {
         let service = table.short_service(service)?;
         let has_names = service.has_names_at(scope);
         has_names.then(|| format!("short names of {}", service.key))
     });
-    canonical.into_iter().chain(short).collect()
+    hidden_canonical(table, labels)
+        .into_iter()
+        .chain(short)
+        .collect()
 }
 
-/// Describes the same names in a zone with the grammar `mcs`.
+/// Describes the names at and below some labels of a zone with the grammar `mcs`.
 fn hidden_in_mcs(table: &Table, labels: &[&str]) -> Option<String> {
-    let [labels @ .., "svc"] = labels else {
-        return None;
-    };
     match labels {
-        [] => table.has_names().then(|| "all names".to_owned()),
+        ["svc"] => table.has_names().then(|| "all names".to_owned()),
+        [labels @ .., "svc"] => hidden_canonical(table, labels),
+        _ => None,
+    }
+}
+
+/// Describes the names at and below a namespace, a service, or a part of it.
+fn hidden_canonical(table: &Table, labels: &[&str]) -> Option<String> {
+    match labels {
+        [] => None,
         [namespace] => table
             .has_names_in(namespace)
             .then(|| format!("all names of namespace '{namespace}'")),
@@ -281,38 +270,4 @@ fn hidden_in_mcs(table: &Table, labels: &[&str]) -> Option<String> {
             .filter(|service| service.has_names_at(scope))
             .map(|service| format!("names of {}", service.key)),
     }
-}
-
-/// Returns the clusters of a service whose short names `C.S.Z` are hidden: namespace `S` has a service `C`, which owns the names
-/// below `C.S.Z`.
-pub(super) fn hidden_clusters<'t>(
-    table: &Table,
-    service: &'t Service,
-) -> BTreeSet<&'t ClusterName> {
-    let namespace = service.key.service.as_str();
-    let failing = service.missing.iter().map(|host| &host.cluster);
-    let clusters = service.clusters().chain(failing).filter(|cluster| {
-        let hiding = table.service(namespace, cluster.as_str());
-        hiding.is_some_and(|service| service.is_known)
-    });
-    clusters.collect()
-}
-
-/// Returns the short names that canonical names of `namespace` hide. If the namespace has the name of a service, and a
-/// service in it has the name of a cluster, `S.N.Z` and the names below it hide the short name `C.S.Z` and the names
-/// below it.
-fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Problem> {
-    let Some(hidden) = table.short_service(namespace.as_str()) else {
-        return Vec::new();
-    };
-    let problem = |cluster: &ClusterName| {
-        let name = format!("{cluster}.{namespace}");
-        let detail = format!(
-            "{name}.<zone> and the names below it belong to namespace '{namespace}' and hide short names of {}",
-            hidden.key
-        );
-        hides(&name, detail)
-    };
-    let clusters = hidden_clusters(table, hidden).into_iter();
-    clusters.map(problem).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::service::Service;
-use crate::model::Namespace;
+use crate::model::{Namespace, Problem};
 
 /// The owner of the short name `S.Z`, and the namespaces that have such a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct ShortName {
     pub has_hidden_cluster: bool,
     /// The namespaces with a service of this name, sorted.
     pub claims: Box<[(Namespace, Claim)]>,
+    /// That it is ambiguous, or one for each short name `C.S.Z` that a canonical name hides. Sorted.
+    pub problems: Box<[Problem]>,
 }
 
 /// The claim of a namespace to the short name of its service, the weakest first.

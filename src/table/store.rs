@@ -35,8 +35,8 @@ const COMPACT_ABOVE: usize = 1000;
 pub struct Store {
     /// The objects of each kind.
     objects: [Objects; Kind::ALL.len()],
-    /// The names of the Services that belong to a service. They are in its namespace (rule M1).
-    services: BTreeMap<ServiceKey, Vec<Text>>,
+    /// The Services that belong to each service, by name. They are in its namespace (rule M1).
+    services: BTreeSet<(ServiceKey, Text)>,
     /// Slices with a name that does not start with the name of their Service: the Service and the name of the slice.
     unprefixed_slices: BTreeSet<(ObjectKey, ObjectName)>,
     /// Objects that the parser skipped.
@@ -50,15 +50,9 @@ pub struct Store {
 // === impl Store: changes ===
 
 impl Store {
-    /// Records an object that was added or modified.
-    pub fn apply(&mut self, kind: Kind, key: ObjectKey, object: Object) -> ServiceKeys {
-        let affected = self.replace(kind, key, Some(object));
-        affected.into_iter().flatten().collect()
-    }
-
-    /// Records that an object was deleted, or does not matter any more.
-    pub fn delete(&mut self, kind: Kind, key: ObjectKey) -> ServiceKeys {
-        let affected = self.replace(kind, key, None);
+    /// Records the new state of an object. `None`: it was deleted, or does not matter any more.
+    pub fn apply(&mut self, kind: Kind, key: ObjectKey, object: Option<Object>) -> ServiceKeys {
+        let affected = self.replace(kind, key, object);
         affected.into_iter().flatten().collect()
     }
 
@@ -141,12 +135,7 @@ impl Store {
 
     fn add_to_indexes(&mut self, kind: Kind, key: &ObjectKey, object: &Object) {
         if let Some(service) = object.service() {
-            let names = self.services.entry(service.clone()).or_default();
-            let name = key.name.text();
-            if let Err(index) = names.binary_search(&name) {
-                names.reserve_exact(1);
-                names.insert(index, name);
-            }
+            self.services.insert((service.clone(), key.name.text()));
         }
         if let Some(owner) = object.owner().filter(|owner| *owner != key.name.stem()) {
             let slice = (key.sibling(owner), key.name.clone());
@@ -163,15 +152,8 @@ impl Store {
     }
 
     fn remove_from_indexes(&mut self, kind: Kind, key: &ObjectKey, object: &Object) {
-        if let Some(service) = object.service()
-            && let Some(names) = self.services.get_mut(service)
-        {
-            if let Ok(index) = names.binary_search(&key.name.text()) {
-                names.remove(index);
-            }
-            if names.is_empty() {
-                self.services.remove(service);
-            }
+        if let Some(service) = object.service() {
+            self.services.remove(&(service.clone(), key.name.text()));
         }
         if let Some(owner) = object.owner() {
             let slice = (key.sibling(owner), key.name.clone());
@@ -216,12 +198,10 @@ impl Store {
 
     /// Returns the items of a service, with the keys of their objects.
     pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Item)> {
-        let names = self.services.get(service).into_iter().flatten();
-        names.filter_map(|name| {
-            let key = ObjectKey {
-                namespace: service.namespace.text().clone(),
-                name: ObjectName::from_text(name),
-            };
+        let names = self.services.range((service.clone(), Text::new())..);
+        let names = names.take_while(move |(of, _)| of == service);
+        names.filter_map(|(_, name)| {
+            let key = ObjectKey::of_service(service).sibling(name);
             let (key, object) = self.objects(Kind::Service).get_key_value(&key)?;
             Some((key, object.item()?))
         })

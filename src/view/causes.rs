@@ -204,10 +204,14 @@ impl Causes {
     /// names that several services have.
     pub(super) fn above_services(&self) -> Section {
         let mut causes = self.serious();
-        causes.retain(|cause| cause.service.is_none() && cause.kind.row().family != Family::Skipped);
+        causes
+            .retain(|cause| cause.service.is_none() && cause.kind.row().family != Family::Skipped);
         let mut section = section_of(causes);
         // The objects of a table are services.
-        section.rows.iter_mut().for_each(|row| row.object = Value::Null);
+        section
+            .rows
+            .iter_mut()
+            .for_each(|row| row.object = Value::Null);
         section
     }
 

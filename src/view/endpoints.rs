@@ -2,10 +2,10 @@
 
 use super::document::{Column, Document, Section};
 use super::endpoint::{EndpointReport, NameReply};
-use super::filter::Filter;
-use super::page::page;
 use super::error::ViewError;
+use super::filter::Filter;
 use super::kind::View;
+use super::page::page;
 use super::server::Server;
 use super::table::{is_selected, listed, unmatched};
 

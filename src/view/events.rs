@@ -5,10 +5,10 @@ use std::sync::Arc;
 use strum::VariantArray as _;
 
 use super::document::{Column, Document, Section};
-use super::filter::Filter;
-use super::page::limit;
 use super::error::ViewError;
+use super::filter::Filter;
 use super::kind::View;
+use super::page::limit;
 use super::server::Server;
 use super::table::listed;
 use crate::model::{Timestamp, list_some};

@@ -17,12 +17,12 @@ use serde_json::json;
 
 use super::document::{Column, Document, Section};
 use super::endpoint::EndpointReport;
+use super::error::ViewError;
 use super::events::cells;
 use super::filter::Filter;
+use super::kind::View;
 use super::page::{limit, page};
 use super::problems::ProblemReport;
-use super::error::ViewError;
-use super::kind::View;
 use super::server::{Server, Shown};
 use crate::model::{ClusterName, ServiceKey};
 use crate::source::events::Event;

@@ -136,7 +136,10 @@ impl TableFacts {
     fn of(now: &Published) -> Self {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
-        let mut services = BTreeMap::from(ServiceKind::ALL.map(|kind| (kind, 0)));
+        let mut services = ServiceKind::ALL
+            .iter()
+            .map(|kind| (*kind, 0))
+            .collect::<BTreeMap<_, _>>();
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
         }

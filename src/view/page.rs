@@ -1,8 +1,8 @@
 //! Pages of lists. A list of a table continues in that table, whatever has changed since.
 
 use super::document::Document;
-use super::filter::Filter;
 use super::error::ViewError;
+use super::filter::Filter;
 
 /// Maximum number of rows of a page.
 pub const MAX_LIMIT: usize = 1000;

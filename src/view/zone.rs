@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::document::{Column, Document, Section};
-use super::filter::Filter;
-use super::page::{Place, limit};
 use super::error::ViewError;
+use super::filter::Filter;
 use super::kind::View;
+use super::page::{Place, limit};
 use super::server::Server;
 use crate::table::Grammar;
 use crate::zone::print::ZoneFile;

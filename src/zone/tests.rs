@@ -246,7 +246,7 @@ proptest! {
         for object in later {
             let watch = crate::model::Kind::Service;
             let (key, object) = crate::testing::parsed(watch, &object);
-            let dirty = store.apply(watch, key, object);
+            let dirty = store.apply(watch, key, Some(object));
             table = crate::table::build(&table, &store, &dirty, &rules, &Timers::default()).table;
             let has_conflict = |kind: &str, matches: &dyn Fn(&str) -> bool| {
                 table.conflicts().any(|c| c.kind.name() == kind && matches(&c.subject()))

@@ -117,5 +117,5 @@ fn apply(store: &mut Store, object: &Value) {
         _ => Kind::EndpointSlice,
     };
     let object = parse::read(kind, &read).unwrap();
-    store.apply(kind, read.key().unwrap(), object);
+    store.apply(kind, read.key().unwrap(), Some(object));
 }

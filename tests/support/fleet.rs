@@ -271,8 +271,8 @@ pub fn faults() -> Vec<Fault> {
                 let orphan = gone.endpoint_mirror("gone-0", &["10.96.50.1"]);
                 fleet.0[WEST].orphans.push(orphan);
             },
-            &["west: Object without its parent: Service/prod/gone-0-east"],
-            "delete the object",
+            &["west: Object cannot be used: Service/prod/gone-0-east"],
+            "delete it: its controller",
         ),
         fault(
             "a TTL is set in one cluster",

@@ -214,7 +214,7 @@ impl Server {
     pub fn write_invalid(&self, text: &str) -> String {
         let mark = self.log.mark();
         std::fs::write(&self.file, text).unwrap();
-        let fields = self.log.wait(mark, "Source of objects fails");
+        let fields = self.log.wait(mark, "Source of objects is not available");
         fields["detail"].as_str().unwrap().to_owned()
     }
 

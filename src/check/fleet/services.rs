@@ -301,7 +301,7 @@ impl<'c, 'm> Row<'c, 'm> {
     fn lack(&self, hosts: &str, index: usize, explaining: &mut BTreeSet<*const Value>) -> Cause {
         let cluster = self.cluster;
         let explains = |kind: K| kind == K::MissingHost || kind.row().family == Family::Skipped;
-        let is_private = |kind| matches!(kind, K::NotExported | K::NotAMember);
+        let is_private = |kind| matches!(kind, K::NotExported | K::LeftOut);
         let of_owner = || self.problem(self.owner?, &is_private);
         let lack = format!("{hosts} of {cluster} missing");
         if let Some(problem) = self.problem(index, &explains).or_else(of_owner) {

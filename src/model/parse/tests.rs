@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
-    Clusters, FederatedClusters, GatewayDown, Item, ItemKind, ListedHost, ListedHosts, Port, Ports,
-    Protocol, ServiceSettings, Slice, SliceContent, SliceEndpoints, intern, key,
+    Clusters, FederatedClusters, GatewayDown, Item, ItemKind, Listed, ListedHost, Port, Ports,
+    Protocol, ServiceSettings, Slice, SliceContent, SliceEndpoint, intern, key,
 };
 use crate::testing;
 
@@ -50,7 +50,7 @@ fn item(object: Object) -> Item {
     *item
 }
 
-fn endpoints(object: Object) -> SliceEndpoints {
+fn endpoints(object: Object) -> Listed<SliceEndpoint> {
     let Object::Slice(Slice {
         content: SliceContent::Endpoints(listed),
         ..
@@ -366,7 +366,7 @@ fn skipped_parts_of_slice_are_reported_once_for_each_reason() {
         ],
     });
     let slice = endpoints(object(Kind::EndpointSlice, &slice));
-    let hosts = slice.endpoints.iter().map(|e| e.hostname.as_str());
+    let hosts = slice.entries.iter().map(|e| e.hostname.as_str());
     assert_eq!(hosts.collect::<Vec<_>>(), ["10-0-0-1", "10-0-0-2"]);
     let skips: Vec<_> = slice
         .left_out
@@ -378,8 +378,8 @@ fn skipped_parts_of_slice_are_reported_once_for_each_reason() {
     assert_eq!(
         skips,
         [
-            (ProblemKind::UnusableObject, name),
-            (ProblemKind::UnusableObject, address)
+            (ProblemKind::UnusableObject, address),
+            (ProblemKind::UnusableObject, name)
         ]
     );
 }
@@ -415,8 +415,8 @@ fn slice_of_headless_mirror_lists_hosts() {
         address: address.map(|ip| ip.parse().unwrap()),
     };
     let list = |hosts| {
-        SliceContent::Hosts(Box::new(ListedHosts {
-            hosts,
+        SliceContent::Hosts(Box::new(Listed {
+            entries: hosts,
             ports: sql(15432),
             left_out: Box::default(),
         }))
@@ -452,7 +452,7 @@ fn slice_of_headless_mirror_lists_hosts() {
         else {
             panic!()
         };
-        assert_eq!((read.hosts.len(), read.left_out.len()), (hosts, 1));
+        assert_eq!((read.entries.len(), read.left_out.len()), (hosts, 1));
         let detail = &*read.left_out[0].detail;
         assert!(detail.contains("'not a name'"), "{detail}");
         assert!(detail.ends_with("; and 1 more"), "{detail}");
@@ -526,7 +526,7 @@ fn slice_of_an_ordinary_service_is_not_kept() {
     };
     let (key, object) = reduced(&slice).unwrap();
     assert_eq!(key, KubeObject::read(&slice.to_string()).key().unwrap());
-    assert_eq!(endpoints(object).endpoints.len(), 1);
+    assert_eq!(endpoints(object).entries.len(), 1);
     let mut ordinary = slice;
     ordinary["metadata"]["labels"] = json!({
         key::SERVICE_NAME: "db",

@@ -299,7 +299,7 @@ impl Certificate {
                 None
             }
             Err(CertificateError { path, reason }) => {
-                let problem = Problem::new(ProblemKind::CertificateUnusable, reason);
+                let problem = Problem::new(ProblemKind::CertificateRenewal, reason);
                 let problem = problem.of_name(path.display().to_string());
                 Some(problem.holds_since(Timestamp(unix_milliseconds())))
             }
@@ -342,7 +342,7 @@ impl Validity {
             0 => Some((ProblemKind::CertificateInvalid, Some(self.ends))),
             left if left < warning_time => {
                 let since = self.ends - warning_time;
-                Some((ProblemKind::CertificateExpires, Some(since)))
+                Some((ProblemKind::CertificateRenewal, Some(since)))
             }
             _ => None,
         }
@@ -443,12 +443,12 @@ mod tests {
             (
                 of_a_year,
                 1_358 * DAY + 1,
-                Some((ProblemKind::CertificateExpires, Some(1_358 * DAY))),
+                Some((ProblemKind::CertificateRenewal, Some(1_358 * DAY))),
             ),
             (
                 of_a_year,
                 1_365 * DAY - 1,
-                Some((ProblemKind::CertificateExpires, Some(1_358 * DAY))),
+                Some((ProblemKind::CertificateRenewal, Some(1_358 * DAY))),
             ),
             (
                 of_a_year,
@@ -459,7 +459,7 @@ mod tests {
             (
                 of_a_day,
                 1_001 * DAY - DAY / 6,
-                Some((ProblemKind::CertificateExpires, Some(1_001 * DAY - DAY / 5))),
+                Some((ProblemKind::CertificateRenewal, Some(1_001 * DAY - DAY / 5))),
             ),
         ] {
             assert_eq!(validity.problem(now), problem, "{validity:?} at {now}");

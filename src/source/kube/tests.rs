@@ -310,7 +310,8 @@ async fn endless_line_of_a_watch_is_limited_and_the_feed_is_listed() {
     let most = watches * (MAX_OBJECT_OCTETS + 2 * CHUNK.len());
     let accepted = server.endless_octets();
     assert!(accepted <= most, "{accepted} octets in {watches} watches");
-    let expected = "Source of objects fails: Services: a line of the watch has more than 16 MiB";
+    let expected =
+        "Source of objects is not available: Services: a line of the watch has more than 16 MiB";
     assert_eq!(problems, BTreeSet::from([expected.to_owned()]));
 }
 

@@ -130,7 +130,7 @@ fn mirrors_may_only_lower_the_ttl() {
         let invalid = |one: &&Problem| {
             matches!(
                 one.kind,
-                ProblemKind::IgnoredAnnotation | ProblemKind::SettingWithoutEffect
+                ProblemKind::IgnoredSetting | ProblemKind::SettingWithoutEffect
             )
         };
         let problems: Vec<String> = service
@@ -152,7 +152,7 @@ fn mirrors_may_only_lower_the_ttl() {
         settled(Some("300"), "30", "30"),
         (30, vec![limits.to_owned()])
     );
-    let copied = "Annotation of a mirror is ignored: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    let copied = "Setting is ignored: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
     assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
     let own = "Setting of a service has no effect: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
     assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
@@ -427,7 +427,7 @@ fn unchanged_services_are_shared_with_the_previous_table() {
     .table;
     assert_eq!(before.services().count(), count);
     let (key, object) = parsed(Kind::Service, &service(17, "10.96.0.2")[1]);
-    let dirty = store.apply(Kind::Service, key, object);
+    let dirty = store.apply(Kind::Service, key, Some(object));
     assert_eq!(dirty.len(), 1);
     let after = build(&before, &store, &dirty, &rules(), &Timers::default()).table;
     let others = before.services().filter(|service| {

@@ -176,7 +176,7 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
     let mut server = Server::new(ordered("wset:east"));
     let unknown = |server: &Server| {
         let problems = server.table.service("prod", "web").unwrap().problems.iter();
-        let unknown = problems.filter(|one| one.kind == ProblemKind::UnknownCluster);
+        let unknown = problems.filter(|one| one.kind == ProblemKind::SettingWithoutEffect);
         unknown
             .map(|one| one.detail.to_string())
             .collect::<Vec<_>>()

@@ -94,7 +94,7 @@ fn annotation_of_a_mirror_decides_nothing() {
     assert_eq!(world.a("db.prod"), "A 10.96.0.1");
     world.wait_until(3_000);
     assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-    assert!(world.has_problem(ProblemKind::IgnoredAnnotation));
+    assert!(world.has_problem(ProblemKind::IgnoredSetting));
 }
 
 /// 5: two replicas, or an old and a new pod, answered different steps until the end of an outage.

@@ -146,7 +146,7 @@ impl Server {
         self.store = Store::default();
         for object in objects {
             if let Some((kind, key, object)) = read_object(object) {
-                self.store.apply(kind, key, object);
+                self.store.apply(kind, key, Some(object));
             }
         }
         let dirty = self.store.services();
@@ -163,7 +163,7 @@ impl Server {
     /// Applies an event.
     fn apply(&mut self, object: &Value) {
         if let Some((kind, key, object)) = read_object(object) {
-            let dirty = self.store.apply(kind, key, object);
+            let dirty = self.store.apply(kind, key, Some(object));
             self.table = build(
                 &self.table,
                 &self.store,
@@ -177,7 +177,7 @@ impl Server {
 
     fn delete(&mut self, object: &Value) {
         if let Some((kind, key, _)) = read_object(object) {
-            let dirty = self.store.delete(kind, key);
+            let dirty = self.store.apply(kind, key, None);
             self.table = build(
                 &self.table,
                 &self.store,

@@ -343,7 +343,7 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
         store.apply(
             Kind::Link,
             ObjectKey::new("linkerd-multicluster", name),
-            object,
+            Some(object),
         );
     }
     let mut links = Links::default();
@@ -440,7 +440,7 @@ impl Server {
             let [told, expected] = [told, expected].map(|told| {
                 let items = told.as_array().unwrap().clone().into_iter();
                 items
-                    .filter(|one| one["kind"] != "not-listed")
+                    .filter(|one| one["kind"] != "source-unavailable")
                     .collect::<Vec<_>>()
             });
             assert_eq!(told, expected, "{view}");

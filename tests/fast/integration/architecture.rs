@@ -20,8 +20,8 @@ const EFFECTS: &str = "File Instant LazyLock Mutex OnceLock RwLock SystemTime Tc
                        println thread tokio tracing";
 /// The ways of `src/lib.rs`, with the most files and lines of code on them: the files that it names, and those that these use.
 const WAYS: [(&str, usize, usize); 2] = [
-    ("An A query over UDP", 31, 3750),
-    ("A changed EndpointSlice", 73, 9200),
+    ("An A query over UDP", 30, 3570),
+    ("A changed EndpointSlice", 65, 7410),
 ];
 
 /// The source files without test code. A path is `zone/read`, for a file or for a name from the root of the crate.
@@ -233,6 +233,7 @@ fn pure_modules_have_no_effects() {
 #[test]
 fn ways_pass_through_a_limited_number_of_files_and_lines() {
     let tour = fs::read_to_string(repository("src/lib.rs")).unwrap();
+    let mut differences = Vec::new();
     for (way, most_files, most_lines) in WAYS {
         let (_, rest) = tour.split_once(&format!("//! **{way}**")).unwrap();
         let section = rest.split("//! **").next().unwrap();
@@ -244,7 +245,9 @@ fn ways_pass_through_a_limited_number_of_files_and_lines() {
             passed.insert(file);
         }
         let lines: usize = passed.iter().map(|file| FILES.lines[file]).sum();
-        let is_within = passed.len() <= most_files && lines <= most_lines;
-        assert!(is_within, "{way}: {} files, {lines} lines", passed.len());
+        if passed.len() > most_files || lines > most_lines {
+            differences.push(format!("{way}: {} files, {lines} lines", passed.len()));
+        }
     }
+    assert_none(&differences);
 }

@@ -71,11 +71,10 @@ fn run(
                 queues.remove(chosen);
                 continue;
             }
-            Some(Delivery::Apply(key, object)) => dirty.extend(match reduced(*kind, &object) {
-                Some(object) => store.apply(*kind, key, object),
-                None => store.delete(*kind, key),
-            }),
-            Some(Delivery::Delete(key)) => dirty.extend(store.delete(*kind, key)),
+            Some(Delivery::Apply(key, object)) => {
+                dirty.extend(store.apply(*kind, key, reduced(*kind, &object)));
+            }
+            Some(Delivery::Delete(key)) => dirty.extend(store.apply(*kind, key, None)),
             Some(Delivery::Relist(objects)) => {
                 dirty.extend(store.reset(*kind, None, listed(&objects, *kind)));
             }

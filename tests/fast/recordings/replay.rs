@@ -289,10 +289,8 @@ pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, kind: Kind) -> Objec
 /// Applies an event.
 pub fn apply(store: &mut Store, event: &Event) -> ServiceKeys {
     let object = event.object.as_ref();
-    match object.and_then(|object| reduced(event.kind, object)) {
-        Some(object) => store.apply(event.kind, event.key.clone(), object),
-        None => store.delete(event.kind, event.key.clone()),
-    }
+    let object = object.and_then(|object| reduced(event.kind, object));
+    store.apply(event.kind, event.key.clone(), object)
 }
 
 pub fn ask(zones: &Zones, table: &Table, question: &str) -> Vec<String> {

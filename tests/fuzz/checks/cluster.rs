@@ -182,11 +182,11 @@ impl Cluster {
         let dirty = match (parsed, object) {
             (Some(parsed), Some(object)) => {
                 self.watched.insert(watched, object);
-                self.store.apply(kind, key, parsed)
+                self.store.apply(kind, key, Some(parsed))
             }
             _ => {
                 self.watched.remove(&watched);
-                self.store.delete(kind, key)
+                self.store.apply(kind, key, None)
             }
         };
         self.dirty.extend(dirty);

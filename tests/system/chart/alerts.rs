@@ -65,15 +65,15 @@ GlobalDnsCrashes
 # The clock of promtool starts at 0. A day is 86,400 s; the delay and the time of the test are 21 minutes.
 GlobalDnsCertificateInvalid
 + certificate_expiry_timestamp_seconds{} 86399x200
-+ problems{kind="certificate-expires",level="warning"} 1x200
++ problems{kind="certificate-renewal",level="warning"} 1x200
 - certificate_expiry_timestamp_seconds{} 87661x200
-- problems{kind="certificate-expires",level="warning"} 1x200
+- problems{kind="certificate-renewal",level="warning"} 1x200
 
 # Otherwise, it lasts for hours and is renewed in time.
 GlobalDnsCertificateInvalid
 + problems{kind="certificate-invalid",level="error"} 1x200
 - certificate_expiry_timestamp_seconds{} 40000x200
-- problems{kind="certificate-expires",level="warning"} 0x200
+- problems{kind="certificate-renewal",level="warning"} 0x200
 
 GlobalDnsNotReady
 + table_ready{pod="a"} 0x200
@@ -119,7 +119,6 @@ GlobalDnsProblem
 + problems{kind="short-name",level="error"} 1x200
 - problems{kind="left-out",level="note"} 1x200
 - problems{kind="short-name",level="error"} 0x200
-- problems{kind="not-listed",level="warning"} 1x200
 - problems{kind="no-table",level="error"} 1x200
 - problems{kind="shutting-down",level="warning"} 1x200
 
@@ -145,7 +144,7 @@ GlobalDns.*
 - compared_table_hash{pod="c"} _x13 2x187
 - problems{pod="a",kind="shutting-down",level="warning"} 0x19 1 _x180
 - problems{pod="b",kind="shutting-down",level="warning"} 0x9 1 _x190
-- problems{pod="c",kind="not-listed",level="warning"} _x8 1 0x191
+- problems{pod="c",kind="source-unavailable",level="warning"} _x8 1 0x191
 - problems{pod="c",kind="no-table",level="error"} _x8 1 0x191
 - responses_total{pod="a",rcode="NOERROR"} 0+1000x20 _x180
 - responses_total{pod="c",rcode="NOERROR"} _x9 0+1000x191

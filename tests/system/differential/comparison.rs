@@ -1,6 +1,6 @@
 //! The servers of a world, their replies and their differences.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use fastrand::Rng;
+use serde_json::Value;
 use support::process::run;
 use support::query::query;
 use support::reply::{Reply, sorted_texts};
@@ -18,6 +19,7 @@ use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::wire::{Transport, exchange, read_datagram};
 
+use super::exceptions::{Rule, rule_of};
 use super::markers::{self, Visible};
 use super::questions::{ALL_TYPES, Name, USUAL_TYPES, Vocabulary};
 use super::settings::{self, Setting};
@@ -49,30 +51,36 @@ pub struct Program {
     help: String,
 }
 
-/// Counts of a world. They show that the comparison covers each kind of reply.
+/// Counts of worlds. They show that the comparison covers each kind of reply.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     seed: u64,
     skipped: BTreeSet<String>,
+    worlds: usize,
     events: usize,
     markers: usize,
     questions: usize,
-    data: usize,
-    nodata: usize,
-    nxdomain: usize,
-    servfail: usize,
-    truncated: usize,
+    /// The replies of each kind, and the worlds that have one.
+    kinds: BTreeMap<&'static str, [usize; 2]>,
+    /// The replies that a rule explains, and the worlds that have one.
+    rules: BTreeMap<Rule, [usize; 2]>,
     took: Duration,
 }
 
+/// The kinds of replies that worlds must have.
+const KINDS: [&str; 4] = ["with records", "without records", "NXDOMAIN", "SERVFAIL"];
+
 /// A reply without what may differ: ID, size, order of the records, serial.
-type Content = (u16, u16, [Vec<String>; 3], Option<String>);
+pub type Content = (u16, u16, [Vec<String>; 3], Option<String>);
 
 /// Both servers of a world.
 struct Pair<'p> {
     sides: [(&'p Program, Server); 2],
     visible: Visible,
     patience: Duration,
+    setting: Setting,
+    /// The objects of the world.
+    objects: Vec<Value>,
     random: Rng,
     outcome: Outcome,
 }
@@ -116,6 +124,7 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     let began = Instant::now();
     let mut outcome = Outcome {
         seed,
+        worlds: 1,
         ..Outcome::default()
     };
     outcome.skipped = [one, other]
@@ -142,6 +151,8 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
         sides,
         visible,
         patience,
+        setting,
+        objects: world.objects().cloned().collect(),
         random: Rng::with_seed(seed),
         outcome,
     };
@@ -172,6 +183,7 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
                 put_markers(&api_server, step);
                 pair.wait(step)?;
             }
+            pair.objects = world.objects().cloned().collect();
             let mut names = vocabulary.names();
             let random = &mut pair.random;
             names.retain(|name| name.is_of(&touched.services) || random.usize(..UNTOUCHED) == 0);
@@ -248,23 +260,28 @@ impl Pair<'_> {
         let deadline = Instant::now() + self.patience;
         let [first, mut others] = self.replies(&questions)?;
         first.iter().for_each(|reply| self.outcome.count(reply));
-        let exists = first
-            .iter()
-            .map(|reply| reply[3] & 0x0f != NXDOMAIN)
+        let is_some = |reply: &Vec<u8>| reply[3] & 0x0f != NXDOMAIN;
+        let pairs = first.iter().zip(&others);
+        let exists = pairs
+            .map(|(one, other)| is_some(one) || is_some(other))
             .collect();
         let (mut open, mut ones) = (questions, first);
         loop {
             let mut differences = Vec::new();
             for (question, (one, other)) in open.into_iter().zip(ones.iter().zip(&others)) {
-                if one[2..] != other[2..] && self.differs(&question, one, other)? {
-                    differences.push((question, one, other));
+                let Some([was, is]) = self.difference(&question, one, other)? else {
+                    continue;
+                };
+                match rule_of(&question, [&was, &is], &self.objects, &self.setting) {
+                    Some(rule) => self.outcome.rules.entry(rule).or_insert([0, 1])[0] += 1,
+                    None => differences.push((question, was, is)),
                 }
             }
             if differences.is_empty() {
                 return Ok(exists);
             }
             if Instant::now() > deadline {
-                bail!(self.describe(&differences)?);
+                bail!(self.describe(&differences));
             }
             open = differences
                 .into_iter()
@@ -286,16 +303,14 @@ impl Pair<'_> {
         })
     }
 
-    /// Compares two replies: over TCP if not all records fit. Which of them do depends on their order.
-    fn differs(&self, question: &str, one: &[u8], other: &[u8]) -> Result<bool> {
-        if is_truncated(one) != is_truncated(other) {
-            return Ok(true);
+    /// Returns two replies if they differ: over TCP if not all records fit. Which of them do depends on their order.
+    fn difference(&self, question: &str, one: &[u8], other: &[u8]) -> Result<Option<[Content; 2]>> {
+        let mut pair = [content(one)?, content(other)?];
+        if is_truncated(one) || is_truncated(other) {
+            let [one, other] = self.over_tcp(question)?;
+            pair = [content(&one)?, content(&other)?];
         }
-        if !is_truncated(one) && content(one)? == content(other)? {
-            return Ok(false);
-        }
-        let [one, other] = self.over_tcp(question)?;
-        Ok(content(&one)? != content(&other)?)
+        Ok((pair[0] != pair[1]).then_some(pair))
     }
 
     fn over_tcp(&self, question: &str) -> Result<[Vec<u8>; 2]> {
@@ -306,19 +321,19 @@ impl Pair<'_> {
     }
 
     /// Returns a description of differences, with the complete replies.
-    fn describe(&self, differences: &[(String, &Vec<u8>, &Vec<u8>)]) -> Result<String> {
+    fn describe(&self, differences: &[(String, Content, Content)]) -> String {
         let count = differences.len();
         let mut text = format!(
-            "{count} replies differ for {:?}; the first of them:",
+            "{count} replies differ for {:?}, and no rule explains it; the first of them:",
             self.patience
         );
         for (question, one, other) in differences.iter().take(SHOWN) {
             let _ = write!(text, "\n{question}");
             for ((program, _), reply) in self.sides.iter().zip([one, other]) {
-                let _ = write!(text, "\n  {}: {}", program.name, show(&content(reply)?));
+                let _ = write!(text, "\n  {}: {}", program.name, show(reply));
             }
         }
-        Ok(text)
+        text
     }
 }
 
@@ -393,44 +408,63 @@ impl Outcome {
     fn count(&mut self, reply: &[u8]) {
         self.questions += 1;
         let has_answers = reply[6..8] != [0, 0];
-        let counter = match (reply[3] & 0x0f, has_answers) {
-            (0, true) => &mut self.data,
-            (0, false) => &mut self.nodata,
-            (2, _) => &mut self.servfail,
-            (NXDOMAIN, _) => &mut self.nxdomain,
-            _ => return,
+        let [data, nodata, nxdomain, servfail] = KINDS;
+        let kind = match (reply[3] & 0x0f, has_answers) {
+            (0, true) => data,
+            (0, false) => nodata,
+            (2, _) => servfail,
+            (NXDOMAIN, _) => nxdomain,
+            _ => "others",
         };
-        *counter += 1;
-        self.truncated += usize::from(is_truncated(reply));
+        let truncated = is_truncated(reply).then_some("truncated");
+        for kind in [kind].into_iter().chain(truncated) {
+            self.kinds.entry(kind).or_insert([0, 1])[0] += 1;
+        }
     }
 
     pub fn add(&mut self, other: &Self) {
+        self.worlds += other.worlds;
         self.events += other.events;
         self.questions += other.questions;
-        self.data += other.data;
-        self.nodata += other.nodata;
-        self.nxdomain += other.nxdomain;
-        self.servfail += other.servfail;
-        self.truncated += other.truncated;
+        for (kind, counts) in &other.kinds {
+            let sum = self.kinds.entry(kind).or_default();
+            *sum = [sum[0] + counts[0], sum[1] + counts[1]];
+        }
+        for (rule, counts) in &other.rules {
+            let sum = self.rules.entry(*rule).or_default();
+            *sum = [sum[0] + counts[0], sum[1] + counts[1]];
+        }
     }
 
+    /// Returns the numbers of replies by kind and by rule, each with the share of the worlds that have some.
     pub fn counts(&self) -> String {
+        let share = |name: String, [replies, worlds]: [usize; 2]| {
+            let share = 100 * worlds / self.worlds.max(1);
+            format!("{replies} {name} ({share} % of worlds)")
+        };
+        let kinds = self
+            .kinds
+            .iter()
+            .map(|(kind, counts)| share((*kind).to_owned(), *counts));
+        let rules = self
+            .rules
+            .iter()
+            .map(|(rule, counts)| share(format!("{rule:?}"), *counts));
+        let [kinds, rules] = [kinds.collect::<Vec<_>>(), rules.collect()].map(|all| all.join(", "));
+        let (events, questions) = (self.events, self.questions);
         format!(
-            "{} events; {} questions, {} with records, {} without records, {} NXDOMAIN, {} SERVFAIL, {} truncated; no difference",
-            self.events,
-            self.questions,
-            self.data,
-            self.nodata,
-            self.nxdomain,
-            self.servfail,
-            self.truncated
+            "{events} events; {questions} questions: {kinds}; by rule: {rules}; no other difference"
         )
     }
 
     /// Fails if a kind of reply did not occur.
     pub fn assert_covers_all(&self) {
-        let counts = [self.data, self.nodata, self.nxdomain, self.servfail];
-        assert!(counts.iter().all(|count| *count > 100), "{self:?}");
+        let has = |kind: &&str| {
+            self.kinds
+                .get(kind)
+                .is_some_and(|[replies, _]| *replies > 100)
+        };
+        assert!(KINDS.iter().all(has), "{self:?}");
     }
 }
 

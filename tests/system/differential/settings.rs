@@ -110,6 +110,40 @@ impl Setting {
         old_flags::arguments_for(help, &[COMMON, self.flags, own].concat())
     }
 
+    /// Returns the name of the cluster of a link.
+    pub fn name_of(&self, link: &str) -> String {
+        let mut flags = self.flags.iter();
+        let name = flags.find_map(|one| {
+            one.strip_prefix("clusterAliases.")?
+                .strip_prefix(link)?
+                .strip_prefix('=')
+        });
+        name.unwrap_or(link).to_owned()
+    }
+
+    /// Returns the aliases with their sources, each as its labels `S` and `N`.
+    pub fn aliases(&self) -> impl Iterator<Item = ([&'static str; 2], Vec<[&'static str; 2]>)> {
+        let labels = |path: &'static str| {
+            path.split_once('/')
+                .map(|(namespace, service)| [service, namespace])
+        };
+        self.flags.iter().filter_map(move |flag| {
+            let (alias, sources) = flag.strip_prefix("aliases.")?.split_once('=')?;
+            let sources = sources.trim_matches(['[', ']']).split(", ");
+            Some((labels(alias)?, sources.filter_map(labels).collect()))
+        })
+    }
+
+    /// Returns the services that have the members of a service, each with its namespace: itself and its aliases.
+    pub fn services_with(&self, service: &str, namespace: &str) -> Vec<(String, String)> {
+        let has = |sources: &[[&str; 2]]| sources.contains(&[service, namespace]);
+        let aliases = self.aliases().filter(|(_, sources)| has(sources));
+        let aliases =
+            aliases.map(|([service, namespace], _)| (service.to_owned(), namespace.to_owned()));
+        let own = (service.to_owned(), namespace.to_owned());
+        std::iter::once(own).chain(aliases).collect()
+    }
+
     /// Returns the flags that a server lacks, by the text of its `--help`.
     pub fn unknown_to(&self, help: &str) -> BTreeSet<String> {
         let known: BTreeSet<&str> = help.split_whitespace().collect();

@@ -168,7 +168,7 @@ impl Replicas<'_> {
         observers[1].wait_for(&before)?;
         self.node.block_api_server()?;
         eventually("the warning about the failed watch", || {
-            let is_loss = |event: &Value| event["problem"] == "source-failed";
+            let is_loss = |event: &Value| event["problem"] == "source-unavailable";
             second.log.find(is_loss).context("it is not in the log")
         })?;
         let extra = extra_endpoint_mirror()?;

@@ -177,7 +177,7 @@ fn observe_silence(cluster: &mut Cluster, server: &Server) -> Result<()> {
     let silent = Instant::now();
     cluster.freeze_api_server()?;
     let (detected, warning) = eventually("the warning about the failed watch", || {
-        let is_warning = |line: &Value| line["problem"] == "source-failed";
+        let is_warning = |line: &Value| line["problem"] == "source-unavailable";
         let warning = server
             .log
             .find(is_warning)

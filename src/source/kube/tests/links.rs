@@ -286,7 +286,7 @@ async fn without_the_right_or_the_crd_nothing_changes() {
         let is_denied = behavior == Behavior::LinksDenied;
         let mut problems = server.feeds.problems().into_iter();
         assert_eq!(
-            problems.any(|one| one.kind == ProblemKind::NotListed),
+            problems.any(|one| one.detail.starts_with("not listed yet")),
             is_denied
         );
         assert_eq!(server.has_problem(ProblemKind::LinksUnknown), !is_denied);

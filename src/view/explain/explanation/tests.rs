@@ -247,29 +247,21 @@ fn local_service_that_is_not_a_member_has_a_note_with_the_command() {
         own("good", json!({exported: "true"})),
     ]
     .concat();
-    let command = |service: &str, flag: &str| {
-        format!(
-            "kubectl label service {service} --namespace prod{flag} mirror.linkerd.io/exported=true"
-        )
-    };
-    for (name, why, command) in [
-        (
-            "plain",
-            "it is headless, but not exported",
-            command("plain", ""),
-        ),
+    for (name, why) in [
+        ("plain", "its Service is not exported"),
         (
             "flat",
-            "it is exported as remote-discovery, which Linkerd does not support for headless Services",
-            command("flat", " --overwrite"),
+            "its Service is exported as remote-discovery, which Linkerd does not support for headless Services",
         ),
         (
             "odd",
-            "it is headless, but its label mirror.linkerd.io/exported is not 'true'",
-            command("odd", " --overwrite"),
+            "label mirror.linkerd.io/exported of its Service is not 'true'",
         ),
     ] {
-        let note = format!("not-a-member Service/prod/{name}: {why}: {command}");
+        let command = format!(
+            "kubectl label service {name} --namespace prod --overwrite mirror.linkerd.io/exported=true"
+        );
+        let note = format!("left-out Service/prod/{name}: it is not a member: {why}: {command}");
         for below in ["", "h-0.hub."] {
             let explained = explained(&objects, &format!("{below}{name}.prod.global"));
             assert_eq!(

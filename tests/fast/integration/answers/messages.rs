@@ -33,7 +33,7 @@ fn before_the_first_table_clients_are_refused_and_readiness_fails() {
     let rest: Vec<&str> = lines.collect();
     let unlisted: Vec<&&str> = rest
         .iter()
-        .filter(|line| line.starts_with("Watch is not listed yet: "))
+        .filter(|line| line.contains(": not listed yet"))
         .collect();
     for watch in WATCHES {
         let is_named = unlisted.iter().any(|line| line.contains(watch));

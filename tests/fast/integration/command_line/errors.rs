@@ -66,10 +66,7 @@ fn unknown_variable_causes_a_warning_with_the_nearest_name() {
 
 #[test]
 fn flags_override_environment_variables() {
-    for (flags, apex) in [
-        (&[][..], "a.test.\t"),
-        (&["--zone=c.test"], "c.test.\t"),
-    ] {
+    for (flags, apex) in [(&[][..], "a.test.\t"), (&["--zone=c.test"], "c.test.\t")] {
         let flags = [flags, &["--output=zone"]].concat();
         let ended = with_variable("GLOBAL_DNS_ZONE", "a.test", &flags);
         let record = ended.stdout.lines().find(|line| !line.starts_with(';'));
@@ -178,7 +175,10 @@ fn api_server_that_refuses_connections_is_an_error_with_its_url_once() {
         "cannot reach {}: tcp connect error: Connection refused",
         kubeconfig.url
     );
-    for name in [&["table", "--direct"][..], &["explain", "--direct", "db.prod.global"]] {
+    for name in [
+        &["table", "--direct"][..],
+        &["explain", "--direct", "db.prod.global"],
+    ] {
         let ended = run_global_dns(&[name, &[&flag]].concat());
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
         let expected = format!(

@@ -14,7 +14,7 @@ use support::wait::wait_for;
 use super::small;
 
 const DAY: i64 = 24 * 3_600;
-const KEPT: &str = "Changed certificate cannot be used";
+const KEPT: &str = "Certificate must be renewed";
 
 /// Returns whether all listeners use a certificate.
 fn is_used(issued: &Identity, server: &Server) -> bool {
@@ -147,7 +147,7 @@ fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
 fn certificate_outside_its_validity_is_used_with_one_warning() {
     for (begins, ends, message) in [
         (-30 * DAY, -DAY, "Certificate is not valid"),
-        (-30 * DAY, DAY, "Certificate expires soon"),
+        (-30 * DAY, DAY, "Certificate must be renewed"),
         (DAY, 30 * DAY, "Certificate is not valid"),
     ] {
         let server = serve(small(), &issue(begins, ends), &[QUIC]);

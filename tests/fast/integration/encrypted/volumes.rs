@@ -33,7 +33,7 @@ fn pipe_instead_of_a_file_is_refused_without_a_read() {
         assert!(command("mkfifo").arg(pipe).status().unwrap().success());
     }
     remove_file(path(&key)).unwrap();
-    let fields = server.log.wait(mark, "Changed certificate cannot be used");
+    let fields = server.log.wait(mark, "Certificate must be renewed");
     let expected = "it is not a regular file of at most 1 MiB";
     assert_eq!(fields["detail"], expected);
     let offer = Offer::of(&["dot"]).with(&identity);

@@ -75,7 +75,7 @@ fn server_without_a_table_is_loading() {
     assert_eq!(causes[0], "No complete table yet: refusing queries");
     // One cause for all watches. A table does not need that of Links.
     assert_eq!(causes.len(), 2, "{causes:?}");
-    assert_eq!(all[1]["kind"], "not-listed");
+    assert_eq!(all[1]["kind"], "source-unavailable");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn log_of_a_server_without_a_table_names_what_is_not_listed() {
         let events = server.log.events();
         let mut problems = events
             .iter()
-            .filter(|event| event["fields"]["problem"] == "not-listed");
+            .filter(|event| event["fields"]["problem"] == "source-unavailable");
         problems.any(|event| event["level"] == "WARN").then_some(())
     });
 }

@@ -147,7 +147,7 @@ fn removed_file_keeps_the_answers_until_it_returns() {
     let server = Server::with_objects(one_endpoint(), &[]);
     let mark = server.log.mark();
     fs::remove_file(&server.file).unwrap();
-    let fields = server.log.wait(mark, "Source of objects fails");
+    let fields = server.log.wait(mark, "Source of objects is not available");
     let path = server.file.display();
     let expected = format!("cannot read {path}: No such file or directory (os error 2)");
     assert_eq!(fields["detail"], expected.as_str());
@@ -219,7 +219,7 @@ fn each_of_several_files_is_reloaded() {
     let mark = server.log.mark();
     let both = format!("{}{}", cache("10.96.2.3"), one_endpoint().text());
     fs::write(&other, both).unwrap();
-    let fields = server.log.wait(mark, "Source of objects fails");
+    let fields = server.log.wait(mark, "Source of objects is not available");
     let (first, second) = (server.file.display(), other.display());
     let expected = format!("Service/prod/db-east occurs twice, in {first} and in {second}");
     assert_eq!(fields["detail"], expected.as_str());

@@ -138,7 +138,7 @@ fn annotation_of_an_exporter_moves_no_load() {
     }
     let server = Server::with_objects(manifest, &[]);
     assert_eq!(answers(&server), [format!("{EAST} {WEST}")]);
-    let ignored = problems_of_kind(&server, "ignored-annotation");
+    let ignored = problems_of_kind(&server, "ignored-setting");
     let text = json!(ignored).to_string();
     assert!(text.contains("global-dns/failover=west"), "{text}");
 }
