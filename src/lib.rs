@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! objects → read → items and slices → store → build(service) → table → publish
-//!              └──── problems ──────────────────┴──→ log, metrics, table, status, explain, check, page
+//!              └──── problems ──────────────────┴──→ log, metrics, views
 //! query bytes → parse → read(name) → answer(reading, type) → reply → writer → reply bytes
+//! published table → view (documents) → API, page, commands
 //! ```
 //!
 //! A module uses only the modules below it. `tests/fast/integration/architecture.rs` checks this, and limits the number of files and
@@ -12,13 +13,13 @@
 //! | module | contents |
 //! |---|---|
 //! | [`app`] | wiring: opens sources, binds listeners, starts and stops tasks; the commands |
-//! | [`cli`] | flags, which override settings; the way to an API server |
+//! | [`cli`] | flags, which override settings; the printer of documents; the way to a server |
 //! | [`settings`] | everything that `serve` can be told |
-//! | [`admin`] | `/livez`, `/readyz`, metrics, `/api/v1/…`, the status page |
+//! | [`http`](mod@http) | `/livez`, `/readyz`, metrics, `/api/v1/…`, the status page |
+//! | [`check`](mod@check) | what only the network can tell of an installation; comparison of a fleet |
+//! | [`view`] | documents: table, endpoints, explain, problems, events, status, zone |
 //! | [`server`] | listeners for UDP, TCP, TLS and QUIC; limits and counters |
 //! | [`source`] | sources of objects: the API server or YAML files; the update loop; the log of changes |
-//! | [`check`](mod@check) | diagnosis of an installation, comparison of a fleet |
-//! | [`explain`](mod@explain), [`report`] | an answer and the table as text and as JSON |
 //! | [`wire`] | parser of queries, response policy, writer of replies |
 //! | [`zone`] | grammar of owner names, choice of the answer, its records |
 //! | [`table`] | membership rules, the store of objects, the pure function that builds the table, publication |

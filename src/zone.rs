@@ -4,7 +4,7 @@
 //! name → read → Reading → answer → Answer → visit_records → Record
 //! ```
 //!
-//! [`read()`] is the only implementation of the grammar. [`answer()`] and [`explain`](mod@crate::explain) both use it,
+//! [`read()`] is the only implementation of the grammar. [`answer()`] and the view `explain` both use it,
 //! so an explanation always matches the answer. This module is pure: it has no clock, no I/O, no lock, and no log.
 //!
 //! # Rules of names
