@@ -88,7 +88,7 @@ impl<'t> Search<'t> {
         name: &Name,
         path: &'n [&'n str],
     ) -> Vec<(usize, &'z Zone, &'n [&'n str])> {
-        let own = zones.find(name).map(|zone| &zone.name);
+        let own = zones.find(name).map(|(zone, _)| &zone.name);
         let mut found = Vec::new();
         for zone in zones.iter() {
             let is_own = own == Some(&zone.name);

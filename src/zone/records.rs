@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use super::answer::own_addresses;
 use super::name::{labels_of, write_labels};
-use super::order::{Addresses, AnswerOrder, SrvRow, srv_rows, visit_addresses};
+use super::order::{self, Addresses, AnswerOrder, visit_addresses};
 use super::reading::Targets;
 use super::zones::NEGATIVE_TTL;
 use super::{Answer, Name, RecordType, View, Zone};
@@ -181,17 +181,19 @@ fn visit_services<'a>(
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let (question, ttl) = (context.question, view.service.ttl);
-    let target = |row: &SrvRow<'a>| RecordName::target(view, question, row.endpoint);
-    let rows = srv_rows(view, context.order, context.turn);
-    rows.clone().try_for_each(|row| {
-        let (port, target) = (row.port, target(&row));
+    let (order, turn) = (context.order, context.turn);
+    order::visit_services(view, order, turn, |row| {
+        let (port, target) = (row.port, RecordName::target(view, question, row.endpoint));
         visit(Record::answer(question, ttl, Data::Srv { port, target }))
     })?;
-    rows.enumerate().try_for_each(|(of, row)| {
+    let mut number = 0;
+    order::visit_services(view, order, turn, |row| {
+        let section = Section::Additional { of: number };
+        number += 1;
         if !row.is_first {
             return ControlFlow::Continue(());
         }
-        let (section, owner) = (Section::Additional { of }, target(&row));
+        let owner = RecordName::target(view, question, row.endpoint);
         let target = view.target_of(row.index);
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {

@@ -117,7 +117,9 @@ impl Request<'_> {
     fn zone_of(&self, name: &str) -> Fact<ZoneName> {
         let name = Name::from_text(name);
         let own = name.as_ref().and_then(|name| self.zones.find(name));
-        let zone = own.or_else(|| self.zones.iter().next());
+        let zone = own
+            .map(|(zone, _)| zone)
+            .or_else(|| self.zones.iter().next());
         zone.map(|zone| zone.name.clone())
             .ok_or_else(|| NotChecked::new("there is no zone", "set --zone"))
     }
