@@ -117,7 +117,7 @@ impl Answerer {
         out: &mut [u8],
     ) -> Option<usize> {
         if client.port() == 0 || client.ip().is_unspecified() {
-            self.counters.count_dropped(); // the source is forged: nothing can be sent to it
+            self.counters.dropped.fetch_add(1, Relaxed); // the source is forged: nothing can be sent to it
             return None;
         }
         let query = wire::parse(packet);
@@ -128,7 +128,7 @@ impl Answerer {
         };
         let Some(reply) = wire::respond(&self.shared.settings, &batch.table, &query, &context)
         else {
-            self.counters.count_dropped();
+            self.counters.dropped.fetch_add(1, Relaxed);
             return None;
         };
         if !context.is_allowed {
@@ -146,7 +146,7 @@ impl Answerer {
 
     /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer.
     fn note_truncated(&self, reply: &Reply<'_>, transport: Transport, batch: &BatchContext) {
-        self.counters.count_truncated(transport);
+        self.counters.truncated[transport as usize].fetch_add(1, Relaxed);
         if transport != Transport::Udp {
             self.warn_about_oversized_answer(reply, batch.time);
         }

@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use socket2::Socket as BoundSocket;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::task::{JoinError, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,6 @@ use crate::wire::Transport;
 /// Serves connections from the time at which the socket is open until `stop`. Open connections then end after the received
 /// queries are answered.
 pub(super) async fn serve(
-    socket: BoundSocket,
     opened: Opened,
     answerer: Arc<Answerer>,
     connections: Connections,
@@ -46,7 +45,7 @@ pub(super) async fn serve(
         Connection::new(socket, shared, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
-    if let Some(listener) = opened.listener(socket).await {
+    if let Ok(Ok(listener)) = opened.await.map(TcpListener::from_std) {
         accept(listener, connections, stop.clone(), serve, note_end).await;
     }
 }

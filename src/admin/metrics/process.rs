@@ -1,76 +1,29 @@
 //! Metrics of the process, with the names that all client libraries of Prometheus share: `process_cpu_seconds_total`, …
-//!
-//! They are read from `/proc/self` for each scrape. If a file cannot be read, its metrics are left out.
 
 use std::fmt;
-use std::sync::LazyLock;
 
-use procfs::process::{LimitValue, Process, Stat};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
 use super::page::Page;
+use crate::server::platform::process_usage;
 
 /// The collector of the metrics of this process. The registry adds the prefix `process`.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics;
 
-/// Start of this process in Unix seconds. It is computed once, because the kernel's boot time moves with the clock, and
-/// a changed start means a restart.
-static START_TIME: LazyLock<Option<f64>> = LazyLock::new(|| {
-    let after_boot = Process::myself().and_then(|process| process.stat()).ok()?;
-    let boot = procfs::boot_time_secs().ok()?;
-    Some(boot as f64 + seconds(after_boot.starttime))
-});
-
 impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let usage = process_usage();
+        if let Some(seconds) = usage.cpu_seconds {
+            let help = "User and system CPU time, in seconds";
+            let cpu = encoder.encode_descriptor("cpu_seconds", help, None, MetricType::Counter)?;
+            ConstCounter::new(seconds).encode(cpu)?;
+        }
         let mut page = Page(&mut encoder);
-        if let Some(start) = *START_TIME {
-            let help = "Start time of the process, in Unix seconds";
-            page.gauge("start_time_seconds", help, start)?;
-        }
-        let Ok(process) = Process::myself() else {
-            return Ok(());
-        };
-        if let Ok(stat) = process.stat() {
-            page.usage(&stat)?;
-        }
-        if let Ok(open) = process.fd_count() {
-            page.gauge("open_fds", "Open file descriptors", open as f64)?;
-        }
-        if let Ok(limits) = process.limits() {
-            let limit = match limits.max_open_files.soft_limit {
-                LimitValue::Value(limit) => limit,
-                LimitValue::Unlimited => u64::MAX,
-            };
-            let help = "Maximum number of open file descriptors";
-            page.gauge("max_fds", help, limit as f64)?;
-        }
-        Ok(())
+        let mut gauges = usage.gauges.into_iter();
+        gauges.try_for_each(|(name, help, value)| page.gauge(name, help, value))
     }
-}
-
-impl Page<'_, '_> {
-    /// Writes CPU time, memory and threads.
-    fn usage(&mut self, stat: &Stat) -> fmt::Result {
-        let help = "User and system CPU time, in seconds";
-        let cpu = self
-            .0
-            .encode_descriptor("cpu_seconds", help, None, MetricType::Counter)?;
-        ConstCounter::new(seconds(stat.utime + stat.stime)).encode(cpu)?;
-        let resident = stat.rss * procfs::page_size();
-        let help = "Resident memory, in bytes";
-        self.gauge("resident_memory_bytes", help, resident as f64)?;
-        let help = "Virtual memory, in bytes";
-        self.gauge("virtual_memory_bytes", help, stat.vsize as f64)?;
-        self.gauge("threads", "Threads of the process", stat.num_threads as f64)
-    }
-}
-
-/// Converts clock ticks of the kernel into seconds.
-fn seconds(ticks: u64) -> f64 {
-    ticks as f64 / procfs::ticks_per_second() as f64
 }
