@@ -3,17 +3,23 @@
 
 #[cfg(all(target_os = "linux", not(portable)))]
 mod linux;
-#[cfg(all(target_os = "linux", not(portable)))]
-use linux as system;
 #[cfg(not(all(target_os = "linux", not(portable))))]
 mod portable;
-#[cfg(not(all(target_os = "linux", not(portable))))]
-use portable as system;
 
-pub(super) use system::{
-    exchange, has_unsent, ignore_path_mtu, is_exhaustion, raise_open_files, request_local_addresses,
-};
-pub(crate) use system::{host_name, lower_priority, process_usage};
+use std::time::Duration;
+
+#[cfg(all(target_os = "linux", not(portable)))]
+pub(crate) use linux::*;
+#[cfg(not(all(target_os = "linux", not(portable))))]
+pub(crate) use portable::*;
+
+/// Maximum number of octets that are read of a datagram. A query takes at most a few hundred.
+const MAX_QUERY: usize = 4096;
+/// Maximum length of a reply: that of `answers.udpMax`.
+const MAX_REPLY: usize = 4096;
+/// Pause after a failed receive call, so that a persistent failure does not spin. Also the pause before sending again
+/// if the system is out of memory.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// What this process uses, for its metrics.
 #[derive(Debug, Default)]

@@ -13,21 +13,14 @@ use tracing::{debug, warn};
 
 use super::answerer::Answerer;
 use super::counters::Counters;
-use super::platform;
+use super::platform::{self, RETRY_PAUSE};
 use crate::clock::unix_seconds;
 use crate::heartbeat::Heartbeat;
 use crate::log::with_limited_panic_log;
 use crate::wire::Transport;
 
-/// Maximum number of octets that are read of a datagram. A query takes at most a few hundred.
-pub(super) const MAX_QUERY: usize = 4096;
-/// Maximum length of a reply: that of `answers.udpMax`.
-pub(super) const MAX_REPLY: usize = 4096;
 /// Timeout of a receive call, and so the longest time until a worker notices the stop signal.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(100);
-/// Pause after a failed receive call, so that a persistent failure does not spin. Also the pause before sending again
-/// if the system is out of memory.
-pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// Pause before a worker restarts after a panic. It is negligible unless panics repeat.
 const MIN_RESTART_PAUSE: Duration = Duration::from_micros(100);
 const MAX_RESTART_PAUSE: Duration = Duration::from_millis(200);

@@ -22,7 +22,7 @@ fn program() -> PathBuf {
 fn demo_answers_and_commands_work() {
     let folder = tempfile::tempdir().unwrap();
     let mut demo = command(program());
-    demo.args(["demo", "--listen=localhost:0", "--admin-listen=127.0.0.1:0"]);
+    demo.args(["demo", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]);
     demo.args(["--api-listen=127.0.0.1:0", "--log-format=json"]);
     demo.env("TMPDIR", folder.path()).stdout(Stdio::null());
     let mut server = Server::start_command(folder, demo, WaitUntil::Ready);
@@ -35,8 +35,8 @@ fn demo_answers_and_commands_work() {
     }
     let api = format!("http://{}", server.api);
     for (arguments, expected) in [
-        (&["table"][..], "prod/db"),
-        (&["explain", "db-0.west.db.prod.global"], "prod/db-0-west"),
+        (&["table"][..], "cache"),
+        (&["explain", "db-0.west.db.prod.global"], "10.96.20.1"),
     ] {
         let output = run(command(program()).args(arguments).args(["--server", &api]));
         assert_eq!(output.code, Some(0), "{}", output.stderr);

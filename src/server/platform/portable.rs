@@ -7,10 +7,9 @@ use std::{env, io};
 
 use tracing::warn;
 
-use super::ProcessUsage;
+use super::{MAX_QUERY, MAX_REPLY, ProcessUsage};
 use crate::clock::unix_seconds;
 use crate::server::answerer::Answerer;
-use crate::server::udp::{MAX_QUERY, MAX_REPLY};
 use crate::wire::Transport;
 
 /// Returns a function that receives a datagram and sends the answer. The system chooses the address that it leaves from.

@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 use super::address::{ClientAddress, Destination, destination};
 use crate::clock::unix_seconds;
 use crate::server::answerer::Answerer;
-use crate::server::udp::{MAX_QUERY, MAX_REPLY, RETRY_PAUSE};
+use crate::server::platform::{MAX_QUERY, MAX_REPLY, RETRY_PAUSE};
 use crate::wire::Transport;
 
 /// Maximum number of datagrams of one call: large enough to make calls cheap, small enough for the nearest CPU caches.
