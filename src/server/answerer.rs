@@ -144,17 +144,11 @@ impl Answerer {
         Some(written.length)
     }
 
-    /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer.
+    /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer: a warning names the service,
+    /// because questions are not logged.
     fn note_truncated(&self, reply: &Reply<'_>, transport: Transport, batch: &BatchContext) {
         self.counters.truncated[transport as usize].fetch_add(1, Relaxed);
-        if transport != Transport::Udp {
-            self.warn_about_oversized_answer(reply, batch.time);
-        }
-    }
-
-    /// Warns about an answer that no message can hold. The message names the service, because questions are not logged.
-    fn warn_about_oversized_answer(&self, reply: &Reply<'_>, time: u32) {
-        if !self.shared.oversized_answers.is_due(time) {
+        if transport == Transport::Udp || !self.shared.oversized_answers.is_due(batch.time) {
             return;
         }
         let service = match &reply.body {

@@ -26,7 +26,7 @@ pub struct Counters {
     /// Truncated replies by transport. Over UDP, the client retries over TCP. Over other transports, the answer exceeds
     /// 65,535 octets.
     pub(crate) truncated: [AtomicU64; PROTOS.len()],
-    /// Panics while answering messages, by transport.
+    /// Panics while answering messages, by transport. Each ended a worker or a connection.
     pub(crate) panics: [AtomicU64; PROTOS.len()],
     /// Answer times, by [`BUCKETS`].
     pub(crate) durations: Histogram<{ BUCKETS.len() }>,
@@ -105,11 +105,6 @@ impl Counters {
     /// Counts the answer time of a batch of `replies` queries: from receiving them until all replies are ready to send.
     pub fn count_time(&self, replies: usize, took: Duration) {
         self.durations.add(&BUCKETS, took, replies as u64); // some thousands at most
-    }
-
-    /// Counts a panic. It ended a worker or a connection.
-    pub fn count_panic(&self, transport: Transport) {
-        self.panics[transport as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts a connection that ended.

@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -53,7 +54,7 @@ pub(super) async fn serve(
 /// Counts a connection that ended because its task panicked.
 pub(super) fn note_end(answerer: &Answerer, transport: Transport, ended: Result<(), JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
-        answerer.counters.count_panic(transport);
+        answerer.counters.panics[transport as usize].fetch_add(1, Relaxed);
         answerer.counters.count_ended(EndReason::Broken);
     }
 }

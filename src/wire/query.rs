@@ -154,19 +154,14 @@ fn read_u16(packet: &[u8], at: usize) -> u16 {
 
 /// Reads a query without its OPT record.
 fn read_question(packet: &[u8]) -> Option<Query> {
-    let mut query = Query {
-        name: Name::read(&packet[HEADER..])?,
-        rtype: RecordType(0),
-        class: 0,
+    let name = Name::read(&packet[HEADER..])?;
+    let end = HEADER + name.wire().len() + 4;
+    (packet.len() >= end).then(|| Query {
+        name,
+        rtype: RecordType(read_u16(packet, end - 4)),
+        class: read_u16(packet, end - 2),
         edns: None,
-    };
-    let end = HEADER + query.question();
-    if packet.len() < end {
-        return None;
-    }
-    query.rtype = RecordType(read_u16(packet, end - 4));
-    query.class = read_u16(packet, end - 2);
-    Some(query)
+    })
 }
 
 /// A malformed record or option, with the readable part of the client's OPT record. The reply needs an OPT record, too.

@@ -94,8 +94,8 @@ pub fn visit_addresses<'t>(
         _ => return ControlFlow::Continue(()),
     };
     let members = view.members().requiring(property);
-    visit_walks(members, order, turn, |walk| {
-        let mut indexes = walk.members.iter_from(walk.first);
+    visit_walks(members, order, turn, |members, first, _| {
+        let mut indexes = members.iter_from(first);
         indexes.try_for_each(|index| visit_endpoint(&view.service.endpoints[index]))
     })
 }
@@ -125,30 +125,17 @@ pub fn rtype_of(address: IpAddr) -> RecordType {
     }
 }
 
-/// A walk over endpoints that begins at one of them.
-struct Walk<'t> {
-    members: Members<'t>,
-    first: usize,
-    /// A random number.
-    rest: usize,
-}
-
-/// Visits the walks over endpoints in an order.
+/// Visits endpoints in an order: `visit` gets the endpoints of a walk, the one that it begins at, and a random number.
 fn visit_walks<'t>(
     members: Members<'t>,
     order: AnswerOrder,
     turn: u32,
-    mut visit: impl FnMut(Walk<'t>) -> ControlFlow<()>,
+    mut visit: impl FnMut(Members<'t>, usize, usize) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut begin = |members: Members<'t>, turn: u32| {
-        let count = members.count().max(1);
-        let rest = turn as usize / count;
-        match members.nth(turn as usize % count) {
-            Some(first) => visit(Walk {
-                members,
-                first,
-                rest,
-            }),
+        let (turn, count) = (turn as usize, members.count().max(1));
+        match members.nth(turn % count) {
+            Some(first) => visit(members, first, turn / count),
             None => ControlFlow::Continue(()),
         }
     };
@@ -176,9 +163,12 @@ pub fn visit_services<'t>(
     mut visit: impl FnMut(SrvRow<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     visit_shared_target(view, turn, &mut visit)?;
-    visit_walks(view.targets_of_their_own(), order, turn, |walk| {
-        visit_targets(view, &walk, &mut visit)
-    })
+    visit_walks(
+        view.targets_of_their_own(),
+        order,
+        turn,
+        |members, first, random| visit_targets(view, &members, first, random, &mut visit),
+    )
 }
 
 /// Visits the records of the common target of cluster IPs, if it is the name of the service. A service has few.
@@ -209,13 +199,15 @@ fn visit_shared_target<'t>(
 /// Visits the records of endpoints with targets of their own, from a random port of the first one on.
 fn visit_targets<'t>(
     view: &View<'t>,
-    walk: &Walk<'t>,
+    members: &Members<'t>,
+    first: usize,
+    random: usize,
     visit: &mut impl FnMut(SrvRow<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let (endpoints, first) = (&view.service.endpoints, walk.first);
+    let endpoints = &view.service.endpoints;
     let ports = &endpoints[first].ports;
     let split = match view.port {
-        None => first_of_number(ports, walk.rest % ports.len().max(1)),
+        None => first_of_number(ports, random % ports.len().max(1)),
         Some(_) => 0,
     };
     let mut visit_ports = |index: usize, range: Range<usize>, mut is_first: bool| {
@@ -230,7 +222,7 @@ fn visit_targets<'t>(
             })
         })
     };
-    walk.members.iter_from(first).try_for_each(|index| {
+    members.iter_from(first).try_for_each(|index| {
         let from = if index == first { split } else { 0 };
         visit_ports(index, from..endpoints[index].ports.len(), true)
     })?;

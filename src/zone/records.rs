@@ -188,7 +188,6 @@ fn visit_services<'a>(
     })?;
     let mut number = 0;
     order::visit_services(view, order, turn, |row| {
-        let section = Section::Additional { of: number };
         number += 1;
         if !row.is_first {
             return ControlFlow::Continue(());
@@ -198,13 +197,7 @@ fn visit_services<'a>(
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {
             visit_addresses(&target, rtype, AnswerOrder::Rotate, 0, |addresses| {
-                let data = Data::Addresses(addresses);
-                visit(Record {
-                    section,
-                    owner,
-                    ttl,
-                    data,
-                })
+                visit(Record::additional(number - 1, owner, ttl, addresses))
             })
         })
     })
@@ -220,14 +213,7 @@ fn visit_name_server<'a>(
     visit(Record::answer(context.question, zone.ttl, Data::Ns(owner)))?;
     let rrsets = [RecordType::A, RecordType::AAAA].into_iter();
     let mut addresses = rrsets.flat_map(|rtype| own_addresses(zone, rtype));
-    addresses.try_for_each(|ip| {
-        visit(Record {
-            section: Section::Additional { of: 0 },
-            owner,
-            ttl: zone.ttl,
-            data: Data::Addresses(ip.into()),
-        })
-    })
+    addresses.try_for_each(|ip| visit(Record::additional(0, owner, zone.ttl, ip.into())))
 }
 
 // === impl RecordName ===
@@ -306,6 +292,16 @@ impl<'a> Record<'a> {
             owner: RecordName::from_wire(question.wire()),
             ttl,
             data,
+        }
+    }
+
+    /// Makes the record of an address of a target.
+    fn additional(of: usize, owner: RecordName<'a>, ttl: u32, address: Addresses<'a>) -> Self {
+        Self {
+            section: Section::Additional { of },
+            owner,
+            ttl,
+            data: Data::Addresses(address),
         }
     }
 
