@@ -27,7 +27,8 @@
 //!
 //! **An A query over UDP**
 //!
-//! 1. `server/udp.rs` receives a batch of datagrams; `server/answerer.rs` takes each through the next steps, and counts it.
+//! 1. `server/platform/linux/udp.rs` receives a batch of datagrams; `server/answerer.rs` takes each through the next steps, and
+//!    counts it.
 //! 2. `wire/query.rs` parses the message, and `wire/respond.rs` applies the response policy.
 //! 3. `zone/read.rs` reads the meaning of the name, `zone/answer.rs` chooses the answer, and `wire/write.rs` writes the reply.
 //!

@@ -15,6 +15,7 @@ pub mod framing;
 mod http;
 mod listen_address;
 mod opening;
+pub(crate) mod platform;
 mod refused;
 mod socket;
 mod tcp;
@@ -76,7 +77,6 @@ impl DnsServer {
         let connections = Connections::new(connections, over_tcp.counters.clone());
         let (mut heartbeats, mut opening) = (Vec::new(), Opening::default());
         for DnsListener { udp, tcp, address } in listeners {
-            let opened = opening.add_tcp(&tcp)?;
             let mut workers = Vec::new();
             for number in 1..=udp_workers {
                 let (worker, socket) = mpsc::channel();
@@ -94,8 +94,7 @@ impl DnsServer {
                 Ok(())
             });
             tasks.spawn(tcp::serve(
-                tcp,
-                opened,
+                opening.add_tcp(tcp),
                 over_tcp.clone(),
                 connections.clone(),
                 stop.clone(),

@@ -2,9 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use rustix::system::uname;
-
 use crate::server::NS_PORT;
+use crate::server::platform::host_name;
 use crate::settings::Settings;
 use crate::view::Identity;
 
@@ -30,11 +29,6 @@ pub(super) fn identity(
         replica: host_name(),
         servers,
     }
-}
-
-/// Returns the name of this host: in a cluster, that of the pod.
-pub(super) fn host_name() -> String {
-    uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Returns an address with which clients reach a listener: for a wildcard, that of this pod, or else loopback.

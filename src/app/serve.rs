@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::identity::{host_name, identity};
+use super::identity::identity;
 use super::source::SelectedSource;
 use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unknown};
@@ -28,6 +28,7 @@ use crate::heartbeat::Heartbeat;
 use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
 use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
+use crate::server::platform::host_name;
 use crate::server::{
     Answerers, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE, bind_dns, bind_tcp,
     descriptors, ns_addresses, serve_http,

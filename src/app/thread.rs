@@ -3,16 +3,13 @@
 use std::io;
 
 use anyhow::Context as _;
-use rustix::process::setpriority_process;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 use tracing::debug;
 
+use crate::server::platform::lower_priority;
 use crate::server::thread;
-
-/// The priority of a thread that must not delay others: it gets a tenth of the CPU time of a busy core.
-const LOW_PRIORITY: i32 = 10;
 
 /// A thread that is not running yet, with its runtime.
 pub(super) struct Thread {
@@ -64,9 +61,8 @@ impl Thread {
     ) -> anyhow::Result<()> {
         let (name, runtime) = (self.name, self.runtime);
         let work = move || {
-            // Linux applies it to this thread only, and to the threads that this one starts.
             if priority == Priority::Low
-                && let Err(error) = setpriority_process(None, LOW_PRIORITY)
+                && let Err(error) = lower_priority()
             {
                 debug!(%error, thread = name, "Cannot lower the priority");
             }

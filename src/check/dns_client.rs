@@ -95,8 +95,7 @@ fn build_query(mode: QueryMode, name: &str, rtype: RecordType) -> Result<Message
     name.set_fqdn(true);
     let mut message = Message::query();
     // An identifier that an attacker cannot predict (RFC 5452 section 9.2).
-    let id = random::octets().map_err(|error| error.to_string())?;
-    message.metadata.id = u16::from_ne_bytes(id);
+    message.metadata.id = random::number() as u16;
     message.metadata.recursion_desired = mode == QueryMode::Resolver;
     message.add_query(Query::query(name, HickoryType::from(rtype.0)));
     let mut edns = Edns::new();

@@ -4,12 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use nix::errno::Errno;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
+use super::platform::is_exhaustion;
 use super::socket::Socket;
 
 /// Pause after a failed accept if descriptors or memory are exhausted.
@@ -69,41 +69,5 @@ async fn note_failure(connections: &Connections, error: &io::Error) {
     connections.note_failure(error);
     if is_exhaustion(error) {
         tokio::time::sleep(RETRY_PAUSE).await;
-    }
-}
-
-/// Returns whether the system is out of descriptors or memory. It may have some again soon.
-fn is_exhaustion(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error().map(Errno::from_raw),
-        Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM)
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_exhaustion_pauses() {
-        let is_exhaustion = |errno: Errno| is_exhaustion(&io::Error::from(errno));
-        for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM] {
-            assert!(is_exhaustion(errno), "{errno}");
-        }
-        for errno in [
-            Errno::ECONNABORTED,
-            Errno::ENETDOWN,
-            Errno::EPROTO,
-            Errno::ENOPROTOOPT,
-            Errno::EHOSTDOWN,
-            Errno::ENONET,
-            Errno::EHOSTUNREACH,
-            Errno::EOPNOTSUPP,
-            Errno::ENETUNREACH,
-            Errno::EPERM,
-            Errno::EINTR,
-        ] {
-            assert!(!is_exhaustion(errno), "{errno}");
-        }
     }
 }

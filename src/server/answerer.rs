@@ -117,7 +117,7 @@ impl Answerer {
         out: &mut [u8],
     ) -> Option<usize> {
         if client.port() == 0 || client.ip().is_unspecified() {
-            self.counters.count_dropped(); // the source is forged: nothing can be sent to it
+            self.counters.dropped.fetch_add(1, Relaxed); // the source is forged: nothing can be sent to it
             return None;
         }
         let query = wire::parse(packet);
@@ -128,7 +128,7 @@ impl Answerer {
         };
         let Some(reply) = wire::respond(&self.shared.settings, &batch.table, &query, &context)
         else {
-            self.counters.count_dropped();
+            self.counters.dropped.fetch_add(1, Relaxed);
             return None;
         };
         if !context.is_allowed {
@@ -144,17 +144,11 @@ impl Answerer {
         Some(written.length)
     }
 
-    /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer.
+    /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer: a warning names the service,
+    /// because questions are not logged.
     fn note_truncated(&self, reply: &Reply<'_>, transport: Transport, batch: &BatchContext) {
-        self.counters.count_truncated(transport);
-        if transport != Transport::Udp {
-            self.warn_about_oversized_answer(reply, batch.time);
-        }
-    }
-
-    /// Warns about an answer that no message can hold. The message names the service, because questions are not logged.
-    fn warn_about_oversized_answer(&self, reply: &Reply<'_>, time: u32) {
-        if !self.shared.oversized_answers.is_due(time) {
+        self.counters.truncated[transport as usize].fetch_add(1, Relaxed);
+        if transport == Transport::Udp || !self.shared.oversized_answers.is_due(batch.time) {
             return;
         }
         let service = match &reply.body {

@@ -4,16 +4,14 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
-};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
 use super::opening::BACKLOG;
-use super::udp::{refuse, request_local_addresses};
+use super::platform::{ignore_path_mtu, request_local_addresses};
+use super::udp::refuse;
 
 /// Requested receive buffer of UDP in octets. It holds the datagrams that arrive while the server is busy or not
 /// scheduled. The kernel may grant less.
@@ -174,9 +172,8 @@ impl BindError {
 }
 
 fn is_missing_family(error: &io::Error) -> bool {
-    // EAFNOSUPPORT has no `ErrorKind`. EADDRNOTAVAIL is the error of a disabled family.
-    const EAFNOSUPPORT: i32 = 97;
-    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
+    // EAFNOSUPPORT has no `ErrorKind`; these are its numbers on Linux and macOS. EADDRNOTAVAIL is the error of a disabled family.
+    error.kind() == io::ErrorKind::AddrNotAvailable || matches!(error.raw_os_error(), Some(97 | 47))
 }
 
 /// Binds TCP. The socket does not listen yet.
@@ -217,23 +214,12 @@ fn udp_socket(address: SocketAddr) -> io::Result<Socket> {
 pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = udp_socket(address)?;
     socket.set_recv_buffer_size(UDP_BUFFER)?;
-    ignore_path_mtu(&socket, address);
+    if let Err(error) = ignore_path_mtu(&socket, address) {
+        warn!(%address, %error, "Cannot ignore the path MTU: replies over UDP may be fragmented");
+    }
     request_local_addresses(&socket, address)?;
     prepare(&socket, address)?;
     Ok(socket.into())
-}
-
-/// Ignores the path MTU. Only the MTU of the interface limits a datagram, and DF is clear (RFC 9715 section 3.1).
-/// Anybody can forge the ICMP message that lowers the path MTU. Replies would then be fragmented for ten minutes, and
-/// fragments can be forged, too. Some sandboxed kernels do not have the option. The server works without it.
-fn ignore_path_mtu(socket: &Socket, address: SocketAddr) {
-    let ignored = match address {
-        SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::OMIT),
-        SocketAddr::V6(_) => set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::OMIT),
-    };
-    if let Err(error) = ignored {
-        warn!(%address, %error, "Cannot ignore the path MTU: replies over UDP may be fragmented");
-    }
 }
 
 fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
@@ -269,7 +255,9 @@ fn dns(address: SocketAddr) -> io::Result<(DnsListener, SocketAddr)> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use rustix::net::sockopt::{ip_mtu_discover, ipv6_mtu_discover};
+    use rustix::net::sockopt::{
+        Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu_discover, ipv6_mtu_discover,
+    };
 
     use super::*;
 

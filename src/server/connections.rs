@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use nix::sys::socket::getsockopt;
-use nix::{getsockopt_impl, libc, sockopt_impl};
 use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::net::TcpStream;
@@ -23,14 +21,12 @@ use tracing::warn;
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
 use crate::server::counters::{Counters, EndReason};
+use crate::server::platform;
 use crate::server::time_limits::MESSAGE_TIMEOUT;
 
 /// Maximum number of replaced connections that are still closing. No more connections are accepted until some of them
 /// have ended, so that a flood of connections cannot use more descriptors.
 const MAX_CLOSING: usize = 16;
-
-/// Index of the memory of unsent octets (`SK_MEMINFO_WMEM_QUEUED`).
-const WRITE_MEMORY: usize = 5;
 
 /// Maximum number of octets that are read and discarded of a client whose connection has ended.
 const MAX_DISCARDED: usize = 1 << 20;
@@ -62,15 +58,6 @@ pub(super) struct OpenConnection {
     /// Cancelled when the connection must close.
     replaced: CancellationToken,
 }
-
-sockopt_impl!(
-    /// The memory of a socket in the kernel (`linux/sock_diag.h`).
-    KernelMemory,
-    GetOnly,
-    libc::SOL_SOCKET,
-    libc::SO_MEMINFO,
-    [u32; 9]
-);
 
 // === impl Connections ===
 
@@ -106,7 +93,10 @@ impl Connections {
             replace_longest_idle(&mut open, |_| true);
         }
         open.push(new.clone());
-        self.0.counters.set_connections(open.len());
+        self.0
+            .counters
+            .connections
+            .store(open.len() as u64, Relaxed);
         new
     }
 
@@ -114,7 +104,10 @@ impl Connections {
     pub(super) fn remove(&self, ended: &Arc<OpenConnection>) {
         let mut open = self.0.open.lock();
         open.retain(|one| !Arc::ptr_eq(one, ended));
-        self.0.counters.set_connections(open.len());
+        self.0
+            .counters
+            .connections
+            .store(open.len() as u64, Relaxed);
     }
 
     /// Lifts the limit when the server stops: each accepted connection is answered.
@@ -129,7 +122,7 @@ impl Connections {
 
     /// Counts a failed accept, and logs it at most once a minute.
     pub(super) fn note_failure(&self, error: &io::Error) {
-        self.0.counters.count_not_accepted();
+        self.0.counters.not_accepted.fetch_add(1, Relaxed);
         if self.0.failures.is_due(unix_seconds()) {
             warn!(%error, "Accepting a TCP connection failed");
         }
@@ -182,9 +175,9 @@ impl OpenConnection {
         peeked.is_ok_and(|length| length > 0)
     }
 
-    /// Returns whether the kernel has octets that the client has not received. Some sandboxed kernels do not tell.
+    /// Returns whether the kernel has octets that the client has not received.
     pub(super) fn has_unsent(&self) -> bool {
-        getsockopt(&self.stream, KernelMemory).unwrap_or_default()[WRITE_MEMORY] > 0
+        platform::has_unsent(&self.stream)
     }
 
     /// Makes the kernel forget unsent octets when the connection is closed. It would keep them for minutes.

@@ -26,7 +26,7 @@ pub struct Counters {
     /// Truncated replies by transport. Over UDP, the client retries over TCP. Over other transports, the answer exceeds
     /// 65,535 octets.
     pub(crate) truncated: [AtomicU64; PROTOS.len()],
-    /// Panics while answering messages, by transport.
+    /// Panics while answering messages, by transport. Each ended a worker or a connection.
     pub(crate) panics: [AtomicU64; PROTOS.len()],
     /// Answer times, by [`BUCKETS`].
     pub(crate) durations: Histogram<{ BUCKETS.len() }>,
@@ -107,39 +107,9 @@ impl Counters {
         self.durations.add(&BUCKETS, took, replies as u64); // some thousands at most
     }
 
-    /// Counts a message that is never answered.
-    pub fn count_dropped(&self) {
-        self.dropped.fetch_add(1, Relaxed);
-    }
-
-    /// Counts a panic. It ended a worker or a connection.
-    pub fn count_panic(&self, transport: Transport) {
-        self.panics[transport as usize].fetch_add(1, Relaxed);
-    }
-
-    /// Counts a reply that could not be sent.
-    pub fn count_unsent(&self) {
-        self.unsent.fetch_add(1, Relaxed);
-    }
-
-    /// Counts a connection that could not be accepted.
-    pub fn count_not_accepted(&self) {
-        self.not_accepted.fetch_add(1, Relaxed);
-    }
-
     /// Counts a connection that ended.
     pub fn count_ended(&self, how: EndReason) {
         self.ended[how as usize].fetch_add(1, Relaxed);
-    }
-
-    /// Sets the number of open connections.
-    pub fn set_connections(&self, open: usize) {
-        self.connections.store(open as u64, Relaxed);
-    }
-
-    /// Counts a truncated reply.
-    pub fn count_truncated(&self, transport: Transport) {
-        self.truncated[transport as usize].fetch_add(1, Relaxed);
     }
 }
 

@@ -1,9 +1,11 @@
 //! What connections may need: descriptors and memory. A flood of one listener must not use the descriptors of another, in
 //! particular of `/livez`.
 
-use nix::errno::Errno;
-use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
-use tracing::{info, warn};
+use std::io;
+
+use tracing::info;
+
+use super::platform::raise_open_files;
 
 /// Descriptors besides those of DNS connections and UDP workers. They are for three HTTP listeners with their
 /// connections, closing connections of each listener, watches and files, and as many again for system libraries.
@@ -20,7 +22,7 @@ const CONNECTION_MEMORY: f64 = 0.3;
 pub enum OpenFilesError {
     /// The limit cannot be read.
     #[error("cannot read the limit of open files")]
-    Unknown(#[from] Errno),
+    Unknown(#[from] io::Error),
     /// The limit is too low.
     #[error(
         "the limit of open files is {limit}, and {needed} are needed: raise the hard limit (ulimit -Hn), or lower \
@@ -28,7 +30,7 @@ pub enum OpenFilesError {
     )]
     TooLow {
         /// The hard limit.
-        limit: rlim_t,
+        limit: u64,
         /// The number of files that may be open at the same time.
         needed: usize,
     },
@@ -41,16 +43,9 @@ pub enum OpenFilesError {
 ///
 /// If the limit is too low for the connections.
 pub fn reserve(connections: usize, sockets: usize) -> Result<(), OpenFilesError> {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    let limit = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
-        Ok(()) => hard,
-        Err(error) => {
-            warn!(%error, soft, hard, "Cannot raise the limit of open files");
-            soft
-        }
-    };
+    let limit = raise_open_files()?;
     let needed = MIN_OPEN_FILES.max(RESERVED + sockets + connections);
-    if limit < needed as rlim_t {
+    if limit < needed as u64 {
         return Err(OpenFilesError::TooLow { limit, needed });
     }
     let mebibytes = BASE_MEMORY + CONNECTION_MEMORY * connections as f64;

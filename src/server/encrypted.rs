@@ -93,9 +93,8 @@ impl Encrypted {
         let mut listeners = JoinSet::new();
         for socket in self.tls {
             let (answerer, connections) = (answerer.clone(), connections.clone());
-            let opened = opening.add_tcp(&socket)?;
+            let opened = opening.add_tcp(socket);
             listeners.spawn(tls::serve(
-                socket,
                 opened,
                 certificate.clone(),
                 answerer,

@@ -2,11 +2,10 @@
 //! a forwarder tries another replica at once.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use socket2::Socket;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 /// Maximum number of connections in the queue of the kernel.
 pub(super) const BACKLOG: i32 = 1024;
@@ -19,9 +18,8 @@ type Give = Box<dyn FnOnce(UdpSocket) -> io::Result<()> + Send>;
 /// The bound addresses that refuse clients. TCP does not listen.
 #[derive(Default)]
 pub(super) struct Opening {
-    tcp: Vec<Socket>,
+    tcp: Vec<(Socket, oneshot::Sender<TcpListener>)>,
     udp: Vec<ClosedUdp>,
-    is_open: watch::Sender<bool>,
 }
 
 /// A UDP address that refuses clients. Its socket is connected to itself, and cannot serve later: Linux never forgets the peer of an
@@ -33,17 +31,17 @@ struct ClosedUdp {
     give: Give,
 }
 
-/// Waits until the addresses are open. Clones share it.
-#[derive(Clone)]
-pub(super) struct Opened(watch::Receiver<bool>);
+/// Gets the listener when the address is opened, or an error when the server stops before.
+pub(super) type Opened = oneshot::Receiver<TcpListener>;
 
 // === impl Opening ===
 
 impl Opening {
     /// Adds a TCP socket, which does not listen yet.
-    pub(super) fn add_tcp(&mut self, socket: &Socket) -> io::Result<Opened> {
-        self.tcp.push(socket.try_clone()?);
-        Ok(Opened(self.is_open.subscribe()))
+    pub(super) fn add_tcp(&mut self, socket: Socket) -> Opened {
+        let (listener, opened) = oneshot::channel();
+        self.tcp.push((socket, listener));
+        opened
     }
 
     /// Adds a UDP address with the socket that [refuses](super::udp::refuse) its clients. `bind` makes another one in its place, which
@@ -64,26 +62,14 @@ impl Opening {
 
     /// Opens the addresses: clients get answers from now on.
     pub(super) fn open(&mut self) -> io::Result<()> {
-        for socket in self.tcp.drain(..) {
+        for (socket, listener) in self.tcp.drain(..) {
             socket.listen(BACKLOG)?;
+            let _ = listener.send(socket.into()); // nobody serves it if the server stops
         }
         for closed in self.udp.drain(..) {
             drop(closed.socket);
             (closed.give)((closed.bind)(closed.address)?)?;
         }
-        self.is_open.send_replace(true);
         Ok(())
-    }
-}
-
-// === impl Opened ===
-
-impl Opened {
-    /// Waits, and returns the listener of a TCP socket. `None` if it is never open: the [`Opening`] was dropped before.
-    pub(super) async fn listener(mut self, socket: Socket) -> Option<TcpListener> {
-        let is_open = self.0.wait_for(|is_open| *is_open).await.is_ok();
-        is_open
-            .then(|| TcpListener::from_std(socket.into()).ok())
-            .flatten()
     }
 }

@@ -9,10 +9,11 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures::FutureExt as _;
-use socket2::Socket as BoundSocket;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::task::{JoinError, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +35,6 @@ use crate::wire::Transport;
 /// Serves connections from the time at which the socket is open until `stop`. Open connections then end after the received
 /// queries are answered.
 pub(super) async fn serve(
-    socket: BoundSocket,
     opened: Opened,
     answerer: Arc<Answerer>,
     connections: Connections,
@@ -46,7 +46,7 @@ pub(super) async fn serve(
         Connection::new(socket, shared, Transport::Tcp, client, answerer, stop).serve()
     };
     let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
-    if let Some(listener) = opened.listener(socket).await {
+    if let Ok(Ok(listener)) = opened.await.map(TcpListener::from_std) {
         accept(listener, connections, stop.clone(), serve, note_end).await;
     }
 }
@@ -54,7 +54,7 @@ pub(super) async fn serve(
 /// Counts a connection that ended because its task panicked.
 pub(super) fn note_end(answerer: &Answerer, transport: Transport, ended: Result<(), JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
-        answerer.counters.count_panic(transport);
+        answerer.counters.panics[transport as usize].fetch_add(1, Relaxed);
         answerer.counters.count_ended(EndReason::Broken);
     }
 }

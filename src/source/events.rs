@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::clock::{unix_milliseconds, unix_seconds};
+use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
 use crate::random;
 use crate::table::Published;
@@ -236,9 +236,7 @@ impl Events {
 
 impl Default for Events {
     fn default() -> Self {
-        // The kernel does not refuse random numbers. The time also differs between processes.
-        let number = random::octets().map_or_else(|_| unix_seconds(), u32::from_ne_bytes);
-        let epoch = u64::from(number % (1 << EPOCH_BITS)).max(1);
+        let epoch = (random::number() % (1 << EPOCH_BITS)).max(1);
         let last_id = epoch << NUMBER_BITS;
         let latest = Latest {
             id: last_id,

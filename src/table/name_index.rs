@@ -16,6 +16,8 @@ pub struct NameIndex {
     pub v4: Box<[Ipv4Addr]>,
     /// The IPv6 addresses of the service's own name.
     pub v6: Box<[Ipv6Addr]>,
+    /// A bit for each property that the endpoints of the service's own name must have (rules K1, K5, M4, L3).
+    own: u16,
     /// A bit for each property that all endpoints have, if they have the same ones.
     common: u16,
     /// The properties of 64 endpoints each. Empty if all endpoints have the same ones.
@@ -60,9 +62,7 @@ const PROPERTIES: usize = 11;
 /// Endpoints of a service: those in a range that have a port and some properties.
 #[derive(Clone, Debug)]
 pub struct Members<'t> {
-    /// As in the index.
-    common: u16,
-    properties: &'t [[u64; PROPERTIES]],
+    index: &'t NameIndex,
     /// A bit for each endpoint of the service that has the port. Empty: all.
     port: &'t [u64],
     range: Range<usize>,
@@ -104,6 +104,7 @@ impl NameIndex {
         }
         let own = index.members(0..endpoints.len(), &[]);
         let own = own.requiring(Property::Selected).answered(gateway_down);
+        let required = own.required;
         let addresses = own.iter().flat_map(|index| &endpoints[index].addresses);
         let mut ips = (Vec::new(), Vec::new());
         for address in addresses.filter(|address| !address.repeats_in_service) {
@@ -113,17 +114,25 @@ impl NameIndex {
             }
         }
         (index.v4, index.v6) = (ips.0.into(), ips.1.into());
+        index.own = required;
         index
     }
 
     /// Returns the endpoints in a range. `port` is that of [`NameIndex::named_ports`], or empty.
     pub fn members<'t>(&'t self, range: Range<usize>, port: &'t [u64]) -> Members<'t> {
         Members {
-            common: self.common,
-            properties: &self.properties,
+            index: self,
             port,
             range,
             required: 0,
+        }
+    }
+
+    /// Returns the endpoints of the service's own name, which are in this range.
+    pub fn own_members(&self, all: Range<usize>) -> Members<'_> {
+        Members {
+            required: self.own,
+            ..self.members(all, &[])
         }
     }
 
@@ -245,17 +254,18 @@ impl<'t> Members<'t> {
 
     /// Decides for an owner name which of its endpoints answers include, by their liveness (rules M4, L3): those that are alive,
     /// else those of linked clusters, else all.
-    pub fn answered(&self, gateway_down: GatewayDown) -> Self {
+    pub fn answered(self, gateway_down: GatewayDown) -> Self {
         let best = match gateway_down {
             GatewayDown::LastResort => Property::Alive,
             GatewayDown::Include => Property::Linked,
         };
-        let mut better = [best, Property::Linked]
-            .map(|one| self.requiring(one))
-            .into_iter();
-        better
-            .find(|members| !members.is_empty())
-            .unwrap_or_else(|| self.clone())
+        for property in [best, Property::Linked] {
+            let better = self.requiring(property);
+            if !better.is_empty() {
+                return better;
+            }
+        }
+        self
     }
 
     /// Returns the endpoints of a word, as bits.
@@ -264,8 +274,8 @@ impl<'t> Members<'t> {
         let until = self.range.end.saturating_sub(at * 64);
         let below = |bit: usize| if bit < 64 { (1 << bit) - 1 } else { u64::MAX };
         let word = self.port.get(at).unwrap_or(&u64::MAX) & below(until) & !below(from);
-        match self.properties.get(at) {
-            None if self.required & !self.common == 0 => word,
+        match self.index.properties.get(at) {
+            None if self.required & !self.index.common == 0 => word,
             None => 0,
             Some(properties) => {
                 let required = properties.iter().enumerate();
@@ -273,6 +283,11 @@ impl<'t> Members<'t> {
                 required.fold(word, |word, (_, bits)| word & bits)
             }
         }
+    }
+
+    /// Returns the range of indexes that they are in.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
     }
 
     /// Returns the indexes of words with endpoints of the range.

@@ -84,27 +84,20 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
     if counts[0] != 1 {
         return Err(reject_question_count(packet, opcode, counts));
     }
-    let Some((name, rtype, class)) = read_question(packet) else {
+    let Some(mut query) = read_question(packet) else {
         let rcode = match opcode {
             0 => Rcode::FORMERR,
             _ => Rcode::NOTIMP,
         };
         return Err(reject(rcode, 0, None));
     };
-    let query = Query {
-        name,
-        rtype,
-        class,
-        edns: None,
-    };
     let question = query.question();
     if opcode != 0 {
         return Err(reject(Rcode::NOTIMP, question, find_edns(packet, counts)));
     }
-    match read_query_edns(packet, &query, counts) {
-        Ok(edns) => Ok(Query { edns, ..query }),
-        Err(Malformed(edns)) => Err(reject(Rcode::FORMERR, question, edns)),
-    }
+    query.edns = read_query_edns(packet, &query, counts)
+        .map_err(|Malformed(edns)| reject(Rcode::FORMERR, question, edns))?;
+    Ok(query)
 }
 
 fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Reject {
@@ -159,15 +152,15 @@ fn read_u16(packet: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([octet(at), octet(at + 1)])
 }
 
-fn read_question(packet: &[u8]) -> Option<(Name, RecordType, u16)> {
+/// Reads a query without its OPT record.
+fn read_question(packet: &[u8]) -> Option<Query> {
     let name = Name::read(&packet[HEADER..])?;
-    let at = HEADER + name.wire().len();
-    (packet.len() >= at + 4).then(|| {
-        (
-            name,
-            RecordType(read_u16(packet, at)),
-            read_u16(packet, at + 2),
-        )
+    let end = HEADER + name.wire().len() + 4;
+    (packet.len() >= end).then(|| Query {
+        name,
+        rtype: RecordType(read_u16(packet, end - 4)),
+        class: read_u16(packet, end - 2),
+        edns: None,
     })
 }
 

@@ -203,14 +203,11 @@ fn select_body<'t>(
         Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NOT_AUTHORITATIVE))),
         Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NOT_READY))),
         Answer::Failed(failure) => {
-            let failure = Some(failure);
-            return Err((
-                Rcode::SERVFAIL,
-                Some(ExtendedError {
-                    failure,
-                    ..ExtendedError::NOT_READY
-                }),
-            ));
+            let error = ExtendedError {
+                failure: Some(failure),
+                ..ExtendedError::NOT_READY
+            };
+            return Err((Rcode::SERVFAIL, Some(error)));
         }
     };
     Ok((rcode, Body::Answer(answer)))

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use strum::IntoStaticStr;
 
-use super::order::{AnswerOrder, addresses_of, rtype_of, srv_rows, visit_addresses};
+use super::order::{AnswerOrder, addresses_of, rtype_of, visit_addresses, visit_services};
 use super::reading::{Failure, Reading, View};
 use super::{Name, RecordType, Zone, Zones, read};
-use crate::table::{Endpoint, Published};
+use crate::table::{Endpoint, Property, Published};
 
 /// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
 #[derive(Clone, Debug)]
@@ -144,8 +144,12 @@ impl<'t> Answer<'t> {
     pub fn endpoints(&self) -> Vec<&'t Endpoint> {
         match self {
             Self::Data(view, RecordType::SRV) => {
-                let rows = srv_rows(view, AnswerOrder::Rotate, 0);
-                rows.map(|row| row.endpoint).collect()
+                let mut endpoints = Vec::new();
+                let _ = visit_services(view, AnswerOrder::Rotate, 0, |row| {
+                    endpoints.push(row.endpoint);
+                    ControlFlow::Continue(())
+                });
+                endpoints
             }
             Self::Data(view, rtype) => {
                 let endpoints = view.endpoints().flat_map(|endpoint| {
@@ -171,10 +175,10 @@ impl<'t> Answer<'t> {
 /// Returns whether a view has records of a type.
 fn has_records(view: &View<'_>, rtype: RecordType) -> bool {
     match rtype {
-        RecordType::SRV => srv_rows(view, AnswerOrder::Rotate, 0).next().is_some(),
-        _ => visit_addresses(view, rtype, AnswerOrder::Rotate, 0, |_| {
-            ControlFlow::Break(())
-        })
-        .is_break(),
+        RecordType::SRV => !view.members().requiring(Property::WithPorts).is_empty(),
+        _ => {
+            let stop = |_| ControlFlow::Break(());
+            visit_addresses(view, rtype, AnswerOrder::Rotate, 0, stop).is_break()
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! The walk over a service begins at a random endpoint and ends when the message is full, so that the time depends on the length
 //! of the reply.
 
+use std::mem::take;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{ControlFlow, Range};
 use std::slice;
@@ -80,23 +81,22 @@ pub fn visit_addresses<'t>(
         let mut parts = parts.into_iter().filter(Addresses::is_some);
         return parts.try_for_each(visit);
     }
-    let members = view.members();
-    let members = match (view.scope, rtype) {
-        (Scope::Service, RecordType::A) => members.requiring(Property::NewV4),
-        (Scope::Service, RecordType::AAAA) => members.requiring(Property::NewV6),
-        (Scope::Cluster, RecordType::A) => members.requiring(Property::NewV4InCluster),
-        (Scope::Cluster, RecordType::AAAA) => members.requiring(Property::NewV6InCluster),
-        // A host has all its addresses, also those of other endpoints.
-        (Scope::Host, RecordType::A | RecordType::AAAA) => members.clone(),
+    let mut visit_endpoint = |endpoint: &'t Endpoint| {
+        addresses_of(endpoint, rtype, view.scope).try_for_each(|ip| visit(Addresses::from(ip)))
+    };
+    let property = match (view.scope, rtype) {
+        (Scope::Service, RecordType::A) => Property::NewV4,
+        (Scope::Service, RecordType::AAAA) => Property::NewV6,
+        (Scope::Cluster, RecordType::A) => Property::NewV4InCluster,
+        (Scope::Cluster, RecordType::AAAA) => Property::NewV6InCluster,
+        // It is one endpoint. It has all its addresses, also those of other endpoints.
+        (Scope::Host, _) => return view.covered().iter().try_for_each(visit_endpoint),
         _ => return ControlFlow::Continue(()),
     };
-    let mut walks = walks(&members, order, turn);
-    walks.try_for_each(|walk| {
-        let mut indexes = walk.members.iter_from(walk.first);
-        indexes.try_for_each(|index| {
-            let endpoint = &view.service.endpoints[index];
-            addresses_of(endpoint, rtype, view.scope).try_for_each(|ip| visit(Addresses::from(ip)))
-        })
+    let members = view.members().requiring(property);
+    visit_walks(members, order, turn, |members, first, _| {
+        let mut indexes = members.iter_from(first);
+        indexes.try_for_each(|index| visit_endpoint(&view.service.endpoints[index]))
     })
 }
 
@@ -125,39 +125,28 @@ pub fn rtype_of(address: IpAddr) -> RecordType {
     }
 }
 
-/// A walk over endpoints that begins at one of them.
-#[derive(Clone)]
-struct Walk<'t> {
+/// Visits endpoints in an order: `visit` gets the endpoints of a walk, the one that it begins at, and a random number.
+fn visit_walks<'t>(
     members: Members<'t>,
-    first: usize,
-    /// A random number.
-    rest: usize,
-}
-
-/// Returns the walks over endpoints in an order.
-fn walks<'t>(
-    members: &Members<'t>,
     order: AnswerOrder,
     turn: u32,
-) -> impl Iterator<Item = Walk<'t>> + Clone + use<'t> {
-    let parts = match order {
-        AnswerOrder::Rotate => [Some((members.clone(), turn)), None],
-        // With the same number, two parts of equal length would always start at the same index.
-        AnswerOrder::LocalFirst => [
-            Some((members.requiring(Property::Local), turn)),
-            Some((members.requiring(Property::Remote), mix(turn))),
-        ],
+    mut visit: impl FnMut(Members<'t>, usize, usize) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut begin = |members: Members<'t>, turn: u32| {
+        let (turn, count) = (turn as usize, members.count().max(1));
+        match members.nth(turn % count) {
+            Some(first) => visit(members, first, turn / count),
+            None => ControlFlow::Continue(()),
+        }
     };
-    parts.into_iter().flatten().filter_map(|(members, turn)| {
-        let count = members.count().max(1);
-        let first = members.nth(turn as usize % count)?;
-        let rest = turn as usize / count;
-        Some(Walk {
-            members,
-            first,
-            rest,
-        })
-    })
+    match order {
+        AnswerOrder::Rotate => begin(members, turn),
+        AnswerOrder::LocalFirst => {
+            begin(members.requiring(Property::Local), turn)?;
+            // With the same number, two parts of equal length would always start at the same index.
+            begin(members.requiring(Property::Remote), mix(turn))
+        }
+    }
 }
 
 /// Rotates a list.
@@ -166,66 +155,78 @@ fn rotated<A>(list: &[A], turn: u32) -> [&[A]; 2] {
     [first, last]
 }
 
-/// Returns the SRV records of a view in order: for each target and port number one.
-pub fn srv_rows<'t>(
+/// Visits the SRV records of a view in order until `visit` breaks: for each target and port number one.
+pub fn visit_services<'t>(
     view: &View<'t>,
     order: AnswerOrder,
     turn: u32,
-) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
-    let walks = walks(&view.targets_of_their_own(), order, turn);
-    let (endpoints, port) = (&*view.service.endpoints, view.port);
-    let own = walks.flat_map(move |walk| rows_of(endpoints, port, &walk));
-    shared_rows(view, turn).chain(own)
+    mut visit: impl FnMut(SrvRow<'t>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    visit_shared_target(view, turn, &mut visit)?;
+    visit_walks(
+        view.targets_of_their_own(),
+        order,
+        turn,
+        |members, first, random| visit_targets(view, &members, first, random, &mut visit),
+    )
 }
 
-/// Returns the rows of the common target of cluster IPs, if it is the name of the service. A service has few.
-fn shared_rows<'t>(
+/// Visits the records of the common target of cluster IPs, if it is the name of the service. A service has few.
+fn visit_shared_target<'t>(
     view: &View<'t>,
     turn: u32,
-) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
-    let (service, members, wanted) = (view.service, view.members().clone(), view.port);
-    let shared = rotated(view.shared_ports(), turn).into_iter().flatten();
-    let shared = shared.filter(move |one| {
-        let is_wanted = match wanted {
+    visit: &mut impl FnMut(SrvRow<'t>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut is_first = true;
+    let mut shared = rotated(view.shared_ports(), turn).into_iter().flatten();
+    shared.try_for_each(|one| {
+        let is_wanted = match view.port {
             Some(wanted) => one.port.has_same_name(wanted),
             None => one.is_new_number,
         };
-        is_wanted && members.contains(one.endpoint)
-    });
-    shared.enumerate().map(|(number, one)| SrvRow {
-        endpoint: &service.endpoints[one.endpoint],
-        index: one.endpoint,
-        port: one.port.number,
-        is_first: number == 0,
+        if !is_wanted || !view.members().contains(one.endpoint) {
+            return ControlFlow::Continue(());
+        }
+        visit(SrvRow {
+            endpoint: &view.service.endpoints[one.endpoint],
+            index: one.endpoint,
+            port: one.port.number,
+            is_first: take(&mut is_first),
+        })
     })
 }
 
-/// Returns the rows of endpoints with targets of their own, from a random port of the first one on.
-fn rows_of<'t>(
-    endpoints: &'t [Endpoint],
-    wanted: Option<&'t Port>,
-    walk: &Walk<'t>,
-) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
-    let first = walk.first;
+/// Visits the records of endpoints with targets of their own, from a random port of the first one on.
+fn visit_targets<'t>(
+    view: &View<'t>,
+    members: &Members<'t>,
+    first: usize,
+    random: usize,
+    visit: &mut impl FnMut(SrvRow<'t>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let endpoints = &view.service.endpoints;
     let ports = &endpoints[first].ports;
-    let split = match wanted {
-        None => first_of_number(ports, walk.rest % ports.len().max(1)),
+    let split = match view.port {
+        None => first_of_number(ports, random % ports.len().max(1)),
         Some(_) => 0,
     };
-    let visits = walk.members.iter_from(first).map(move |index| {
-        let from = if index == first { split } else { 0 };
-        (index, from..endpoints[index].ports.len(), true)
-    });
-    let end = [(first, 0..split, false)];
-    visits.chain(end).flat_map(move |(index, range, is_begin)| {
-        let rows = ports_in(&endpoints[index].ports, range, wanted).enumerate();
-        rows.map(move |(number, port)| SrvRow {
-            endpoint: &endpoints[index],
-            index,
-            port: port.number,
-            is_first: is_begin && number == 0,
+    let mut visit_ports = |index: usize, range: Range<usize>, mut is_first: bool| {
+        let endpoint = &endpoints[index];
+        let mut rows = ports_in(&endpoint.ports, range, view.port);
+        rows.try_for_each(|port| {
+            visit(SrvRow {
+                endpoint,
+                index,
+                port: port.number,
+                is_first: take(&mut is_first),
+            })
         })
-    })
+    };
+    members.iter_from(first).try_for_each(|index| {
+        let from = if index == first { split } else { 0 };
+        visit_ports(index, from..endpoints[index].ports.len(), true)
+    })?;
+    visit_ports(first, 0..split, false)
 }
 
 /// Returns the ports in a range that are rows. Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV
@@ -234,7 +235,7 @@ fn ports_in<'t>(
     ports: &'t [Port],
     range: Range<usize>,
     wanted: Option<&'t Port>,
-) -> impl Iterator<Item = &'t Port> + Clone + use<'t> {
+) -> impl Iterator<Item = &'t Port> {
     let is_row = move |index: &usize| match wanted {
         Some(wanted) => ports[*index].has_same_name(wanted),
         None => *index == 0 || ports[*index - 1].number != ports[*index].number,

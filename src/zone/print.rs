@@ -125,7 +125,7 @@ impl<'t> ZoneFile<'t> {
             return Vec::new(); // the name is too long for a question
         };
         let nearest = self.zones.find(&question);
-        if nearest.is_none_or(|nearest| nearest.name != zone.name) {
+        if nearest.is_none_or(|(nearest, _)| nearest.name != zone.name) {
             return Vec::new(); // the name is in a child zone
         }
         let context = AnswerContext::new(&question, self.serial);

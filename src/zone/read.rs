@@ -59,18 +59,24 @@ enum Prefix<'n> {
 
 /// Interprets a name.
 pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> {
-    let Some(zone) = zones.find(name) else {
+    let Some((zone, below)) = zones.find(name) else {
         return Reading::Outside;
     };
-    let reading = read_in(zones, zone, table, name);
+    let reading = read_in(zones, zone, table, name, below);
     if matches!(reading, Reading::Missing(..)) && zones.has_apex_below(name) {
         return Reading::Empty(zone); // RFC 8020 section 2, RFC 4592 section 2.2.2
     }
     reading
 }
 
-fn read_in<'t>(zones: &'t Zones, zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
-    let below = name.count() - count_zone_labels(zone);
+/// Interprets a name with this number of labels below a zone.
+fn read_in<'t>(
+    zones: &'t Zones,
+    zone: &'t Zone,
+    table: &'t Table,
+    name: &Name,
+    below: usize,
+) -> Reading<'t> {
     // The longest form is `_P._R.H.C.S.N`.
     let mut labels = [""; 6];
     if below > labels.len() {
@@ -240,25 +246,26 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
     }
     let is_existing =
         |(_, bits): &NamedPort<'t>| !selectable(service, scope, covered.clone(), bits).is_empty();
-    let mut ports = service
-        .names
-        .named_ports(&service.endpoints)
-        .filter(is_existing);
+    let ports = || {
+        let named = service.names.named_ports(&service.endpoints);
+        named.filter(is_existing)
+    };
     let port = match part.prefix {
         Prefix::None => None,
         Prefix::Protocol(protocol) => {
-            let is_above = ports.any(|(port, _)| port.protocol.label() == protocol);
+            let is_above = ports().any(|(port, _)| port.protocol.label() == protocol);
             return if is_above {
                 Reading::Empty(zone)
             } else {
                 missing(MissingReason::NoPort)
             };
         }
-        Prefix::Port(name, protocol) => match ports.find(|(port, _)| port.is_named(name, protocol))
-        {
-            None => return missing(MissingReason::NoPort),
-            found => found,
-        },
+        Prefix::Port(name, protocol) => {
+            match ports().find(|(port, _)| port.is_named(name, protocol)) {
+                None => return missing(MissingReason::NoPort),
+                found => found,
+            }
+        }
     };
     Reading::View(zone, View::new(service, scope, covered, port, part.targets))
 }
@@ -287,8 +294,4 @@ impl<'n> Prefix<'n> {
             (None, _) => (Self::None, labels),
         }
     }
-}
-
-fn count_zone_labels(zone: &Zone) -> usize {
-    zone.name.as_str().matches('.').count()
 }

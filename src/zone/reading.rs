@@ -48,9 +48,7 @@ pub struct View<'t> {
     pub port: Option<&'t Port>,
     /// The form of SRV targets.
     pub targets: Targets,
-    /// The indexes of the endpoints in that scope, whatever their ports, liveness and kind.
-    pub(super) covered: Range<usize>,
-    /// The endpoints of the answer. This is decided once for each owner name (rule M4).
+    /// The endpoints of the answer. This is decided once for each owner name (rule M4). Their range has all endpoints in that scope.
     members: Members<'t>,
 }
 
@@ -137,21 +135,26 @@ impl<'t> View<'t> {
         port: Option<NamedPort<'t>>,
         targets: Targets,
     ) -> Self {
-        let bits = port.map_or(&[][..], |(_, bits)| bits);
+        let members = match (scope, port) {
+            (Scope::Service, None) => service.names.own_members(covered),
+            (Scope::Host, None) => service.names.members(covered, &[]), // it is one endpoint
+            (_, port) => {
+                let bits = port.map_or(&[][..], |(_, bits)| bits);
+                selectable(service, scope, covered, bits).answered(service.gateway_down)
+            }
+        };
         Self {
             service,
             scope,
             port: port.map(|(port, _)| port),
             targets,
-            members: selectable(service, scope, covered.clone(), bits)
-                .answered(service.gateway_down),
-            covered,
+            members,
         }
     }
 
     /// Returns the endpoints that the name stands for, whatever their ports, liveness and kind.
     pub fn covered(&self) -> &'t [Endpoint] {
-        &self.service.endpoints[self.covered.clone()]
+        &self.service.endpoints[self.members.range()]
     }
 
     /// Returns whether the name stands for an endpoint of the service, whatever its port, liveness and kind.

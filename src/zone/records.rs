@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use super::answer::own_addresses;
 use super::name::{labels_of, write_labels};
-use super::order::{Addresses, AnswerOrder, SrvRow, srv_rows, visit_addresses};
+use super::order::{self, Addresses, AnswerOrder, visit_addresses};
 use super::reading::Targets;
 use super::zones::NEGATIVE_TTL;
 use super::{Answer, Name, RecordType, View, Zone};
@@ -181,28 +181,23 @@ fn visit_services<'a>(
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let (question, ttl) = (context.question, view.service.ttl);
-    let target = |row: &SrvRow<'a>| RecordName::target(view, question, row.endpoint);
-    let rows = srv_rows(view, context.order, context.turn);
-    rows.clone().try_for_each(|row| {
-        let (port, target) = (row.port, target(&row));
+    let (order, turn) = (context.order, context.turn);
+    order::visit_services(view, order, turn, |row| {
+        let (port, target) = (row.port, RecordName::target(view, question, row.endpoint));
         visit(Record::answer(question, ttl, Data::Srv { port, target }))
     })?;
-    rows.enumerate().try_for_each(|(of, row)| {
+    let mut number = 0;
+    order::visit_services(view, order, turn, |row| {
+        number += 1;
         if !row.is_first {
             return ControlFlow::Continue(());
         }
-        let (section, owner) = (Section::Additional { of }, target(&row));
+        let owner = RecordName::target(view, question, row.endpoint);
         let target = view.target_of(row.index);
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {
             visit_addresses(&target, rtype, AnswerOrder::Rotate, 0, |addresses| {
-                let data = Data::Addresses(addresses);
-                visit(Record {
-                    section,
-                    owner,
-                    ttl,
-                    data,
-                })
+                visit(Record::additional(number - 1, owner, ttl, addresses))
             })
         })
     })
@@ -218,14 +213,7 @@ fn visit_name_server<'a>(
     visit(Record::answer(context.question, zone.ttl, Data::Ns(owner)))?;
     let rrsets = [RecordType::A, RecordType::AAAA].into_iter();
     let mut addresses = rrsets.flat_map(|rtype| own_addresses(zone, rtype));
-    addresses.try_for_each(|ip| {
-        visit(Record {
-            section: Section::Additional { of: 0 },
-            owner,
-            ttl: zone.ttl,
-            data: Data::Addresses(ip.into()),
-        })
-    })
+    addresses.try_for_each(|ip| visit(Record::additional(0, owner, zone.ttl, ip.into())))
 }
 
 // === impl RecordName ===
@@ -304,6 +292,16 @@ impl<'a> Record<'a> {
             owner: RecordName::from_wire(question.wire()),
             ttl,
             data,
+        }
+    }
+
+    /// Makes the record of an address of a target.
+    fn additional(of: usize, owner: RecordName<'a>, ttl: u32, address: Addresses<'a>) -> Self {
+        Self {
+            section: Section::Additional { of },
+            owner,
+            ttl,
+            data: Data::Addresses(address),
         }
     }
 

@@ -66,15 +66,6 @@ impl ZoneName {
         &self.wire
     }
 
-    /// Returns whether a name is the apex of the zone or below it.
-    pub fn contains(&self, name: &Name) -> bool {
-        let above = name.wire().len().checked_sub(self.wire.len());
-        above.is_some_and(|start| {
-            name.wire()[start..] == *self.wire
-                && (0..=name.count()).any(|index| name.start_of(index) == start)
-        })
-    }
-
     /// Returns whether the name is below another name in wire format. A name is not below itself.
     fn is_strictly_below(&self, above: &[u8]) -> bool {
         let mut rest = self.wire.as_slice();
@@ -134,6 +125,15 @@ impl Zone {
             Grammar::Mcs => format!("svc.{}", self.name),
         }
     }
+
+    /// Returns the number of labels of a name before those of the zone, if it is the apex or below it.
+    fn labels_before(&self, name: &Name) -> Option<usize> {
+        let start = name.wire().len().checked_sub(self.name.wire.len())?;
+        if name.wire()[start..] != *self.name.wire {
+            return None;
+        }
+        (0..=name.count()).find(|index| name.start_of(*index) == start)
+    }
 }
 
 // === impl Zones ===
@@ -144,9 +144,12 @@ impl Zones {
         Self(zones)
     }
 
-    /// Returns the zone of a name.
-    pub fn find(&self, name: &Name) -> Option<&Zone> {
-        self.longest(|zone| zone.name.contains(name))
+    /// Returns the zone of a name, and the number of labels of the name before those of the zone.
+    pub fn find(&self, name: &Name) -> Option<(&Zone, usize)> {
+        let count = |zone| Zone::labels_before(zone, name).map(|count| (zone, count));
+        self.iter()
+            .filter_map(count)
+            .min_by_key(|(_, count)| *count)
     }
 
     /// Returns whether the apex of a zone is below a name. A name is not below itself.
@@ -157,12 +160,9 @@ impl Zones {
 
     /// Returns the nearest zone above a zone.
     pub fn parent(&self, zone: &Zone) -> Option<&Zone> {
-        self.longest(|other| zone.name.is_strictly_below(other.name.wire()))
-    }
-
-    fn longest(&self, is_match: impl Fn(&Zone) -> bool) -> Option<&Zone> {
-        let matching = self.iter().filter(|zone| is_match(zone));
-        matching.max_by_key(|zone| zone.name.wire.len())
+        let is_below = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
+        let above = self.iter().filter(is_below);
+        above.max_by_key(|zone| zone.name.wire.len())
     }
 
     /// Returns the child zones of a zone (RFC 2181 section 6), the longest name first.

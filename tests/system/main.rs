@@ -18,4 +18,5 @@ mod databases; // etcd and NATS over three clusters
 mod differential; // the answers of two binaries, for refactorings
 mod e2e; // a real API server with its controllers, and a real CoreDNS
 mod peers; // answers compared with Knot, NSD and BIND; clients of DNS
+mod portable; // the program without what only Linux has
 mod udp; // UDP on a node with several addresses

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use socket2::Socket as BoundSocket;
+use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -23,7 +23,6 @@ use crate::wire::Transport;
 
 /// Serves connections from the time at which the socket is open until the server stops.
 pub(super) async fn serve(
-    socket: BoundSocket,
     opened: Opened,
     certificate: Arc<Certificate>,
     answerer: Arc<Answerer>,
@@ -33,7 +32,7 @@ pub(super) async fn serve(
         |socket, client| serve_connection(socket, client, certificate.loaded(), answerer.clone());
     let note_end = |ended| note_end(&answerer, Transport::Tls, ended);
     let stop = certificate.stop.clone();
-    if let Some(listener) = opened.listener(socket).await {
+    if let Ok(Ok(listener)) = opened.await.map(TcpListener::from_std) {
         accept(listener, connections, stop, serve, note_end).await;
     }
 }

@@ -92,17 +92,13 @@ fn services_of_name<'t>(
 fn is_in_mcs_zone(zones: &Zones, name: &Name) -> bool {
     zones
         .find(name)
-        .is_some_and(|zone| zone.grammar == Grammar::Mcs)
+        .is_some_and(|(zone, _)| zone.grammar == Grammar::Mcs)
 }
 
 /// Returns the labels of a name without those of its zone, and without `svc` in a zone with the grammar `mcs`.
 pub(super) fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
-    let zone_labels = zones
-        .find(name)
-        .map_or(0, |zone| zone.name.as_str().matches('.').count());
-    let mut labels: Vec<&str> = (0..name.count() - zone_labels)
-        .filter_map(|index| name.label(index))
-        .collect();
+    let count = zones.find(name).map_or(name.count(), |(_, count)| count);
+    let mut labels: Vec<&str> = (0..count).filter_map(|index| name.label(index)).collect();
     if is_in_mcs_zone(zones, name) {
         labels.pop_if(|last| *last == "svc");
     }

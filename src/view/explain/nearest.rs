@@ -59,7 +59,7 @@ fn similar_zones<'z, 'n>(
     name: &Name,
     path: &'n [&'n str],
 ) -> Vec<(usize, &'z Zone, &'n [&'n str])> {
-    let own = zones.find(name).map(|zone| &zone.name);
+    let own = zones.find(name).map(|(zone, _)| &zone.name);
     let candidates = zones
         .iter()
         .filter(|zone| own.is_none_or(|own| *own == zone.name));

@@ -38,7 +38,7 @@ fn zone_name_has_at_most_128_octets() {
 
 #[test]
 fn name_is_in_a_zone_if_its_last_labels_are_equal() {
-    let global: ZoneName = "global".parse().unwrap();
+    let zones = zones(&["global"]);
     for (wire, is_below) in [
         (&b"\x06global\x00"[..], true),
         (b"\x06GLOBAL\x00", true),
@@ -51,7 +51,7 @@ fn name_is_in_a_zone_if_its_last_labels_are_equal() {
         (b"\x00", false),
     ] {
         let name = Name::read(wire).unwrap();
-        assert_eq!(global.contains(&name), is_below, "{name}");
+        assert_eq!(zones.find(&name).is_some(), is_below, "{name}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::*;
 use crate::testing::{gateway, local};
-use crate::zone::order::{mix, srv_rows, visit_addresses};
+use crate::zone::order::{mix, visit_addresses, visit_services};
 
 fn shop() -> Table {
     let mut objects = vec![
@@ -43,11 +43,14 @@ fn addresses(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
 
 /// Returns the hosts and ports of the SRV records of `db.prod.global` in an order.
 fn rows(table: &Table, order: AnswerOrder, turn: u32) -> Vec<(String, u16)> {
-    with_view(table, |view| {
-        let rows = srv_rows(view, order, turn);
-        rows.map(|row| (row.endpoint.labels().join("."), row.port))
-            .collect()
-    })
+    let mut rows = Vec::new();
+    let _ = with_view(table, |view| {
+        visit_services(view, order, turn, |row| {
+            rows.push((row.endpoint.labels().join("."), row.port));
+            ControlFlow::Continue(())
+        })
+    });
+    rows
 }
 
 #[test]

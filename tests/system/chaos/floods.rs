@@ -1,22 +1,20 @@
-//! Floods and slow peers. Each flood has a separate server and network namespace. All addresses of 96.0.0.0/4 are local
-//! there, so that attackers have enough addresses. Meanwhile an honest client sends queries over UDP, TCP and the
-//! encrypted listeners of the server. Each test prints and limits its failed queries, the response time of `/livez`,
-//! and the server's peak memory and descriptors. After the flood, all connections must be closed, the memory must be
-//! released, and the answers must be right.
-//!
-//! The limits follow from the flags: 1024 connections, each with an incomplete query of 4 KiB, replies of 16 KiB and
-//! one outstanding message; the same again for TLS. Usage that grows with the flood would exceed them by
-//! far.
+//! Floods and slow peers. Each flood has a separate server with a table of 100,000 endpoints, in a network namespace and in a
+//! control group with the memory limit of the chart. All addresses of 96.0.0.0/4 are local there, so that attackers have
+//! enough addresses. Meanwhile an honest client sends queries over UDP, TCP and the encrypted listeners of the server.
+//! Each test prints and limits its failed queries and their times, the response time of `/livez`, and the server's
+//! memory and descriptors. After the flood, all connections must be closed, the memory must be released, and the answers
+//! must be right. With `GLOBAL_DNS_CHAOS_OLD`, another binary is measured in the same way, without limits.
 //!
 //! Index:
 //!
-//! - this file: TCP and the probes
+//! - this file: UDP, TCP and the probes
 //! - `handshakes`: TLS connections that never send a query
 //! - `records`: records and queries inside TLS
-//! - `memory`: slow readers on all listeners, with the memory limit of the chart
+//! - `memory`: slow readers on all listeners
 //! - `quic`: QUIC; its figures are printed without limits
-//! - `harness`: the server and the limits; `honest`: the honest client; `tls`: clients of attackers
+//! - `harness`: the server and the limits; `group`: its control group; `honest`: the honest client; `tls`: clients of attackers
 
+mod group;
 mod handshakes;
 pub mod harness;
 pub mod honest;
@@ -25,8 +23,8 @@ mod quic;
 mod records;
 mod tls;
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -108,7 +106,7 @@ fn excess_connections_are_replaced() {
             let from = if count % 2 == 0 { count } else { 1 };
             open.push(connect(server, attacker(from)));
             count += 1;
-            if open.len() > 4000 {
+            if open.len() > 10_000 {
                 open.drain(..1000);
             }
             if count % 16 == 0 {
@@ -246,6 +244,40 @@ fn clients_with_a_closed_window_are_closed_as_slow() {
         assert!(slow > 300, "{slow}");
         format!(
             "1000 connections that query {MANY} addresses and read nothing; {slow} closed as slow"
+        )
+    });
+}
+
+#[test]
+fn busy_clients_do_not_block_honest_clients() {
+    const THREADS: u32 = 8;
+    const EACH: u32 = 125;
+    flood("a thousand busy clients", &[], |server, until| {
+        let packet = question("db.prod.global");
+        let batch = frame(&packet).repeat(300);
+        let [batches, datagrams, left] = in_threads(THREADS, |thread| {
+            let numbers = thread * EACH..(thread + 1) * EACH;
+            let mut open: Vec<TcpStream> = numbers.map(|n| connect(server, attacker(n))).collect();
+            let udp = UdpSocket::bind((attacker(thread), 0)).unwrap();
+            let (mut batches, mut datagrams) = (0, 0);
+            while Instant::now() < until {
+                open.retain_mut(|stream| {
+                    batches += 1;
+                    send(stream, &batch);
+                    let read = stream.read(&mut [0; 65_536]);
+                    read.map_or_else(
+                        |error| error.kind() == ErrorKind::WouldBlock,
+                        |read| read > 0,
+                    )
+                });
+                // A full queue has the effect of a lost datagram.
+                datagrams += u64::from(udp.send_to(&packet, server.dns).is_ok());
+            }
+            [batches, datagrams, open.len() as u64]
+        });
+        assert!(batches > 1000, "{batches}");
+        format!(
+            "{batches} batches of queries over TCP, {left} connections left; {datagrams} over UDP"
         )
     });
 }

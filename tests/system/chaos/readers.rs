@@ -103,7 +103,7 @@ fn readers_delay_neither_probes_nor_answers() {
 }
 
 /// 100,000 endpoints, and a service with one.
-fn objects() -> Vec<Value> {
+pub fn objects() -> Vec<Value> {
     let of_clients = mirror("prod", "db", "east").endpoint("db-0", &["198.51.100.1"]);
     let mut objects = Manifest::from(of_clients).0;
     for number in 0..NAMESPACES * SERVICES {

@@ -1,9 +1,12 @@
 //! Attacks inside TLS: new keys and pipelined queries, as fast as possible.
 
 use std::io::{self, Write as _};
+use std::process::Stdio;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustls::version::TLS13;
+use support::commands::{command, tool};
 use support::wire::{frame, read_framed};
 
 use super::harness::{flood_encrypted, question};
@@ -51,6 +54,34 @@ fn key_updates_do_not_block_honest_clients() {
         });
         assert!(updates > 1000, "{updates}");
         format!("{} per second over {connections} connections", updates / 8)
+    });
+}
+
+/// The server refuses each one with an alert (rustls never renegotiates), and closes the connection.
+#[test]
+fn renegotiations_do_not_block_honest_clients() {
+    flood_encrypted("TLS 1.2: renegotiation", |server, until| {
+        let to = server.address("tls").to_string();
+        let [requests, connections] = in_threads(THREADS, |_| {
+            let (mut requests, mut connections) = (0, 0);
+            while Instant::now() < until {
+                connections += 1;
+                let mut client = command(tool("openssl").unwrap());
+                client.args(["s_client", "-tls1_2", "-alpn", "dot", "-connect", &to]);
+                client.stdin(Stdio::piped()).stdout(Stdio::null());
+                let mut client = client.stderr(Stdio::null()).spawn().unwrap();
+                let mut input = client.stdin.take().unwrap();
+                // The letter R at the start of a line asks for a renegotiation.
+                while Instant::now() < until && input.write_all(b"R\n").is_ok() {
+                    requests += 1;
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let _ = client.kill();
+                let _ = client.wait();
+            }
+            [requests, connections]
+        });
+        format!("{requests} requests over {connections} connections")
     });
 }
 

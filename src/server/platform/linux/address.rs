@@ -66,7 +66,9 @@ pub(in crate::server) fn request_local_addresses(
 }
 
 /// Returns the destination of a datagram. A socket that is not bound to a wildcard address has only one.
-pub(super) fn destination<A: ClientAddress>(message: &RecvMsg<'_, '_, A>) -> Destination<A::Local> {
+pub(in crate::server) fn destination<A: ClientAddress>(
+    message: &RecvMsg<'_, '_, A>,
+) -> Destination<A::Local> {
     let mut messages = message.cmsgs().into_iter().flatten();
     let destination = messages.find_map(|message| A::read_destination(&message));
     destination.unwrap_or(Destination::Local(A::UNSPECIFIED))

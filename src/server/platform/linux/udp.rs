@@ -1,0 +1,263 @@
+//! Datagrams in batches: one system call receives those that are queued, and another one sends the replies.
+//!
+//! A reply leaves from the address that received its query. A socket with one address does this by itself. For a
+//! wildcard socket, control messages carry the address, and one call sends all replies of one address. Queries to a
+//! multicast or broadcast address are dropped: many servers could receive them, and at port 5353 they belong to multicast
+//! DNS (RFC 6762).
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Instant;
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, recvmmsg, sendmmsg};
+use tracing::{debug, warn};
+
+use super::address::{ClientAddress, Destination, destination};
+use crate::clock::unix_seconds;
+use crate::server::answerer::Answerer;
+use crate::server::platform::{MAX_QUERY, MAX_REPLY, RETRY_PAUSE};
+use crate::wire::Transport;
+
+/// Maximum number of datagrams of one call: large enough to make calls cheap, small enough for the nearest CPU caches.
+const BATCH: usize = 32;
+
+/// Returns a function that receives the datagrams that are queued at a socket with this address, at least one, and sends the
+/// answers.
+pub(in crate::server) fn exchange<'w>(
+    socket: &'w UdpSocket,
+    address: SocketAddr,
+    answerer: &'w Answerer,
+) -> Box<dyn FnMut() -> io::Result<()> + 'w> {
+    let is_wildcard = address.ip().is_unspecified();
+    if address.is_ipv4() {
+        let mut batches = Batches::<SockaddrIn>::new(socket, answerer, is_wildcard);
+        Box::new(move || Ok(batches.exchange()?))
+    } else {
+        let mut batches = Batches::<SockaddrIn6>::new(socket, answerer, is_wildcard);
+        Box::new(move || Ok(batches.exchange()?))
+    }
+}
+
+/// A socket and the buffers of a batch. All datagrams of a socket have one address family.
+struct Batches<'w, A> {
+    socket: &'w UdpSocket,
+    /// The socket is bound to the wildcard address, and control messages carry the address of each datagram.
+    is_wildcard: bool,
+    answerer: &'w Answerer,
+    /// Sending would overwrite the headers of receiving, so each has its own.
+    received: MultiHeaders<A>,
+    sent: MultiHeaders<A>,
+    packets: Box<[Packet; BATCH]>,
+    /// The replies of a batch, concatenated.
+    replies: Box<[u8; BATCH * MAX_REPLY]>,
+}
+
+/// A buffer for a datagram. It has one cache line more than a page. Otherwise all buffers would compete for the same
+/// cache lines.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Packet([u8; MAX_QUERY + 64]);
+
+/// A datagram of a batch.
+#[derive(Clone, Copy)]
+struct Datagram<A: ClientAddress> {
+    /// The local address that received it.
+    local: A::Local,
+    /// The index of its packet.
+    packet: usize,
+    /// Length in octets. The packet may hold fewer.
+    length: usize,
+    /// Source address.
+    client: A,
+}
+
+/// The unsent replies of a batch.
+struct Outgoing<'r, A: ClientAddress> {
+    replies: [[IoSlice<'r>; 1]; BATCH],
+    clients: [Option<A>; BATCH],
+    /// Source address of each reply.
+    locals: [A::Local; BATCH],
+    count: usize,
+}
+
+// === impl Batches ===
+
+impl<'w, A: ClientAddress> Batches<'w, A> {
+    fn new(socket: &'w UdpSocket, answerer: &'w Answerer, is_wildcard: bool) -> Self {
+        let headers = || MultiHeaders::preallocate(BATCH, is_wildcard.then(A::control_buffer));
+        Self {
+            socket,
+            is_wildcard,
+            answerer,
+            received: headers(),
+            sent: headers(),
+            packets: Box::new([Packet([0; MAX_QUERY + 64]); BATCH]),
+            replies: Box::new([0; BATCH * MAX_REPLY]),
+        }
+    }
+
+    /// Receives and answers the queued datagrams, at least one.
+    fn exchange(&mut self) -> Result<(), Errno> {
+        let arrived = self.receive()?;
+        let started = Instant::now();
+        let mut outgoing = Outgoing {
+            replies: [[IoSlice::new(&[])]; BATCH],
+            clients: [None; BATCH],
+            locals: [A::UNSPECIFIED; BATCH],
+            count: 0,
+        };
+        let (answerer, packets) = (self.answerer, &self.packets);
+        let batch = answerer.batch_context(arrived.iter().flatten().count());
+        let mut rest = self.replies.as_mut_slice();
+        for datagram in arrived.into_iter().flatten() {
+            let packet = &packets[datagram.packet].0[..datagram.length.min(MAX_QUERY)];
+            let client = datagram.client.socket_address();
+            let reply = answerer.answer(
+                &batch,
+                packet,
+                Transport::Udp,
+                client,
+                &mut rest[..MAX_REPLY],
+            );
+            let Some(length) = reply else { continue };
+            let (reply, behind) = rest.split_at_mut(length);
+            outgoing.push(reply, &datagram);
+            rest = behind;
+        }
+        drop(batch);
+        let took = started.elapsed();
+        answerer.counters.count_time(outgoing.count, took);
+        let socket = self.socket.as_raw_fd();
+        outgoing.send(
+            |replies, clients, local| {
+                let info = self.is_wildcard.then(|| A::packet_info(local));
+                let control = info.as_ref().map(A::control_message);
+                let control = control.as_slice();
+                let flags = MsgFlags::MSG_DONTWAIT;
+                Ok(sendmmsg(socket, &mut self.sent, replies, clients, control, flags)?.count())
+            },
+            answerer,
+        );
+        Ok(())
+    }
+
+    /// Receives the queued datagrams, sorted by local address and then by arrival.
+    fn receive(&mut self) -> Result<[Option<Datagram<A>>; BATCH], Errno> {
+        let socket = self.socket.as_raw_fd();
+        let flags = MsgFlags::MSG_WAITFORONE;
+        let mut slices = self.packets.each_mut().map(|p| [IoSliceMut::new(&mut p.0)]);
+        let messages = recvmmsg(socket, &mut self.received, &mut slices, flags, None)?;
+        let mut arrived = [None; BATCH];
+        let mut count = 0;
+        for (packet, (to, message)) in arrived.iter_mut().zip(messages).enumerate() {
+            count += 1;
+            let Destination::Local(local) = destination(&message) else {
+                self.answerer.counters.dropped.fetch_add(1, Relaxed);
+                continue;
+            };
+            *to = message.address.map(|client| Datagram {
+                local,
+                packet,
+                length: message.bytes,
+                client,
+            });
+        }
+        if self.is_wildcard {
+            // One call sends all replies of one address.
+            let key = |datagram: &Option<Datagram<A>>| datagram.map(|d| (d.local, d.packet));
+            arrived[..count].sort_unstable_by_key(key);
+        }
+        Ok(arrived)
+    }
+}
+
+// === impl Outgoing ===
+
+impl<'r, A: ClientAddress> Outgoing<'r, A> {
+    /// Adds the reply to a datagram.
+    fn push(&mut self, reply: &'r [u8], to: &Datagram<A>) {
+        self.replies[self.count] = [IoSlice::new(reply)];
+        self.clients[self.count] = Some(to.client);
+        self.locals[self.count] = to.local;
+        self.count += 1;
+    }
+
+    /// Sends all replies, with one call for each local address.
+    fn send(
+        &self,
+        mut send: impl FnMut(&[[IoSlice<'r>; 1]], &[Option<A>], A::Local) -> Result<usize, Errno>,
+        answerer: &Answerer,
+    ) {
+        let mut first = 0;
+        let mut has_paused = false;
+        while first < self.count {
+            let local = self.locals[first];
+            let same = self.locals[first..self.count].iter();
+            let last = first + same.take_while(|other| **other == local).count();
+            first += match send(
+                &self.replies[first..last],
+                &self.clients[first..last],
+                local,
+            ) {
+                Ok(sent) => sent,
+                // Memory may be available again soon. Pause only once: the other replies wait, too.
+                Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_paused => {
+                    if answerer.shared.send_failures.is_due(unix_seconds()) {
+                        warn!(%error, "Sending over UDP failed");
+                    }
+                    thread::sleep(RETRY_PAUSE);
+                    has_paused = true;
+                    0
+                }
+                // A reply that cannot be sent is skipped. An unreachable client, or a local address that was removed,
+                // must not delay the other replies.
+                Err(error) => {
+                    debug!(%error, "Failed to send a reply");
+                    answerer.counters.unsent.fetch_add(1, Relaxed);
+                    1
+                }
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tests::answerers;
+
+    #[test]
+    fn reply_that_cannot_be_sent_is_skipped_and_others_are_sent() {
+        let none = [Errno::UnknownErrno; 0];
+        for (errors, sent) in [
+            (&none[..], 3),
+            (&[Errno::ENOBUFS], 3), // sent again after a pause
+            (&[Errno::ENOMEM; 2], 2),
+            (&[Errno::EINVAL], 2),
+        ] {
+            let answerer = answerers().create();
+            let outgoing = Outgoing {
+                replies: [[IoSlice::new(&[])]; BATCH],
+                clients: [None::<SockaddrIn>; BATCH],
+                // One call for each local address.
+                locals: std::array::from_fn(|number| [127, 0, 0, number as u8].into()),
+                count: 3,
+            };
+            let (mut errors, mut count) = (errors.iter(), 0);
+            let send = |replies: &[[IoSlice<'_>; 1]], _: &[Option<SockaddrIn>], _| {
+                assert_eq!(replies.len(), 1);
+                errors
+                    .next()
+                    .map_or(Ok(1), |error| Err(*error))
+                    .inspect(|sent| count += sent)
+            };
+            outgoing.send(send, &answerer);
+            assert_eq!(count, sent);
+            assert_eq!(answerer.counters.unsent.load(Relaxed), 3 - sent as u64);
+        }
+    }
+}
