@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use strum::VariantNames as _;
 
 use super::causes::Causes;
@@ -52,6 +53,8 @@ pub struct TableFacts {
     pub hash: u64,
     /// The numbers of services.
     pub services: BTreeMap<ServiceKind, u32>,
+    /// The numbers of services by how bad their state is.
+    pub(super) states: ServiceStates,
     /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
     pub endpoints: ByCluster<StateLabels>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
@@ -62,6 +65,14 @@ pub struct TableFacts {
     pub causes: Causes,
     /// The problem that endpoints have the default cluster name, if they do. The server has it once.
     pub default_cluster_name: Option<Problem>,
+}
+
+/// The numbers of services by how bad their state is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct ServiceStates {
+    pub(super) ok: u32,
+    pub(super) attention: u32,
+    pub(super) failing: u32,
 }
 
 /// The state of an endpoint, and whether the name of its service returns it.
@@ -129,11 +140,17 @@ impl TableFacts {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
         let mut services = BTreeMap::from(ServiceKind::ALL.map(|kind| (kind, 0)));
+        let mut states = ServiceStates::default();
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
+            *match service.impact() {
+                Impact::Fine => &mut states.ok,
+                Impact::Attention => &mut states.attention,
+                Impact::Failing => &mut states.failing,
+            } += 1;
         }
-        let states = LinkState::VARIANTS.iter();
-        let mut clusters: BTreeMap<_, _> = states.map(|name| (*name, 0)).collect();
+        let names = LinkState::VARIANTS.iter();
+        let mut clusters: BTreeMap<_, _> = names.map(|name| (*name, 0)).collect();
         for link in table.links().clusters.values() {
             *clusters.entry(link.state.name()).or_default() += 1;
         }
@@ -146,6 +163,7 @@ impl TableFacts {
         Self {
             hash: table.answers_hash(),
             services,
+            states,
             endpoints: count_endpoints(table),
             clusters,
             failing: failing.into_iter().cloned().collect(),
