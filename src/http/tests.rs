@@ -6,49 +6,46 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::Request;
-use axum::http::header::{HOST, RETRY_AFTER};
+use axum::http::header::HOST;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
-use super::facts::MAX_CLUSTERS;
-use super::limits::MAX_REQUESTS;
 use super::*;
-use crate::failures::Failures;
 use crate::model::Timestamp;
-use crate::server::RefusedClients;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
 use crate::testing::{endpoint, gateway, local, mirror, service_mirror, table, zones};
+use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS};
+
+/// Returns a server with the tables of a publisher.
+fn server(publisher: &Publisher) -> Server {
+    let identity = Identity {
+        cluster: "hub".parse().ok(),
+        replica: "global-dns-7c9f".to_owned(),
+        servers: vec!["192.0.2.53:53".parse().unwrap()],
+    };
+    Server::of_objects(
+        publisher.reader(),
+        Feeds::new(&[]),
+        zones(&["global"]),
+        identity,
+    )
+}
 
 /// Returns the state of a server with the tables of a publisher, for tests on a runtime.
-pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
-    let (reader, feeds) = (publisher.reader(), Feeds::new(&[]));
-    AdminState {
-        reader: reader.clone(),
-        zones: Arc::new(zones(&["global"])),
-        identity: Arc::new(Identity {
-            cluster: "hub".parse().unwrap(),
-            replica: "global-dns-7c9f".to_owned(),
-            servers: vec!["192.0.2.53:53".parse().unwrap()],
-        }),
-        settings: Arc::default(),
-        namespaces: Arc::new([]),
-        feeds: feeds.clone(),
+fn state(publisher: &Publisher, liveness: Liveness) -> HttpState {
+    let server = server(publisher);
+    HttpState {
         metrics: Metrics {
+            server: server.clone(),
             counters: CounterSet::default(),
-            reader,
-            feeds,
-            lost_log_lines: Failures::default(),
-            certificate: None,
-            refused: RefusedClients::default(),
-            facts: CurrentFacts::default(),
         },
+        server,
         is_open: Arc::new(true.into()),
-        draining: Arc::default(),
         liveness,
         api_runtime: Handle::current(),
     }
@@ -124,7 +121,7 @@ fn alive() -> Liveness {
 }
 
 fn api(publisher: &Publisher) -> Router {
-    api_routes(state(publisher, alive()), ApiHosts::new(Vec::new()))
+    api_routes(server(publisher), ApiHosts::new(Vec::new()))
 }
 
 fn database(host: &str) -> Vec<Value> {
@@ -134,44 +131,6 @@ fn database(host: &str) -> Vec<Value> {
         // Skipped: it has no parent.
         endpoint("prod", "db", "west", host, &["10.96.0.2"]),
     ]
-}
-
-#[tokio::test(start_paused = true)]
-async fn request_above_the_limit_waits_and_is_refused() {
-    let api = api(&Publisher::default());
-    let mut unread = Vec::new();
-    for _ in 0..MAX_REQUESTS {
-        unread.push(get(&api, "/api/v1/status", &[]).await);
-    }
-    let refused = get(&api, "/api/v1/status", &[]).await;
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(refused.headers()[RETRY_AFTER], "1");
-    assert!(!octets(refused).await.is_empty());
-    // The page itself is not limited.
-    assert_eq!(get(&api, "/", &[]).await.status(), StatusCode::OK);
-    let path = "/api/v1/status";
-    let waiting = get(&api, path, &[]);
-    let (answered, ()) = tokio::join!(waiting, async { drop(unread.pop()) });
-    assert_eq!(answered.status(), StatusCode::OK);
-}
-
-#[tokio::test]
-async fn unread_responses_use_limited_memory() {
-    let limits = Limits::default();
-    let routes = Router::new()
-        .route("/", axum::routing::get(|| async { vec![0; 10 << 20] }))
-        .layer(from_fn_with_state(limits, limits::limit));
-    let [first, second, third] = [
-        get(&routes, "/", &[]).await,
-        get(&routes, "/", &[]).await,
-        get(&routes, "/", &[]).await,
-    ];
-    assert_eq!(first.headers()["content-length"], (10 << 20).to_string());
-    let statuses = [&first, &second, &third].map(|response| response.status().as_u16());
-    assert_eq!(statuses, [200, 200, 503]);
-    assert_eq!(third.headers()[RETRY_AFTER], "1");
-    drop(first);
-    assert_eq!(get(&routes, "/", &[]).await.status(), StatusCode::OK);
 }
 
 #[tokio::test]
@@ -257,8 +216,8 @@ fn replicas_are_compared_at_the_same_moment_although_answers_change() {
 async fn only_the_first_scrape_of_a_table_lists_its_services() {
     let publisher = Publisher::default();
     let state = state(&publisher, alive());
-    let admin = admin_routes(state.clone());
-    let api = api_routes(state, ApiHosts::new(Vec::new()));
+    let api = api_routes(state.server.clone(), ApiHosts::new(Vec::new()));
+    let admin = admin_routes(state);
     let mut lists_of_scrapes = Vec::new();
     for host in ["db-0", "db-1"] {
         publish(&publisher, &database(host));
@@ -311,6 +270,12 @@ async fn readyz_names_a_limited_number_of_services_that_wait() {
     assert!(text.lines().any(|line| line == more), "{text}");
 }
 
+async fn items(api: &Router, path: &str) -> Value {
+    let response = get(api, &format!("/api/v1/{path}"), &[]).await;
+    assert_eq!(response.status(), StatusCode::OK, "{path}");
+    serde_json::from_slice(&octets(response).await).unwrap()
+}
+
 #[tokio::test]
 async fn problems_are_selected_and_divided_into_pages() {
     let publisher = Publisher::default();
@@ -319,33 +284,116 @@ async fn problems_are_selected_and_divided_into_pages() {
     objects.push(endpoint("prod", "db", "south", "db-1", &["10.96.0.3"]));
     publish(&publisher, &objects);
     let api = api(&publisher);
-    let page = async |query: &str| {
-        let response = get(&api, &format!("/api/v1/problems?{query}"), &[]).await;
-        assert_eq!(response.status(), StatusCode::OK, "{query}");
-        let page: Value = serde_json::from_slice(&octets(response).await).unwrap();
-        let problems = page["problems"].as_array().unwrap().iter();
-        let kinds: Vec<String> = problems
-            .map(|one| one["kind"].as_str().unwrap().to_owned())
-            .collect();
-        (page["total"].as_u64().unwrap(), kinds.join(" "))
-    };
-    for (query, total, kinds) in [
-        ("kind=no-parent", 2, "no-parent no-parent"),
-        ("kind=gateway-down", 1, "gateway-down"),
-        ("cluster=south", 1, "no-parent"),
-        ("cluster=nowhere", 0, ""),
-        ("service=prod/db&cluster=east", 1, "gateway-down"),
-        ("level=error", 0, ""),
-        // The watches of this server are not listed, since later.
-        ("level=warning&limit=2", 4, "not-listed no-parent"),
-        ("level=warning&offset=2", 4, "no-parent gateway-down"),
-        ("limit=0", 4, ""),
-        ("offset=9&limit=99999999", 4, ""),
+    for (query, kinds) in [
+        ("kind=no-parent", "no-parent no-parent"),
+        ("kind=gateway-down", "gateway-down"),
+        ("cluster=south", "no-parent"),
+        ("cluster=nowhere", ""),
+        ("text=prod/db&cluster=east", "gateway-down"),
+        ("kind=of-a-later-version", ""),
     ] {
-        assert_eq!(page(query).await, (total, kinds.to_owned()), "{query}");
+        let page = items(&api, &format!("problems?{query}")).await;
+        let items = page["items"].as_array().unwrap().iter();
+        let found: Vec<&str> = items.map(|one| one["kind"].as_str().unwrap()).collect();
+        assert_eq!(found.join(" "), kinds, "{query}");
     }
-    for query in ["kind=unknown", "level=bad", "limit=-1"] {
-        let refused = get(&api, &format!("/api/v1/problems?{query}"), &[]).await;
-        assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{query}");
+    // Pages have each row once, and the first one the causes.
+    let (mut rows, mut next) = (Vec::new(), String::new());
+    loop {
+        let page = items(&api, &format!("problems?limit=1{next}")).await;
+        rows.extend(page["items"].as_array().unwrap().clone());
+        match page["continue"].as_str() {
+            Some(place) => next = format!("&continue={place}"),
+            None => break,
+        }
+    }
+    let of = |section: &str| rows.iter().filter(|row| row["section"] == section).count();
+    assert_eq!((of("problems"), of("causes")), (4, 3), "{rows:?}");
+}
+
+/// A list continues in the table that it began in. Without history, that is gone after the next one.
+#[tokio::test]
+async fn list_continues_in_its_table_or_is_gone() {
+    for (history, status) in [(HOUR, StatusCode::OK), (Duration::ZERO, StatusCode::GONE)] {
+        let publisher = Publisher::new(Timestamp(0), history);
+        let service = |name: &str| service_mirror("prod", name, "east", "10.0.0.1");
+        publish(&publisher, &["a", "b", "c"].map(service));
+        let api = api(&publisher);
+        let first = items(&api, "table?limit=2").await;
+        assert_eq!(first["items"].as_array().unwrap().len(), 2);
+        let place = first["continue"].as_str().unwrap();
+        publisher.publish(
+            Built {
+                table: table(&["a", "x"].map(service)),
+                is_changed: true,
+                has_other_answers: true,
+                services: ServiceKeys::new(),
+                timers: Vec::new(),
+            },
+            Timestamp(10_000),
+            2,
+        );
+        let path = format!("/api/v1/table?limit=2&continue={place}");
+        let response = get(&api, &path, &[]).await;
+        assert_eq!(response.status(), status);
+        let body = octets(response).await;
+        if status == StatusCode::OK {
+            let second: Value = serde_json::from_slice(&body).unwrap();
+            let names: Vec<&str> = second["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| one["service"].as_str().unwrap())
+                .collect();
+            assert_eq!(names, ["c"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
+    let publisher = Publisher::default();
+    publish(&publisher, &database("db-0"));
+    let api = api(&publisher);
+    for accept in ["application/json;as=Table", "application/json; as=table"] {
+        let response = get(&api, "/api/v1/table", &[("accept", accept)]).await;
+        let document: Value = serde_json::from_slice(&octets(response).await).unwrap();
+        let section = &document["sections"][1];
+        assert_eq!(section["rows"][0]["cells"][1], "db.prod", "{document}");
+    }
+    let objects = items(&api, "table").await;
+    assert_eq!(objects["items"][0]["service"], "db");
+    assert_eq!(objects["replica"], "global-dns-7c9f");
+    for (path, status, sentence) in [
+        (
+            "table?offset=7",
+            400,
+            "unknown parameter 'offset' of table; it takes: ",
+        ),
+        (
+            "table?at=now",
+            400,
+            "at: 'now' cannot be used: use RFC 3339",
+        ),
+        (
+            "events?kind=x",
+            400,
+            "kind: 'x' cannot be used: the kinds are joined, ",
+        ),
+        (
+            "explain?name=a..b",
+            400,
+            "name: 'a..b' cannot be used: it is not a domain name",
+        ),
+        (
+            "nothing",
+            404,
+            "there is no such view; the views are table, ",
+        ),
+    ] {
+        let response = get(&api, &format!("/api/v1/{path}"), &[]).await;
+        assert_eq!(response.status().as_u16(), status, "{path}");
+        let text = String::from_utf8(octets(response).await.to_vec()).unwrap();
+        assert!(text.starts_with(sentence), "{text}");
     }
 }

@@ -18,7 +18,7 @@ use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKin
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
-pub(super) const MAX_CLUSTERS: usize = 100;
+pub const MAX_CLUSTERS: usize = 100;
 
 /// The name in metrics for all other clusters together.
 const OTHER: &str = "other";

@@ -1,4 +1,5 @@
 use super::*;
+use crate::source::events::MAX_EVENTS;
 use crate::table::change::{Change, ChangeKind};
 use tokio::time::Instant;
 
@@ -12,8 +13,15 @@ fn last_id(events: &Events) -> u64 {
 
 /// Opens a stream, and reads its first batch.
 async fn open(events: &Events, after: Option<u64>) -> (EventStream, String) {
-    let permit = Streams::default().open().unwrap();
-    let mut stream = EventStream::new(events.clone(), EventFilter::default(), after, None, permit);
+    let permit = Streams::default().0.try_acquire_owned().unwrap();
+    let mut stream = EventStream::new(
+        events.clone(),
+        Filter {
+            after,
+            ..Filter::default()
+        },
+        permit,
+    );
     let first = text(stream.next().await).await;
     (stream, first)
 }
@@ -76,8 +84,8 @@ async fn stream_that_falls_behind_the_ring_is_reset() {
 #[tokio::test(start_paused = true)]
 async fn silent_stream_gets_a_comment_every_15_seconds() {
     let events = Events::default();
-    let permit = Streams::default().open().unwrap();
-    let stream = EventStream::new(events.clone(), EventFilter::default(), None, None, permit);
+    let permit = Streams::default().0.try_acquire_owned().unwrap();
+    let stream = EventStream::new(events.clone(), Filter::default(), permit);
     let mut body = stream.into_response().into_body().into_data_stream();
     let first = body.next().await.unwrap().unwrap();
     assert!(first.starts_with(b"id: "), "{first:?}");
@@ -113,31 +121,4 @@ async fn storm_of_changes_is_ten_batches_per_second() {
     };
     let ((), count) = tokio::join!(storm, messages);
     assert!(count <= 10, "{count}");
-}
-
-#[test]
-fn accept_header_chooses_the_stream() {
-    let accepts = |values: &[&'static str]| {
-        let values = values
-            .iter()
-            .map(|value| (ACCEPT, HeaderValue::from_static(value)));
-        accepts_stream(&values.collect())
-    };
-    for values in [
-        &["text/event-stream"][..],
-        &["Text/Event-Stream;q=0.9"],
-        &["application/json, text/event-stream"],
-        &["application/json", "text/event-stream"],
-    ] {
-        assert!(accepts(values), "{values:?}");
-    }
-    for values in [
-        &[][..],
-        &["*/*"],
-        &["text/*"],
-        &["application/json"],
-        &["text/event-streams"],
-    ] {
-        assert!(!accepts(values), "{values:?}");
-    }
 }

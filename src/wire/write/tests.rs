@@ -204,14 +204,16 @@ fn every_name_and_type_is_encoded_as_its_records() {
 }
 
 #[test]
-fn length_of_a_whole_answer_is_that_of_a_reply_without_additional_records() {
+fn records_within_a_length_are_those_of_a_reply() {
     let (now, settings) = (published(&[9]), settings(AnswerOrder::Rotate));
     let name = Name::from_text("db0.prod.global").unwrap();
     let table = now.table.as_ref().unwrap();
     let answer = answer(read(&settings.zones, table, &name), RecordType::A);
     let packet = query("db0.prod.global", 1, Some(1232));
     let (bytes, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
-    assert_eq!(whole_answer(&answer, &name), bytes.len());
+    let all = answer.records(AnswerContext::new(&name, 0)).len();
+    assert_eq!(records_within(&answer, &name, bytes.len()), all);
+    assert_eq!(records_within(&answer, &name, bytes.len() - 1), all - 1);
 }
 
 #[test]

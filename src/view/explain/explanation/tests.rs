@@ -1,37 +1,50 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::explain::{Observer, PlainService};
-use crate::model::{Namespace, ProblemKind};
 use crate::table::{Rules, ShortNames, Table};
 use crate::testing::{
     backends, endpoint, exported, federated, gateway, listing, local, mirror, published, rules,
     service_mirror, table, table_by, zones,
 };
 
-fn explained_in(watched: &[&str], objects: &[Value], name: &str) -> Explanation {
+/// What an explanation says.
+#[derive(Debug)]
+struct Explained {
+    exists: bool,
+    reading: String,
+    /// The endpoints as `HOST returned: WHY`.
+    endpoints: Vec<String>,
+    problems: BTreeSet<Problem>,
+    notes: Vec<String>,
+    nearest: Vec<String>,
+}
+
+fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
     let watched: Vec<Namespace> = watched.iter().map(|name| name.parse().unwrap()).collect();
-    let context = Context {
-        watched: &watched,
-        observer: Observer::Server,
+    let (name, now, zones) = (
+        Name::from_text(name).unwrap(),
+        published(table),
+        zones(&["global"]),
+    );
+    let explained = Explanation::of_name(&zones, &now, &watched, &name, 100).unwrap();
+    let endpoint = |one: &ListedEndpoint<'_>| {
+        let report = one.report();
+        let returned = if report.returned { "+" } else { "-" };
+        let why: String = report.why.iter().map(|why| format!(": {why}")).collect();
+        format!("{returned}{} {}{why}", report.cluster, report.state.name())
     };
-    explained_by(&context, &table(objects), name)
+    Explained {
+        exists: explained.exists,
+        endpoints: explained.endpoints.iter().map(endpoint).collect(),
+        reading: explained.reading,
+        problems: explained.problems,
+        notes: explained.notes,
+        nearest: explained.nearest,
+    }
 }
 
-fn explained_by(context: &Context<'_>, table: &Table, name: &str) -> Explanation {
-    let name = Name::from_text(name).unwrap();
-    let now = published(table.clone());
-    explain(&zones(&["global"]), &now, context, &name).unwrap()
-}
-
-/// A running server that watches all namespaces.
-const SERVER: Context<'_> = Context {
-    watched: &[],
-    observer: Observer::Server,
-};
-
-fn explained(objects: &[Value], name: &str) -> Explanation {
-    explained_in(&[], objects, name)
+fn explained(objects: &[Value], name: &str) -> Explained {
+    explained_in(&[], table(objects), name)
 }
 
 fn shop() -> Vec<Value> {
@@ -47,34 +60,12 @@ const MESHED: &str = "only meshed clients can use the addresses of other cluster
 const EMPTY_WEST: &str = "missing-host Service/prod/db-west: no host of cluster 'west'";
 
 /// Returns the problems of an explanation, and its notes.
-fn said(explained: &Explanation) -> Vec<String> {
+fn said(explained: &Explained) -> Vec<String> {
     let problems = explained
         .problems
         .iter()
-        .map(|one| format!("{} {}: {}", one.kind, one.subject, one.detail));
+        .map(|one| format!("{} {}: {}", one.kind, one.subject(), one.detail));
     problems.chain(explained.notes.iter().cloned()).collect()
-}
-
-/// Returns the answers as `TYPE RESULT DATA`, and the endpoints as `HOST returned: WHY`.
-fn outline(explained: &Explanation) -> (Vec<String>, Vec<String>) {
-    let answer = |answer: &AnswerReport| {
-        let data = answer.records.iter().map(|record| {
-            let endpoint = record.endpoint.map(|index| format!(" [{index}]"));
-            format!(" {}{}", record.data, endpoint.unwrap_or_default())
-        });
-        let reason = answer.reason.iter().map(|reason| format!(": {reason}"));
-        let data: String = data.chain(reason).collect();
-        format!("{} {}{data}", answer.rtype, answer.result)
-    };
-    let endpoint = |one: &EndpointReport| {
-        let returned = if one.returned { "+" } else { "-" };
-        let why: String = one.why.iter().map(|why| format!(": {why}")).collect();
-        format!("{returned}{} {}{why}", one.cluster, one.state.name())
-    };
-    (
-        explained.answers.iter().map(answer).collect(),
-        explained.endpoints.iter().map(endpoint).collect(),
-    )
 }
 
 /// Each endpoint with the reason for which the replies contain it or not.
@@ -163,7 +154,7 @@ fn reason_of_an_endpoint_depends_on_the_name() {
         ),
     ] {
         let explained = explained(&objects, name);
-        assert_eq!(outline(&explained).1, expected, "{name}");
+        assert_eq!(explained.endpoints, expected, "{name}");
         assert_eq!(explained.reading, reading);
     }
 }
@@ -234,7 +225,7 @@ fn missing_name_has_notes_about_what_is_missing() {
         assert_eq!(said(&explained), *notes, "{name}");
         assert!(!explained.nearest.is_empty(), "{name}");
     }
-    let unwatched = explained_in(&["shop"], &objects, "nope.prod.global");
+    let unwatched = explained_in(&["shop"], table(&objects), "nope.prod.global");
     assert_eq!(
         unwatched.notes,
         ["namespace 'prod' is not watched; --namespace selects others"]
@@ -336,45 +327,28 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
     }
 }
 
+/// People type the names of Kubernetes and of Linkerd.
 #[test]
-fn service_with_a_cluster_ip_has_a_note_in_a_command() {
-    let name = |service: &str| ServiceKey {
-        namespace: "prod".parse().unwrap(),
-        service: service.parse().unwrap(),
-    };
-    let service = |cluster_ip: &str, labels: Value| {
-        json!({"metadata": {"namespace": "prod", "name": "web", "labels": labels}, "spec": {"clusterIP": cluster_ip}})
-            .to_string()
-    };
-    let plain = service("10.96.0.7", json!({}));
-    let plain = PlainService::read(&plain, &name("web")).unwrap();
-    let once = Context {
-        watched: &[],
-        observer: Observer::Command(Some(&plain)),
-    };
-    let explained = explained_by(&once, &table(&shop()), "web.prod.global");
-    let note = "Service/prod/web of this cluster has a cluster IP, and is not exported: kubectl label service web \
-                --namespace prod mirror.linkerd.io/exported=true";
-    assert_eq!(explained.notes, [note]);
-    // Other Services do not match.
-    let mirrored = json!({"mirror.linkerd.io/mirrored-service": "true"});
-    for (json, of) in [
-        (service("None", json!({})), "web"),
-        (service("10.96.0.7", mirrored), "web"),
-        (service("10.96.0.7", json!({})), "web2"),
-    ] {
-        assert_eq!(PlainService::read(&json, &name(of)), None, "{json}");
-    }
+fn names_of_kubernetes_and_linkerd_have_the_name_to_ask_for() {
+    let objects = shop();
+    let host = explained(&objects, "db-0.db.prod.global");
+    let note = "a host has its cluster in its name: ask for db-0.east.db.prod";
+    assert!(host.notes.contains(&note.to_owned()), "{host:?}");
+    let mirror = explained(&objects, "db-east.prod.global");
+    let note =
+        "'db-east' is Linkerd's mirror of 'db' in cluster 'east': ask for db.prod or east.db.prod";
+    assert_eq!(mirror.notes, [note]);
 }
 
 #[test]
 fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     let mut objects = shop();
     objects.push(mirror("shop", "db", "west"));
-    let explained = |rules: Rules, name: &str| {
-        let name = Name::from_text(name).unwrap();
-        let now = published(table_by(&rules, &objects));
-        explain(&zones(&["global"]), &now, &SERVER, &name).unwrap()
+    let explained = |rules: Rules, name: &str| explained_in(&[], table_by(&rules, &objects), name);
+    let conflicts = |explained: &Explained| {
+        let conflicts = explained.problems.iter().filter(|one| one.is_conflict());
+        let conflicts = conflicts.map(|one| (one.kind.name(), one.subject().to_string()));
+        conflicts.collect::<Vec<_>>()
     };
     for name in ["db.global", "east.db.global", "_sql._tcp.east.db.global"] {
         let explained = explained(rules(), name);
@@ -384,11 +358,11 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
             "ambiguous: 'db' exists in the namespaces prod, shop"
         );
         assert_eq!(explained.notes, [""; 0], "{name}");
-        let conflicts = explained.conflicts.iter();
-        let conflicts: Vec<_> = conflicts
-            .map(|c| (c.kind.name(), c.name.as_str()))
-            .collect();
-        assert_eq!(conflicts, [("short-name", "db")], "{name}");
+        assert_eq!(
+            conflicts(&explained),
+            [("short-name", "db".to_owned())],
+            "{name}"
+        );
     }
     let pinned = Rules {
         pinned_names: [("db".parse().unwrap(), "test".parse().unwrap())].into(),
@@ -415,12 +389,12 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     ] {
         let explained = explained(rules, "db.global");
         assert_eq!(explained.notes, [note]);
-        assert_eq!(explained.conflicts, []);
+        assert_eq!(conflicts(&explained), []);
     }
     // The name with its namespace is answered, and also shows the conflict.
     let explained = explained(rules(), "db.prod.global");
     assert!(explained.exists);
-    assert_eq!(explained.conflicts[0].kind, ProblemKind::ShortName);
+    assert_eq!(conflicts(&explained)[0].0, "short-name");
 }
 
 /// The EndpointSlice of a mirror says whether its gateway is down, or nothing is ready behind it.
