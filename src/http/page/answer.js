@@ -14,7 +14,7 @@ const MOST = 200;
 
 const pane = byId("content");
 /** The name that is shown, its document as sections, and `continue` of its endpoints. */
-let name;
+let name = "";
 let found = {};
 let next;
 let servers = [];
@@ -25,25 +25,29 @@ const folds = new Map();
 /** Takes over the addresses of the server. */
 export const showStatus = (status) => (servers = status.servers);
 
-/** Loads and shows the answer to a name. A response of another name is not shown. */
-export async function show(wanted) {
-  const isNew = wanted !== name;
-  if (isNew) {
-    name = wanted;
-    folds.clear();
-    replace(pane, element("p", { class: "soft" }, "Loading"));
-    pane.scrollTop = 0;
-  }
+/** Opens the answer to a name, which is shown when it is loaded, or closes it. */
+export function open(wanted) {
+  if (wanted === name) return;
+  name = wanted;
+  found = {};
+  folds.clear();
+  replace(pane, element("p", { class: "soft" }, "Loading"));
+  pane.scrollTop = 0;
+}
+
+/** Loads and shows the answer to the name. A response of another name is not shown. */
+export async function refresh() {
+  const wanted = name;
   let document;
   try {
-    document = await load("explain", { name: wanted, limit: LIMIT });
+    document = await load("explain", { name, limit: LIMIT });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (wanted === name) replace(pane, element("p", {}, upper(error.message)));
     return;
   }
   if (wanted !== name) return;
-  const later = (isNew ? [] : (found.endpoints ?? [])).slice(LIMIT);
+  const later = found.endpoints?.slice(LIMIT) ?? [];
   found = sections(document);
   // Further endpoints stay as they were loaded.
   if (later.length && found.endpoints) found.endpoints.push(...later);
@@ -54,9 +58,6 @@ export async function show(wanted) {
   announced = text;
 }
 
-/** Forgets the name that is shown. */
-export const hide = () => (name = undefined);
-
 /** Appends a page of endpoints. If there are too many, it takes the place of the oldest behind the first page. */
 async function showMore() {
   const wanted = name;
@@ -66,7 +67,7 @@ async function showMore() {
   if (!document) {
     // The table of these pages is not known any more.
     endpoints.length = LIMIT;
-    return show(wanted);
+    return refresh();
   }
   endpoints.splice(LIMIT, endpoints.length < MOST ? 0 : LIMIT);
   endpoints.push(...sections(document).endpoints);

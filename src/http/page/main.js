@@ -44,7 +44,7 @@ async function refresh() {
   try {
     await Promise.all([wanted.changes && changes.refresh(), wanted.rows && table.refresh(version), showStatus()]);
     [lostSince, refusal] = [undefined, undefined];
-    if (parameter("name") && (wanted.answer || stale.answer)) await answer.show(parameter("name"));
+    if (parameter("name") && (wanted.answer || stale.answer)) await answer.refresh();
     stale.answer = false;
   } catch (error) {
     Object.assign(stale, wanted);
@@ -167,7 +167,7 @@ function showAside() {
   setText(byId("title"), name || "Recent changes");
   byId("close").href = here({ name: "", show: "" });
   byId("to-changes").href = here({ show: "changes", name: "" });
-  if (!name) answer.hide();
+  answer.open(name);
   if (isOpen && !name) replace(byId("content"), changes.recent());
 }
 

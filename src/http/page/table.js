@@ -196,7 +196,7 @@ function showFilters(known) {
   const option = (name) => [name, name];
   setOptions(byId("cluster"), [["", "Cluster"], ...names.map(option)], parameter("cluster"));
   setOptions(byId("state"), [["", "State"], ["failing", "Failing"], ["attention", "Needs attention"], ["ok", "Fine"]], parameter("state"));
-  setOptions(byId("namespaces"), [...namespaces].sort(natural).map(option));
+  replace(byId("namespaces"), ...[...namespaces].sort(natural).map((value) => element("option", { value })));
   for (const id of ["namespace", "search"]) {
     const value = parameter(id === "search" ? "q" : id);
     if (document.activeElement !== byId(id) && byId(id).value !== value) byId(id).value = value;
@@ -216,6 +216,7 @@ export function start(onTurned) {
   for (const id of ["namespace", "cluster", "state"]) {
     byId(id).addEventListener("change", ({ target }) => filter({ [id]: target.value.trim() }));
   }
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
   byId("search").addEventListener("input", ({ target }) => {
     clearTimeout(timer);
     timer = setTimeout(() => filter({ q: target.value }), TYPING);
