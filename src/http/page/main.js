@@ -7,7 +7,7 @@ import * as changes from "./changes.js";
 import { announce, byId, element, link, replace, setOptions, setText } from "./dom.js";
 import * as problems from "./problem.js";
 import * as table from "./table.js";
-import { ZONE, count, counted, exactTime, timeOf, upper } from "./words.js";
+import { ZONE, colorOfImpact, count, counted, exactTime, timeOf, upper } from "./words.js";
 
 /** Milliseconds between two loads, however often something changes, and until the problems of the server are loaded again. */
 const SPACING = 1000;
@@ -111,7 +111,7 @@ function sentenceOfSource() {
 
 function levelOf() {
   if (refusal) return "attention";
-  return lostSince || status?.state === "loading" ? "failing" : (status?.level ?? "idle");
+  return lostSince || status?.state === "loading" ? "failing" : status ? colorOfImpact(status.level) : "idle";
 }
 
 let spoken;

@@ -3,7 +3,9 @@
 import { moment as shownMoment } from "./address.js";
 import { element } from "./dom.js";
 
-/** The colors, which are shapes, too: ok, attention, failing, and idle. A newer server may have levels that this page does not know. */
+const COLORS = ["ok", "attention", "failing"];
+/** Returns the color of a state, which is a shape, too. A newer server may have states that this page does not know. */
+export const colorOfImpact = (state) => (COLORS.includes(state) ? state : "attention");
 const OF_LEVELS = { error: "failing", warning: "attention", note: "idle" };
 /** Returns the color of a problem's level. */
 export const colorOf = (level) => OF_LEVELS[level] ?? "attention";
