@@ -1,9 +1,11 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
+mod check;
 mod command_log;
 mod demo;
 mod events;
 mod first_table;
+mod fleet;
 mod identity;
 mod remote;
 mod serve;
@@ -53,8 +55,8 @@ async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => views::explain_name(*args).await,
         Command::Table(args) => views::print_table(*args).await,
         Command::Events(args) => events::print_events(*args).await,
-        Command::Check(args) => anyhow::bail!("check {args:?}"),
-        Command::Fleet(args) => anyhow::bail!("fleet {args:?}"),
+        Command::Check(args) => check::check(*args).await,
+        Command::Fleet(args) => fleet::compare_fleet(*args).await,
         Command::Completions(args) => {
             print(&args.script())?;
             Ok(ExitCode::SUCCESS)

@@ -38,6 +38,7 @@
 //!    `table/choose.rs` and `table/order.rs` choose. `table/publish.rs` replaces the current table.
 
 pub mod app;
+pub mod check;
 pub mod cli;
 pub mod http;
 pub mod log;

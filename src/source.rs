@@ -28,7 +28,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
 pub use arrival::Arrival;
-pub(crate) use arrival::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS, UpdateTimes};
+pub(crate) use arrival::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS};
 use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;

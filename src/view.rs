@@ -29,7 +29,7 @@ pub use document::{CELLS, Column, ColumnKind, Document, Items, Row, Section};
 pub use endpoint::{EndpointState, NameReply};
 pub use events::selects;
 pub use explain::is_subject;
-pub use facts::{CurrentFacts, MAX_CLUSTERS, TableFacts};
+pub use facts::{CurrentFacts, INTENDED_FAILURES, MAX_CLUSTERS, MAX_FAILING, TableFacts};
 pub use filter::{Filter, Parameter};
 pub use page::MAX_LIMIT;
 pub use server::{Identity, Server, ViewError};

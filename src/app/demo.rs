@@ -121,10 +121,10 @@ fn hints(address: SocketAddr, api: Option<SocketAddr>, sample: &Path, is_live: b
     let sample = sample.display();
     let commands = api
         .map(|api| {
-            let commands = ["explain db.prod", "table --summary", "table db"]
+            let commands = ["explain db.prod", "table"]
                 .map(|command| format!("  {program} {command} --server {api}\n"));
             format!(
-                "The explanation of an answer; all services; the endpoints of some:\n{}",
+                "The explanation of an answer; all services:\n{}",
                 commands.concat()
             )
         })

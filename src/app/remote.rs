@@ -7,14 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::first_table::{FirstTable, first_table};
 use super::variables::local_api;
-use crate::cli::{Api, Cluster, KubeconfigArgs, Replica, ReplicaError, ServerArgs, ViewArgs};
+use crate::cli::{
+    Api, Cluster, KubeconfigArgs, Replica, ReplicaError, ServerArgs, SourceArgs, ViewArgs,
+};
 use crate::log::error_chain;
 use crate::model::Namespace;
+use crate::settings::Settings;
 use crate::view::{Document, Filter, Identity, Items, Server, View};
 
 /// Maximum number of replicas that are tried. All of them rarely fail for different reasons.
@@ -68,7 +72,7 @@ impl Remote {
     /// Finds the server, or makes one of the objects that flags name.
     pub(super) async fn find(args: &ViewArgs) -> anyhow::Result<Self> {
         if args.reads_objects() {
-            return Self::of_objects(args).await;
+            return Self::of_objects(&args.source, &args.settings.loaded).await;
         }
         let found = find_server(&args.server, &args.source.kubeconfig).await?;
         let server = found.map_err(|error| {
@@ -77,19 +81,23 @@ impl Remote {
         Ok(Self::Running(Box::new(server)))
     }
 
-    async fn of_objects(args: &ViewArgs) -> anyhow::Result<Self> {
-        let settings = &args.settings.loaded;
-        let table = first_table(&args.source, settings).await?;
+    /// Makes a server of the first table of a source.
+    pub(super) async fn of_objects(
+        source: &SourceArgs,
+        settings: &Settings,
+    ) -> anyhow::Result<Self> {
+        let table = first_table(source, settings).await?;
         let identity = Identity {
             cluster: Some(settings.cluster_name.clone()),
             ..Identity::default()
         };
-        let server = Server::of_objects(
+        let mut server = Server::of_objects(
             table.reader.clone(),
             table.feeds.clone(),
             settings.zones(&[]),
             identity,
         );
+        server.settings = Arc::new(serde_json::to_value(settings)?);
         Ok(Self::InProcess {
             server: Box::new(server),
             _table: table,
@@ -119,6 +127,27 @@ impl Remote {
         }
     }
 
+    /// Returns the objects of a view, without those of the section `causes`, which groups the others.
+    pub(super) async fn items(
+        &mut self,
+        view: View,
+        filter: &Filter,
+    ) -> anyhow::Result<Vec<Value>> {
+        let mut items = match self {
+            Self::Running(server) => server.items(view, filter).await?.items,
+            Self::InProcess { .. } => self.document(view, filter).await?.into_items().items,
+        };
+        items.retain(|one| one["section"] != "causes");
+        Ok(items)
+    }
+
+    /// Returns the status of the server.
+    pub(super) async fn status(&mut self) -> anyhow::Result<Value> {
+        let items = self.items(View::Status, &Filter::default()).await?;
+        let status = items.into_iter().next();
+        status.context("the server returned no status")
+    }
+
     /// Returns a line that says who answered.
     pub(super) fn heading(&self, document: &Document) -> String {
         let at = document
@@ -135,9 +164,10 @@ impl Remote {
 // === impl RunningServer ===
 
 impl RunningServer {
-    fn named(url: &http::Uri) -> Self {
+    /// Returns the server with an API that something else than this module has chosen.
+    pub(super) fn with_api(api: Api) -> Self {
         Self {
-            api: Api::at(url),
+            api,
             choice: Choice::Named,
         }
     }
@@ -145,6 +175,18 @@ impl RunningServer {
     /// Returns all objects of a view.
     pub(super) async fn items(&mut self, view: View, filter: &Filter) -> anyhow::Result<Items> {
         self.api.items(view, filter).await
+    }
+
+    fn named(url: &http::Uri) -> Self {
+        Self::with_api(Api::at(url))
+    }
+
+    /// Returns the cluster of the replica that was found.
+    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.choice {
+            Choice::Replica(cluster, ..) => Some(cluster),
+            Choice::Named | Choice::Local(..) => None,
+        }
     }
 
     /// Returns the document of a view. If the history of this replica does not reach back to a time, others are asked.

@@ -1,17 +1,17 @@
-//! A DNS client that queries one name server over UDP or TCP and parses the reply with hickory-proto. It is the only
-//! part of `check` that uses the network.
+//! A DNS client that queries one name server over UDP or TCP and parses the reply with hickory-proto.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use hickory_proto::op::{Edns, Message, MessageType, Query};
-use hickory_proto::rr::{Name, RData, Record, RecordType as HickoryType};
+use hickory_proto::rr::{Name, RData, RecordType as HickoryType};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use super::dns::{QueryResult, ReplySummary, SoaFields};
+use super::finding::Fact;
 use crate::random;
 use crate::wire::Rcode;
 use crate::zone::RecordType;
@@ -25,6 +25,19 @@ pub enum QueryMode {
     Tcp,
     /// As a resolver, with recursion (RD), over UDP, and over TCP if the reply is truncated.
     Resolver,
+}
+
+/// The parts of a reply that are compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The response code.
+    pub rcode: Rcode,
+    /// The TC bit, over TCP too: the answer is longer than a message.
+    pub is_truncated: bool,
+    /// The primary name server of the SOA record in the answer section, in lower case.
+    pub primary: Option<String>,
+    /// The addresses of the answer section.
+    pub addresses: BTreeSet<IpAddr>,
 }
 
 /// Timeout of one attempt. CoreDNS waits 5 s for an upstream before it answers SERVFAIL, so this is longer.
@@ -44,14 +57,24 @@ pub async fn query(
     mode: QueryMode,
     name: &str,
     rtype: RecordType,
-) -> QueryResult {
+) -> Fact<Reply> {
     let query = build_query(mode, name, rtype)?;
     let message = exchange(server, mode, &query).await?;
-    Ok(ReplySummary {
+    let data = message.answers.iter().map(|record| &record.data);
+    let address = |data: &RData| match data {
+        RData::A(address) => Some(IpAddr::V4(address.0)),
+        RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+        _ => None,
+    };
+    let primary = |data: &RData| match data {
+        RData::SOA(soa) => Some(soa.mname.to_lowercase().to_string()),
+        _ => None,
+    };
+    Ok(Reply {
         rcode: Rcode(u16::from(message.metadata.response_code)),
-        authoritative: message.metadata.authoritative,
-        soa: message.answers.iter().find_map(soa),
-        records: message.answers.iter().map(record_text).collect(),
+        is_truncated: message.metadata.truncation,
+        primary: data.clone().find_map(primary),
+        addresses: data.filter_map(address).collect(),
     })
 }
 
@@ -148,29 +171,6 @@ fn parse_reply(bytes: &[u8], query: &Message) -> Option<Message> {
         && reply.metadata.id == query.metadata.id
         && reply.queries == query.queries;
     is_reply.then_some(reply)
-}
-
-fn soa(record: &Record) -> Option<SoaFields> {
-    let RData::SOA(soa) = &record.data else {
-        return None;
-    };
-    let name = |name: &Name| name.to_lowercase().to_string();
-    Some(SoaFields {
-        names: [name(&soa.mname), name(&soa.rname)],
-        serial: soa.serial,
-        timers: [
-            soa.refresh.cast_unsigned(),
-            soa.retry.cast_unsigned(),
-            soa.expire.cast_unsigned(),
-            soa.minimum,
-        ],
-    })
-}
-
-/// Returns a record as in a zone file, without class and TTL.
-fn record_text(record: &Record) -> String {
-    let owner = record.name.to_lowercase();
-    format!("{owner} {} {}", record.record_type(), record.data)
 }
 
 #[cfg(test)]

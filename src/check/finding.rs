@@ -1,129 +1,72 @@
-//! The findings of a diagnosis, and the checks that make them.
-
-use std::fmt;
+//! The findings of `check` and `fleet`, and their document.
 
 use serde::Serialize;
+use serde_json::Value;
 use strum::IntoStaticStr;
 
-use crate::model::{Line, ProblemKind};
+use crate::model::{Level, ProblemKind, list_some};
+use crate::view::{Column, Document, Section};
 
-/// A value that a check needs, or the reason why it is missing.
-pub type Fact<T> = Result<T, NotChecked>;
+/// Maximum number of things in one sentence, so that a report of a thousand problems stays readable.
+const MAX_LISTED: usize = 5;
 
-/// The reason why something was not checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotChecked {
-    /// The reason, in a few words.
-    pub reason: String,
-    /// What to do so that it can be checked.
-    pub hint: String,
-    /// Whether another finding reports the cause, which is then not repeated.
-    pub is_consequence: bool,
-}
-
-/// The outcome of one check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// How bad a finding is, from the least to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
-pub enum Health {
+#[strum(serialize_all = "lowercase")]
+pub enum State {
     /// Nothing to do.
-    Green,
-    /// Not checked.
-    Grey,
-    /// Deserves attention.
-    Yellow,
-    /// Wrong.
-    Red,
+    Ok,
+    /// It could not be checked.
+    Unknown,
+    /// It deserves attention.
+    Attention,
+    /// Answers are wrong or missing until somebody acts.
+    Failing,
 }
 
-/// A group of checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Category {
-    /// The API server and permissions.
-    ApiServer,
-    /// The mirrors that Linkerd creates.
-    Mirrors,
-    /// The names that are served.
-    Names,
-    /// The way of queries to the server.
-    Dns,
-    /// Versions.
-    Versions,
-    /// Several clusters, compared by `fleet`.
-    Fleet,
-}
-
-/// The checks, in the order of the report. The manual has a section for each (`docs/src/operate.md#checks`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
+/// What is checked beside the problems of servers. The manual names each (`operate.md`, section Checks).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[cfg_attr(test, derive(strum::VariantArray))]
-#[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Check {
-    /// The API server answers.
+    /// A replica answers.
+    Server,
+    /// The pods of the replicas.
+    Pods,
+    /// The API server answers, and its version has no known fault.
     ApiServer,
-    /// The caller has every permission that `serve` needs.
+    /// The server has every permission that it needs.
     Permissions,
-    /// The caller has no other dangerous permission.
+    /// The server has no dangerous permission.
     MorePermissions,
-    /// Mirrors exist.
-    Mirrors,
-    /// Headless mirrors exist.
-    HeadlessMirroring,
-    /// The cluster of each mirror has a Link.
-    OrphanedMirrors,
-    /// The mirror controllers work.
-    MirrorControllers,
     /// No Link reports that mirroring fails.
     LinkStatus,
-    /// The namespaces that Links and flags name exist.
+    /// The namespaces that Links and settings name exist.
     Namespaces,
-    /// Each headless mirror has endpoint mirrors.
-    EndpointMirrors,
-    /// Every port of an endpoint mirror reaches its pod.
-    DeadPorts,
-    /// No headless mirror lists gateway addresses.
-    ClobberedMirrors,
+    /// Other clusters can mirror what this one exports.
+    Mirrorable,
     /// Each `mirrored-service` label has the value that watches select.
     MirrorLabels,
-    /// No mirror needs a name of more than 63 characters.
-    LongNames,
     /// Ports of unknown protocol are marked opaque.
     OpaquePorts,
     /// Kubernetes copies the Endpoints of mirrors to EndpointSlices.
     EndpointSlices,
-    /// Gateways are up.
-    Gateways,
     /// The gateways of this cluster forget the address of a pod that is gone.
     GatewayCache,
-    /// Each short name has one owner.
-    ShortNames,
-    /// There are no other conflicts.
-    Conflicts,
-    /// No object is skipped.
-    SkippedObjects,
     /// Every answer fits into a message.
     AnswerSizes,
-    /// The first step of each failover order answers, and every step can.
-    FailoverOrders,
-    /// No name waits for expected clusters.
-    ExpectedClusters,
-    /// The server answers.
-    Server,
-    /// The cluster's DNS forwards the zones to the server.
-    Forwarding,
-    /// The server answers one name.
+    /// The server answers a name.
     DirectAnswer,
-    /// The cluster's DNS answers this name as the server does.
+    /// The cluster's DNS answers it as the server does.
     ClusterAnswer,
     /// Programs that use `/etc/resolv.conf` get this answer.
-    Resolver,
+    SearchList,
     /// The answered addresses accept connections.
     Connections,
-    /// Versions of global-dns, Kubernetes and Linkerd.
-    Versions,
-    /// `fleet`: every cluster can be read.
+    /// `fleet`: every cluster can be read, once.
     FleetClusters,
-    /// `fleet`: the replicas of all clusters are current, and have one version, the same zones and equal clocks.
+    /// `fleet`: versions, zones, clocks and the answers of replicas.
     FleetServers,
     /// `fleet`: each cluster has one name everywhere.
     FleetNames,
@@ -135,217 +78,204 @@ pub enum Check {
     FleetSettings,
 }
 
-/// What is known about a check.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckRow {
-    /// Its group.
-    pub category: Category,
-    /// The heading of its section in the manual.
-    pub heading: &'static str,
-}
-
-/// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One line: what was found, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The check.
-    pub check: Check,
-    /// Its outcome.
-    pub health: Health,
-    /// One sentence: the condition.
-    pub sentence: Line,
-    /// One sentence: what to do. `None` if the finding is green.
-    pub hint: Option<Line>,
-    /// Whether nothing was checked because of the cause that another finding reports.
-    pub is_consequence: bool,
-    /// The kind of the problems that it prints.
-    pub problem: Option<ProblemKind>,
+    /// How bad it is.
+    pub state: State,
+    /// The kind of the problem, or the name of the check.
+    pub name: String,
+    /// What is so.
+    pub sentence: String,
+    /// What to do. Empty: nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+    /// The page of the manual and the section.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub anchor: String,
 }
 
-/// All findings, in the order of the checks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diagnosis(pub Vec<Finding>);
+/// What a check needs, or why it is not known.
+pub type Fact<T> = Result<T, String>;
 
-// === impl Check ===
+// === impl Finding ===
 
-impl Check {
-    /// Returns the name in JSON.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// Returns what is known about the check.
-    pub fn row(self) -> CheckRow {
-        use Category::{ApiServer, Dns, Fleet, Mirrors, Names, Versions};
-        let (category, heading) = match self {
-            Self::ApiServer => (ApiServer, "API server"),
-            Self::Permissions => (ApiServer, "Permissions"),
-            Self::MorePermissions => (ApiServer, "More permissions than needed"),
-            Self::Mirrors => (Mirrors, "Mirrors"),
-            Self::HeadlessMirroring => (Mirrors, "Headless mirroring"),
-            Self::OrphanedMirrors => (Mirrors, "Orphaned mirrors"),
-            Self::MirrorControllers => (Mirrors, "Mirror controllers"),
-            Self::LinkStatus => (Mirrors, "Link status"),
-            Self::Namespaces => (Mirrors, "Missing namespaces"),
-            Self::EndpointMirrors => (Mirrors, "Missing endpoint mirrors"),
-            Self::DeadPorts => (Mirrors, "Dead ports"),
-            Self::ClobberedMirrors => (Mirrors, "Overwritten headless mirrors"),
-            Self::MirrorLabels => (Mirrors, "Mirror labels"),
-            Self::LongNames => (Mirrors, "Long names"),
-            Self::OpaquePorts => (Mirrors, "Opaque ports"),
-            Self::EndpointSlices => (Mirrors, "EndpointSlices of mirrors"),
-            Self::Gateways => (Mirrors, "Gateways"),
-            Self::GatewayCache => (Mirrors, "Gateway address cache"),
-            Self::ShortNames => (Names, "Short names"),
-            Self::Conflicts => (Names, "Other conflicts"),
-            Self::SkippedObjects => (Names, "Skipped objects"),
-            Self::AnswerSizes => (Names, "Answer sizes"),
-            Self::FailoverOrders => (Names, "Failover orders"),
-            Self::ExpectedClusters => (Names, "Expected clusters"),
-            Self::Server => (Dns, "Server"),
-            Self::Forwarding => (Dns, "Forwarding"),
-            Self::DirectAnswer => (Dns, "Answer of the server"),
-            Self::ClusterAnswer => (Dns, "Answer of the cluster DNS"),
-            Self::Resolver => (Dns, "Resolver"),
-            Self::Connections => (Dns, "Connections"),
-            Self::Versions => (Versions, "Versions"),
-            Self::FleetClusters => (Fleet, "Fleet clusters"),
-            Self::FleetServers => (Fleet, "Fleet servers"),
-            Self::FleetNames => (Fleet, "Fleet cluster names"),
-            Self::FleetLinks => (Fleet, "Fleet links"),
-            Self::FleetServices => (Fleet, "Fleet hosts of services"),
-            Self::FleetSettings => (Fleet, "Fleet settings of services"),
-        };
-        CheckRow { category, heading }
-    }
-
-    pub(super) fn green(self, sentence: impl Into<Line>) -> Finding {
-        Finding {
-            check: self,
-            health: Health::Green,
+impl Finding {
+    /// Makes a finding that needs no action.
+    pub fn ok(check: Check, sentence: impl Into<String>) -> Self {
+        let name: &str = check.into();
+        Self {
+            state: State::Ok,
+            name: name.to_owned(),
             sentence: sentence.into(),
-            hint: None,
-            is_consequence: false,
-            problem: None,
+            hint: String::new(),
+            anchor: String::new(),
         }
     }
 
-    pub(super) fn yellow(self, sentence: impl Into<Line>, hint: impl Into<Line>) -> Finding {
-        Finding {
-            health: Health::Yellow,
-            hint: Some(hint.into()),
-            ..self.green(sentence)
-        }
-    }
-
-    pub(super) fn red(self, sentence: impl Into<Line>, hint: impl Into<Line>) -> Finding {
-        Finding {
-            health: Health::Red,
-            ..self.yellow(sentence, hint)
-        }
-    }
-
-    /// Makes a red finding about a problem, with the hint of its kind.
-    pub(super) fn red_problem(self, kind: ProblemKind, sentence: impl Into<Line>) -> Finding {
-        Finding {
-            problem: Some(kind),
-            ..self.red(sentence, kind.hint())
-        }
-    }
-
-    /// Lists what is wrong in a yellow finding, or makes a green one if nothing is.
-    pub(super) fn yellow_list<T: fmt::Display>(
-        self,
-        wrong: impl IntoIterator<Item = T>,
-        none: &str,
-        what: &str,
-        hint: &str,
-    ) -> Finding {
-        match list_some(wrong).as_str() {
-            "" => self.green(none),
-            wrong => self.yellow(format!("{what}: {wrong}"), hint),
-        }
-    }
-
-    /// Checks a fact, or reports why it was not checked.
-    pub(super) fn check<T>(self, fact: &Fact<T>, check: impl FnOnce(&T) -> Finding) -> Finding {
-        match fact {
-            Ok(fact) => check(fact),
-            Err(reason) => self.not_checked(reason),
-        }
-    }
-
-    /// Checks two facts, or reports why they were not checked.
-    pub(super) fn check_both<T, U>(
-        self,
-        one: &Fact<T>,
-        other: &Fact<U>,
-        check: impl FnOnce(&T, &U) -> Finding,
-    ) -> Finding {
-        self.check(one, |one| self.check(other, |other| check(one, other)))
-    }
-
-    /// Makes the finding that nothing was checked.
-    pub(super) fn not_checked(self, not_checked: &NotChecked) -> Finding {
-        self.part_not_checked(self.row().heading, not_checked)
-    }
-
-    /// Makes the finding that a part was not checked.
-    pub(super) fn part_not_checked(self, part: &str, not_checked: &NotChecked) -> Finding {
-        let sentence = format!("{part}: not checked, {}", not_checked.reason);
-        Finding {
-            health: Health::Grey,
-            is_consequence: not_checked.is_consequence,
-            ..self.yellow(sentence, not_checked.hint.clone())
-        }
-    }
-}
-
-// === impl NotChecked ===
-
-impl NotChecked {
-    /// Creates a reason with a hint.
-    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// Makes a finding with what to do.
+    pub fn new(
+        state: State,
+        check: Check,
+        sentence: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
         Self {
-            reason: reason.into(),
+            state,
             hint: hint.into(),
-            is_consequence: false,
+            anchor: "operate.html#checks".to_owned(),
+            ..Self::ok(check, sentence)
         }
     }
 
-    /// Creates a reason that another finding reports.
-    pub fn consequence(reason: impl Into<String>) -> Self {
+    /// Makes a failing finding.
+    pub fn failing(check: Check, sentence: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(State::Failing, check, sentence, hint)
+    }
+
+    /// Makes the finding that something could not be checked.
+    pub fn unknown(check: Check, reason: &str, hint: impl Into<String>) -> Self {
+        Self::new(
+            State::Unknown,
+            check,
+            format!("not checked: {reason}"),
+            hint,
+        )
+    }
+
+    /// Lists what is wrong, or makes a finding that needs no action if nothing is.
+    pub fn list<T: std::fmt::Display>(
+        state: State,
+        check: Check,
+        wrong: impl IntoIterator<Item = T>,
+        [none, what, hint]: [&str; 3],
+    ) -> Self {
+        match list(wrong).as_str() {
+            "" => Self::ok(check, none),
+            wrong => Self::new(state, check, format!("{what}: {wrong}"), hint),
+        }
+    }
+
+    /// Makes a failing finding whose cause is a problem of this kind.
+    pub fn of_kind(kind: ProblemKind, sentence: impl Into<String>) -> Self {
         Self {
-            is_consequence: true,
-            ..Self::new(reason, "fix the cause first, which another line reports")
+            state: State::Failing,
+            name: kind.name().to_owned(),
+            sentence: sentence.into(),
+            hint: kind.hint(),
+            anchor: kind.anchor(),
         }
     }
 }
 
-// === impl Category ===
+// === impl State ===
 
-impl Category {
-    /// Returns the heading above the category's lines.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::ApiServer => "API server",
-            Self::Mirrors => "Mirrors",
-            Self::Names => "Names",
-            Self::Dns => "DNS",
-            Self::Versions => "Versions",
-            Self::Fleet => "Fleet",
+impl State {
+    /// Returns the state of a problem of a level, which another version of the server may call otherwise. `None`: a note.
+    pub fn of_level(level: &str) -> Option<Self> {
+        match level {
+            note if note == <&str>::from(Level::Note) => None,
+            error if error == <&str>::from(Level::Error) => Some(Self::Failing),
+            _ => Some(Self::Attention),
         }
+    }
+
+    /// Returns the worst state of findings.
+    pub fn worst(findings: &[Finding]) -> Self {
+        let states = findings.iter().map(|one| one.state);
+        states.max().unwrap_or(Self::Ok)
     }
 }
 
-/// Lists the first few items and the number of the others, so that a report of a thousand problems stays readable.
-pub(super) fn list_some<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
-    crate::model::list_some(all, 5)
+/// Makes the document of findings. The exit code is 1 if one is failing.
+pub fn document(
+    kind: &str,
+    replica: &str,
+    mut sections: Vec<Section>,
+    findings: &[Finding],
+) -> Document {
+    let columns = [Column::state(""), Column::text(""), Column::text("")];
+    let mut lines = Section::new("", columns.clone());
+    for finding in findings {
+        let state: &str = finding.state.into();
+        let cells = [state, &finding.name, &finding.sentence].map(str::to_owned);
+        lines.push(cells, finding);
+        if !finding.hint.is_empty() {
+            let hint = format!("→ {} ({})", finding.hint, finding.anchor);
+            lines.push_text([String::new(), String::new(), hint]);
+        }
+    }
+    let worst = State::worst(findings).max(State::Ok);
+    let count = |state: State| {
+        let number = findings.iter().filter(|one| one.state == state).count();
+        let name: &str = state.into();
+        (number > 0).then(|| format!("{number} {name}"))
+    };
+    let states = [State::Failing, State::Attention, State::Unknown, State::Ok];
+    let counts: Vec<String> = states.into_iter().filter_map(count).collect();
+    let mut status = Section::new("", columns);
+    let result: &str = if worst == State::Unknown {
+        State::Ok
+    } else {
+        worst
+    }
+    .into();
+    status.push_text([result.to_owned(), counts.join(", ")]);
+    sections.extend([lines, status]);
+    Document {
+        kind: kind.to_owned(),
+        replica: replica.to_owned(),
+        exit: u8::from(worst == State::Failing),
+        sections,
+        ..Document::default()
+    }
 }
 
-/// Writes a number with a noun: `1 mirror`, `2 mirrors`.
-pub(super) fn count(number: usize, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        _ => format!("{number} {noun}s"),
+/// Lists the first few things, and the number of the others.
+pub(super) fn list<T: std::fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
+    list_some(all, MAX_LISTED)
+}
+
+/// Returns a text of an object, or nothing if it has none.
+pub fn text<'v>(object: &'v Value, field: &str) -> &'v str {
+    object[field].as_str().unwrap_or_default()
+}
+
+/// Returns the items of a list in an object.
+pub fn items<'v>(object: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + Clone {
+    object[field].as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use strum::VariantArray as _;
+
+    use super::*;
+
+    #[test]
+    fn exit_code_is_1_if_a_finding_fails() {
+        let ok = Finding::ok(Check::Server, "it answers");
+        let unknown = Finding::unknown(Check::Namespaces, "no permission", "grant it");
+        let failing = Finding::failing(Check::ClusterAnswer, "NXDOMAIN", "forward it");
+        for (findings, exit, last) in [
+            (vec![ok.clone()], 0, ["ok", "1 ok"]),
+            (vec![ok.clone(), unknown], 0, ["ok", "1 unknown, 1 ok"]),
+            (vec![ok, failing], 1, ["failing", "1 failing, 1 ok"]),
+        ] {
+            let document = document("check", "dns-0", Vec::new(), &findings);
+            assert_eq!(document.exit, exit);
+            let status = document.sections.last().unwrap();
+            assert_eq!(status.rows[0].cells, last);
+            assert_eq!(document.into_items().items.len(), findings.len());
+        }
+    }
+
+    #[test]
+    fn each_check_is_in_the_manual() {
+        let manual = include_str!("../../charts/global-dns/docs/src/operate.md");
+        for check in Check::VARIANTS {
+            let name: &str = check.into();
+            assert!(manual.contains(&format!("\n| `{name}` |")), "{name}");
+        }
     }
 }

@@ -1,346 +1,412 @@
-//! Objects that only `check` reads: mirrors with their Endpoints and slices, the probe Services of gateways, and Links.
+//! Checks of objects of the API server that the server itself does not read, or not with these fields.
 //!
-//! They are parsed with the types of Kubernetes, because checks need fields that the server does not read. Invalid objects are
-//! ignored.
+//! They are maps, and an object without an expected field has nothing wrong. Each selector is applied here too, because files
+//! have all objects.
 
-use k8s_openapi::Metadata;
-pub use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{EndpointSubset, ServicePort};
-pub use k8s_openapi::api::core::v1::{
-    Endpoints, Namespace as KubeNamespace, Service as KubeService,
-};
-pub use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::Fact;
-use crate::model::{Kind, key};
+use serde_json::Value;
+
+use super::finding::{Check, Fact, Finding, State, items, list, text};
+use crate::model::{Exported, key, mirrorable};
 
 /// Selects mirrors, their Endpoints and their slices. Linkerd labels Services and Endpoints alike, and Kubernetes copies the
 /// labels of Endpoints to slices.
 pub const MIRRORS: &str = "mirror.linkerd.io/mirrored-service=true";
+/// Selects objects that no watch selects, neither as a mirror nor as an object of this cluster.
+pub const UNWATCHED: &str =
+    "mirror.linkerd.io/mirrored-service,mirror.linkerd.io/mirrored-service!=true";
 /// Selects Services that this cluster exports through its gateway.
 pub const EXPORTED: &str = "mirror.linkerd.io/exported=true";
 /// Selects the Deployments of gateways.
 pub const GATEWAYS: &str = "component=gateway,linkerd.io/extension=multicluster";
-/// Selects objects that no watch selects, neither as a mirror nor as an object of this cluster.
-pub const UNWATCHED_OBJECTS: &str =
-    "mirror.linkerd.io/mirrored-service,mirror.linkerd.io/mirrored-service!=true";
-/// Selects the probe Services of gateways.
-pub const PROBE_SERVICES: &str = "mirror.linkerd.io/mirrored-gateway=true";
 /// The API group of Links.
 pub const LINKS_GROUP: &str = "multicluster.linkerd.io";
-
-/// Label of the probe Services of gateways.
-const GATEWAY: &str = "mirror.linkerd.io/mirrored-gateway";
-/// Annotation: the tool that created an object, with its version.
-const CREATED_BY: &str = "linkerd.io/created-by";
 
 /// Annotation: the time for which a proxy keeps an address that it does not use.
 const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
 /// Annotation: ports without protocol detection by the proxy. It replaces the default.
 const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
-/// The value of [`OPAQUE_PORTS`] that is the default in Linkerd.
-pub(super) const OPAQUE_BY_DEFAULT: &str = "25,587,3306,4444,5432,6379,9300,11211";
+/// The default of [`OPAQUE_PORTS`] in Linkerd.
+const OPAQUE_BY_DEFAULT: &str = "25,587,3306,4444,5432,6379,9300,11211";
 /// Prefixes of port names and application protocols that the proxy knows.
 const DETECTED: [&str; 4] = ["http", "grpc", "h2c", "kubernetes.io/h2c"];
+/// Reason of a Link's condition: with headless mirroring on, every headless Service has it, although it is mirrored.
+const INVALID_SERVICE: &str = "InvalidService";
+/// Reason of a Link's condition: the namespace does not exist here.
+const MISSING_NAMESPACE: &str = "MissingNamespace";
+/// Maximum number of characters of a condition's message in a finding.
+const MAX_MESSAGE: usize = 120;
 
-/// A type of Kubernetes objects.
-pub trait KubeType: DeserializeOwned + Metadata<Ty = ObjectMeta> {}
-
-impl<T: DeserializeOwned + Metadata<Ty = ObjectMeta>> KubeType for T {}
-
-/// The objects that only `check` reads. There may be more than a check is about.
+/// The objects, each list or why it cannot be read.
 #[derive(Debug)]
-pub struct CheckedObjects {
-    /// Mirrors, probe Services of gateways, and Services that no watch selects.
-    pub services: Fact<Vec<KubeService>>,
+pub struct Objects {
+    /// Mirrors, and Services that no watch selects.
+    pub services: Fact<Vec<Value>>,
+    /// Services that this cluster exports.
+    pub exported: Fact<Vec<Value>>,
     /// Slices of mirrors, and those that no watch selects.
-    pub slices: Fact<Vec<EndpointSlice>>,
+    pub slices: Fact<Vec<Value>>,
     /// Endpoints of mirrors.
-    pub endpoints: Fact<Vec<Endpoints>>,
+    pub endpoints: Fact<Vec<Value>>,
     /// The Links of this cluster.
-    pub links: Fact<Vec<Link>>,
-    /// The gateways of this cluster.
-    pub gateways: Gateways,
+    pub links: Fact<Vec<Value>>,
+    /// The Deployments of the gateways.
+    pub gateways: Fact<Vec<Value>>,
+    /// All namespaces.
+    pub namespaces: Fact<Vec<Value>>,
 }
 
-/// The gateways of a cluster in the namespaces of Links, each or the reason why it is not known. `None`: the cluster exports no
-/// headless Service.
-pub type Gateways = Fact<Option<Vec<Fact<Gateway>>>>;
-
-/// A gateway of this cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gateway {
-    /// The namespace and the name of its Deployment.
-    pub name: String,
-    /// The annotation `CACHE_TIMEOUT` of its pods.
-    pub cache_timeout: Option<String>,
+/// What the server says about the objects.
+#[derive(Debug)]
+pub struct Told<'t> {
+    /// Its settings, as in `status`.
+    pub settings: &'t Value,
+    /// Its services: the items of `table`.
+    pub services: &'t [Value],
+    /// The endpoints of its own cluster: items of `endpoints`.
+    pub own_endpoints: &'t [Value],
+    /// The name of its cluster.
+    pub cluster: &'t str,
 }
 
-/// A Link of this cluster to another cluster.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Link {
-    /// `spec`.
-    pub spec: CheckedLinkSpec,
-    /// `status`.
-    #[serde(default)]
-    pub status: LinkStatus,
+/// What is wrong, and how bad it is; or why it is not known.
+type Wrong = Fact<(State, BTreeSet<String>)>;
+
+/// A check: what finds things that are wrong, what they are, and what to do.
+struct Rule(
+    Check,
+    fn(&Objects, &Told<'_>) -> Wrong,
+    &'static str,
+    &'static str,
+);
+
+const RULES: [Rule; 7] = [
+    Rule(
+        Check::LinkStatus,
+        link_status,
+        "Links report that mirroring fails",
+        "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
+         reason; export headless Services with mirror.linkerd.io/exported=true",
+    ),
+    Rule(
+        Check::Namespaces,
+        namespaces,
+        "namespaces that do not exist here",
+        "Linkerd mirrors into the namespace of the same name: create it, or turn on enableNamespaceCreation for the link; if \
+         a setting names it, correct the setting",
+    ),
+    Rule(
+        Check::Mirrorable,
+        not_mirrorable,
+        "exported, and not mirrored as a whole",
+        "correct the Services, or do not export them",
+    ),
+    Rule(
+        Check::MirrorLabels,
+        mirror_labels,
+        "ignored because of the label mirror.linkerd.io/mirrored-service",
+        "set the value 'true', as Linkerd does, or remove the label if the object is not a mirror",
+    ),
+    Rule(
+        Check::OpaquePorts,
+        opaque_ports,
+        "not marked opaque",
+        "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
+         config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS before the mirrors are made (others get it \
+         when their pods restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no effect",
+    ),
+    Rule(
+        Check::EndpointSlices,
+        endpoint_slices,
+        "Endpoints of mirrors without an EndpointSlice",
+        "nothing shows whether the gateways of these mirrors are down: turn on the controller \
+         endpointslice-mirroring-controller of kube-controller-manager (--controllers), or remove label \
+         endpointslice.kubernetes.io/skip-mirror from the exported Services",
+    ),
+    Rule(
+        Check::GatewayCache,
+        gateway_cache,
+        "gateways that keep the address of a pod that is gone",
+        "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
+         {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients in \
+         other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old address now",
+    ),
+];
+
+/// Checks all objects. Lists that cannot be read are not checked.
+pub fn check(objects: &Objects, told: &Told<'_>) -> Vec<Finding> {
+    let findings = RULES
+        .iter()
+        .map(|Rule(check, find, what, hint)| match find(objects, told) {
+            Ok((state, wrong)) => {
+                Finding::list(state, *check, wrong, ["nothing is wrong", what, hint])
+            }
+            Err(why) => {
+                Finding::unknown(*check, &why, "run it as a user that may list these objects")
+            }
+        });
+    findings.collect()
 }
 
-/// `spec` of a Link.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CheckedLinkSpec {
-    /// The cluster name in the label of its mirrors.
-    pub target_cluster_name: String,
-    /// Selects the Services that are mirrored.
-    pub selector: Option<LabelSelector>,
+// === Fields ===
+
+fn label<'o>(object: &'o Value, label: &str) -> &'o str {
+    text(&object["metadata"]["labels"], label)
 }
 
-/// `status` of a Link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LinkStatus {
-    /// The Services that are to be mirrored.
-    pub mirror_services: Vec<LinkedService>,
-}
-
-/// The status of a Service in a Link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LinkedService {
-    /// The Service in the other cluster.
-    pub remote_ref: RemoteRef,
-    /// Its conditions, such as `Mirrored`.
-    pub conditions: Vec<LinkCondition>,
-}
-
-/// The name of a Service in another cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct RemoteRef {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-/// A condition of a Service in a Link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct LinkCondition {
-    /// `type`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// `True` or `False`.
-    pub status: String,
-    /// One word.
-    pub reason: String,
-    /// A sentence.
-    pub message: String,
-}
-
-/// Parses objects of Kubernetes. Ignores invalid ones.
-pub fn parse_all<T: KubeType>(objects: impl IntoIterator<Item: AsRef<str>>) -> Vec<T> {
-    // Managed fields are larger than the rest of most objects, and no check reads them.
-    let strip = |mut object: T| {
-        object.metadata_mut().managed_fields = None;
-        object
-    };
-    parse(objects).map(strip).collect()
-}
-
-/// Parses Links. Ignores invalid ones.
-pub fn parse_links(objects: impl IntoIterator<Item: AsRef<str>>) -> Vec<Link> {
-    parse(objects).collect()
-}
-
-fn parse<T: DeserializeOwned>(
-    objects: impl IntoIterator<Item: AsRef<str>>,
-) -> impl Iterator<Item = T> {
-    let objects = objects.into_iter();
-    objects.filter_map(|json| serde_json::from_str(json.as_ref()).ok())
-}
-
-// === Labels ===
-
-fn label<'o>(metadata: &'o ObjectMeta, key: &str) -> Option<&'o str> {
-    metadata.labels.as_ref()?.get(key).map(String::as_str)
-}
-
-fn annotation<'o>(metadata: &'o ObjectMeta, key: &str) -> Option<&'o str> {
-    metadata.annotations.as_ref()?.get(key).map(String::as_str)
-}
-
-/// Returns whether [`MIRRORS`] selects an object.
-fn is_mirror(metadata: &ObjectMeta) -> bool {
-    label(metadata, key::MIRRORED_SERVICE) == Some("true")
-}
-
-/// Returns whether an object belongs to the mirror of a whole Service.
-fn is_service_mirror(metadata: &ObjectMeta) -> bool {
-    is_mirror(metadata) && label(metadata, key::HEADLESS_MIRROR).is_none()
+fn annotation<'o>(object: &'o Value, annotation: &str) -> Option<&'o str> {
+    object["metadata"]["annotations"][annotation].as_str()
 }
 
 /// Returns the namespace and the name of an object.
-fn name_of(metadata: &ObjectMeta) -> (&str, &str) {
-    let [namespace, name] = [&metadata.namespace, &metadata.name].map(Option::as_deref);
-    (namespace.unwrap_or_default(), name.unwrap_or_default())
+fn name_of(object: &Value) -> [&str; 2] {
+    ["namespace", "name"].map(|field| text(&object["metadata"], field))
 }
 
-/// Describes an object with the value of its label, if [`UNWATCHED_OBJECTS`] selects it.
-pub(super) fn unwatched_object(kind: Kind, metadata: &ObjectMeta) -> Option<String> {
-    let value = label(metadata, key::MIRRORED_SERVICE).filter(|value| *value != "true")?;
-    let (namespace, name) = name_of(metadata);
-    Some(format!("{kind}/{namespace}/{name} ('{value}')"))
+/// Returns the objects that [`MIRRORS`] selects.
+fn mirrors(objects: &[Value]) -> impl Iterator<Item = &Value> {
+    let of_mirrors = |object: &&Value| label(object, key::MIRRORED_SERVICE) == "true";
+    objects.iter().filter(of_mirrors)
+}
+
+// === Links ===
+
+/// Returns the Services that a Link reports as not mirrored, in namespaces that are watched: the cluster after aliases, the
+/// namespace, the name, and the condition.
+fn failures<'l>(
+    objects: &'l Objects,
+    told: &Told<'l>,
+) -> Fact<Vec<(&'l str, [&'l str; 2], &'l Value)>> {
+    let settings = told.settings;
+    let watched: Vec<&Value> = items(settings, "namespaces").collect();
+    let failed = |one: &&Value| [text(one, "type"), text(one, "status")] == ["Mirrored", "False"];
+    let mut failures = Vec::new();
+    for link in objects.links.as_ref()? {
+        let target = text(&link["spec"], "targetClusterName");
+        let cluster = settings["clusterAliases"][target]
+            .as_str()
+            .unwrap_or(target);
+        for service in items(&link["status"], "mirrorServices") {
+            let name = ["namespace", "name"].map(|field| text(&service["remoteRef"], field));
+            let is_watched = watched.is_empty() || watched.iter().any(|one| **one == name[0]);
+            let condition = items(service, "conditions")
+                .find(failed)
+                .filter(|_| is_watched);
+            failures.extend(condition.map(|condition| (cluster, name, condition)));
+        }
+    }
+    Ok(failures)
+}
+
+/// Finds the Services that Links report as not mirrored.
+fn link_status(objects: &Objects, told: &Told<'_>) -> Wrong {
+    let mirrored = told.services.iter().flat_map(|service| {
+        let name = ["namespace", "service"].map(|field| text(service, field));
+        items(service, "clusters").map(move |cell| (name, text(cell, "cluster")))
+    });
+    let mirrored: BTreeSet<([&str; 2], &str)> = mirrored.collect();
+    let failures = failures(objects, told)?.into_iter();
+    let failures = failures.filter_map(|(cluster, name, condition)| {
+        let reason = text(condition, "reason");
+        let is_mirrored = reason == INVALID_SERVICE && mirrored.contains(&(name, cluster));
+        let is_excluded = items(told.settings, "excludeClusters").any(|one| one == cluster);
+        if is_mirrored || is_excluded || reason == MISSING_NAMESPACE {
+            return None;
+        }
+        let message = text(condition, "message").chars();
+        let message: String = message.take(MAX_MESSAGE).collect();
+        let name = name.join("/");
+        Some(format!(
+            "{name} of cluster '{cluster}' ({reason}: {message})"
+        ))
+    });
+    Ok((State::Attention, failures.collect()))
+}
+
+/// Returns whether a Link selects Services by other labels than `mirror.linkerd.io/exported=true`, in one of the two forms. The
+/// problem `not-exported` is then unreliable.
+pub fn selects_by_other_labels(link: &Value) -> bool {
+    let selector = &link["spec"]["selector"];
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let labels = labels.map(|(label, value)| label == key::EXPORTED && value == "true");
+    let expressions = items(selector, "matchExpressions").map(|one| {
+        let values: Vec<&Value> = items(one, "values").collect();
+        text(one, "key") == key::EXPORTED && text(one, "operator") == "In" && values == ["true"]
+    });
+    let are_default: Vec<bool> = labels.chain(expressions).collect();
+    !selector.is_null() && are_default != [true]
+}
+
+/// Finds namespaces that do not exist here: those of exported Services, and those that settings name.
+fn namespaces(objects: &Objects, told: &Told<'_>) -> Wrong {
+    let existing = objects.namespaces.as_ref()?.iter();
+    let existing: BTreeSet<&str> = existing.map(|one| name_of(one)[1]).collect();
+    let mut missing = BTreeSet::new();
+    for (cluster, [namespace, name], condition) in failures(objects, told).unwrap_or_default() {
+        if text(condition, "reason") == MISSING_NAMESPACE && !existing.contains(namespace) {
+            missing.insert(format!("'{namespace}', of {name} in cluster '{cluster}'"));
+        }
+    }
+    let short = &told.settings["shortNames"];
+    let pinned = short["pinned"].as_object().into_iter().flatten();
+    let named = pinned
+        .map(|(_, namespace)| namespace)
+        .chain([&short["defaultNamespace"]]);
+    let named = named
+        .chain(items(told.settings, "namespaces"))
+        .filter_map(Value::as_str);
+    for name in named.filter(|name| !name.is_empty() && !existing.contains(name)) {
+        missing.insert(format!("'{name}', which the settings name"));
+    }
+    Ok((State::Attention, missing))
+}
+
+// === Exported Services ===
+
+/// Returns whether a Service is exported with a mirror for each pod.
+fn is_exported_headless(service: &Value) -> bool {
+    text(&service["spec"], "clusterIP") == "None" && label(service, key::EXPORTED) == "true"
+}
+
+/// Finds exported Services that other clusters cannot mirror.
+fn not_mirrorable(objects: &Objects, told: &Told<'_>) -> Wrong {
+    let mut hosts: BTreeMap<[&str; 2], Vec<&str>> = BTreeMap::new();
+    for endpoint in told.own_endpoints {
+        let name = ["namespace", "service"].map(|field| text(endpoint, field));
+        let hosts = hosts.entry(name).or_default();
+        hosts.push(text(endpoint, "hostname"));
+    }
+    let all = objects.exported.as_ref()?.iter();
+    let exported = all.filter(|one| label(one, key::EXPORTED) == "true");
+    let wrong = exported.filter_map(|service| {
+        let name = name_of(service);
+        let exported = Exported {
+            service: name[1],
+            cluster: told.cluster,
+            hosts: hosts.get(&name).cloned().unwrap_or_default(),
+            is_headless: is_exported_headless(service),
+            has_ports: items(&service["spec"], "ports").next().is_some(),
+        };
+        let reason = mirrorable(&exported).err()?;
+        Some(format!("{} ({reason}; {})", name.join("/"), reason.hint()))
+    });
+    Ok((State::Attention, wrong.collect()))
+}
+
+/// Finds the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else
+/// that of the namespace.
+fn gateway_cache(objects: &Objects, _: &Told<'_>) -> Wrong {
+    let mut wrong = BTreeSet::new();
+    if objects.exported.as_ref()?.iter().any(is_exported_headless) {
+        let namespaces = objects.namespaces.as_ref()?;
+        for gateway in objects.gateways.as_ref()? {
+            let [namespace, name] = name_of(gateway);
+            let of_pods = annotation(&gateway["spec"]["template"], CACHE_TIMEOUT);
+            let own = namespaces.iter().find(|one| name_of(one)[1] == namespace);
+            let of_namespace = || annotation(own?, CACHE_TIMEOUT);
+            let value = of_pods.or_else(of_namespace).unwrap_or("not set");
+            let gateway = format!("Deployment/{namespace}/{name} ({value})");
+            wrong.extend((value != "0s").then_some(gateway));
+        }
+    }
+    Ok((State::Attention, wrong))
 }
 
 // === Mirrors ===
 
-/// Returns the namespace and the name of the mirror that a slice belongs to.
-pub(super) fn mirror_of_slice(slice: &EndpointSlice) -> Option<(&str, &str)> {
-    let service =
-        label(&slice.metadata, key::SERVICE_NAME).filter(|_| is_mirror(&slice.metadata))?;
-    Some((name_of(&slice.metadata).0, service))
+/// Finds objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
+fn mirror_labels(objects: &Objects, _: &Told<'_>) -> Wrong {
+    let mut ignored = BTreeSet::new();
+    for (kind, objects) in [
+        ("Service", &objects.services),
+        ("EndpointSlice", &objects.slices),
+    ] {
+        for object in objects.as_ref()? {
+            let value = label(object, key::MIRRORED_SERVICE);
+            let is_ignored = !["", "true"].contains(&value);
+            let name = format!("{kind}/{} ('{value}')", name_of(object).join("/"));
+            ignored.extend(is_ignored.then_some(name));
+        }
+    }
+    Ok((State::Attention, ignored))
 }
 
-/// Returns the namespace and the name of the mirror that Endpoints belong to, if they have an address, ready or not. Linkerd
-/// writes them, and the controller `endpointslice-mirroring-controller` of Kubernetes copies them to slices.
-///
-/// That controller writes no slice for Endpoints without an address, not even an empty one
-/// (`pkg/controller/endpointslicemirroring/reconciler.go`). Addresses that are not ready are copied, too, and show that a
-/// gateway is down.
-pub(super) fn mirror_of_endpoints(endpoints: &Endpoints) -> Option<(&str, &str)> {
-    let has_address = |subset: &EndpointSubset| {
-        [&subset.addresses, &subset.not_ready_addresses]
-            .into_iter()
-            .flatten()
-            .any(|list| !list.is_empty())
-    };
-    let has_address = endpoints.subsets.iter().flatten().any(has_address);
-    (has_address && is_mirror(&endpoints.metadata)).then(|| name_of(&endpoints.metadata))
+/// Finds ports of endpoint mirrors. If the server speaks first and the port is not opaque, the proxy waits for the client in
+/// vain. The annotation of the headless mirror has no effect.
+fn opaque_ports(objects: &Objects, _: &Told<'_>) -> Wrong {
+    let mirrors = mirrors(objects.services.as_ref()?);
+    let of_pods = mirrors.filter(|one| !label(one, key::HEADLESS_MIRROR).is_empty());
+    let unmarked = of_pods.filter_map(|service| {
+        let opaque = annotation(service, OPAQUE_PORTS).unwrap_or(OPAQUE_BY_DEFAULT);
+        let ports = items(&service["spec"], "ports");
+        let ports = ports.filter(|port| is_unknown(port) && !is_in(opaque, port["port"].as_u64()));
+        let ports = ports.map(|port| match text(port, "name") {
+            "" => port["port"].to_string(),
+            name => format!("{} ({name})", port["port"]),
+        });
+        let ports = Some(list(ports)).filter(|ports| !ports.is_empty())?;
+        let headless = label(service, key::HEADLESS_MIRROR);
+        Some(format!(
+            "Service/{}/{headless} {ports}",
+            name_of(service)[0]
+        ))
+    });
+    Ok((State::Attention, unmarked.collect()))
 }
 
-/// Returns the mirror of a whole Service that a slice belongs to, with the addresses that have no hostname. In a headless
-/// mirror, these are gateway addresses.
-pub(super) fn addresses_without_hostname(
-    slice: &EndpointSlice,
-) -> Option<((&str, &str), Vec<&String>)> {
-    let mirror = mirror_of_slice(slice).filter(|_| is_service_mirror(&slice.metadata))?;
-    let endpoints = slice.endpoints.iter();
-    let nameless = endpoints.filter(|one| one.hostname.as_ref().is_none_or(String::is_empty));
-    Some((mirror, nameless.flat_map(|one| &one.addresses).collect()))
-}
-
-/// Returns the headless mirror of an endpoint mirror, with the TCP ports of unknown protocol that are not opaque, such as
-/// `26257 (sql)`. Returns `None` for any other Service. The annotation of the headless mirror has no effect.
-pub(super) fn unmarked_ports(service: &KubeService) -> Option<((&str, &str), Vec<String>)> {
-    let (metadata, spec) = (&service.metadata, service.spec.as_ref()?);
-    let headless = label(metadata, key::HEADLESS_MIRROR).filter(|_| is_mirror(metadata))?;
-    let opaque = annotation(metadata, OPAQUE_PORTS).unwrap_or(OPAQUE_BY_DEFAULT);
-    let is_opaque = |port: i32| {
-        let mut ranges = opaque.split(',');
-        ranges.any(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let [first, last] = [first, last].map(|number| number.trim().parse::<i32>());
-            first.is_ok_and(|first| last.is_ok_and(|last| (first..=last).contains(&port)))
-        })
-    };
-    let ports = spec.ports.iter().flatten();
-    let unmarked = ports.filter(|port| is_unknown(port) && !is_opaque(port.port));
-    let describe = |port: &ServicePort| match &port.name {
-        Some(name) => format!("{} ({name})", port.port),
-        None => port.port.to_string(),
-    };
-    let ports = unmarked.map(describe).collect();
-    Some(((name_of(metadata).0, headless), ports))
+/// Returns whether a port is one of a list of ports and ranges.
+fn is_in(list: &str, port: Option<u64>) -> bool {
+    list.split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        match [first, last].map(|number| number.trim().parse::<u64>()) {
+            [Ok(first), Ok(last)] => port.is_some_and(|port| (first..=last).contains(&port)),
+            _ => false,
+        }
+    })
 }
 
 /// Returns whether the protocol of a port is unknown.
-fn is_unknown(port: &ServicePort) -> bool {
-    let is_detected = |text: &Option<String>| {
-        let begins = |text: &String| DETECTED.iter().any(|start| text.starts_with(start));
-        text.as_ref().is_some_and(begins)
+fn is_unknown(port: &Value) -> bool {
+    let is_detected = |field| {
+        DETECTED
+            .iter()
+            .any(|start| text(port, field).starts_with(start))
     };
-    port.protocol.as_deref().unwrap_or("TCP") == "TCP"
-        && !is_detected(&port.name)
-        && !is_detected(&port.app_protocol)
+    let is_tcp = ["", "TCP"].contains(&text(port, "protocol"));
+    is_tcp && !["name", "appProtocol"].into_iter().any(is_detected)
 }
 
-/// Returns whether Linkerd can mirror a Service of this cluster with a mirror for each pod.
-pub fn is_exported_headless(service: &KubeService) -> bool {
-    let spec = service.spec.as_ref();
-    let is_headless = spec.is_some_and(|spec| spec.cluster_ip.as_deref() == Some("None"));
-    is_headless && label(&service.metadata, key::EXPORTED) == Some("true")
-}
-
-/// Returns the version of Linkerd that created a gateway's probe Service: `linkerd/helm edge-26.8.3`. Returns `None`
-/// for any other Service.
-pub(super) fn linkerd_version(service: &KubeService) -> Option<&str> {
-    let is_probe = label(&service.metadata, GATEWAY) == Some("true");
-    annotation(&service.metadata, CREATED_BY).filter(|_| is_probe)
-}
-
-// === impl Gateway ===
-
-impl Gateway {
-    /// Reads the annotation of a gateway's pods as Linkerd's injector does: that of the template, else that of the namespace.
-    ///
-    /// # Errors
-    ///
-    /// If the annotation of the namespace counts, and the namespace cannot be read.
-    pub fn read(deployment: &Deployment, namespace: &Fact<KubeNamespace>) -> Fact<Self> {
-        let spec = deployment.spec.as_ref();
-        let template = spec.and_then(|spec| spec.template.metadata.as_ref());
-        let own = template.and_then(|metadata| annotation(metadata, CACHE_TIMEOUT));
-        let value = match (own, namespace) {
-            (None, Err(reason)) => return Err(reason.clone()),
-            (None, Ok(namespace)) => annotation(&namespace.metadata, CACHE_TIMEOUT),
-            _ => own,
-        };
-        let (namespace, name) = name_of(&deployment.metadata);
-        Ok(Self {
-            name: format!("{namespace}/{name}"),
-            cache_timeout: value.map(str::to_owned),
-        })
-    }
-}
-
-// === impl Link ===
-
-impl Link {
-    /// Returns the cluster name in the label of its mirrors.
-    pub(super) fn cluster(&self) -> &str {
-        &self.spec.target_cluster_name
-    }
-
-    /// Returns whether it selects Services by other labels than `mirror.linkerd.io/exported=true`, in one of the two forms.
-    pub(super) fn has_own_selector(&self) -> bool {
-        let Some(selector) = &self.spec.selector else {
-            return false;
-        };
-        let labels = selector.match_labels.iter().flatten();
-        let labels = labels.map(|(key, value)| (key, "In", std::slice::from_ref(value)));
-        let expressions = selector.match_expressions.iter().flatten().map(|one| {
-            let values = one.values.as_deref().unwrap_or_default();
-            (&one.key, one.operator.as_str(), values)
-        });
-        let (exported, value) = (key::EXPORTED.to_owned(), ["true".to_owned()]);
-        let default = [(&exported, "In", value.as_slice())];
-        !labels.chain(expressions).eq(default)
-    }
-}
-
-// === impl LinkedService ===
-
-impl LinkedService {
-    /// Returns the condition that it is not mirrored.
-    pub(super) fn failure(&self) -> Option<&LinkCondition> {
-        let mut conditions = self.conditions.iter();
-        conditions.find(|one| one.kind == "Mirrored" && one.status == "False")
-    }
+/// Finds Endpoints of mirrors that Kubernetes does not copy to slices. A cluster may turn off the controller that does this
+/// (KEP-4974). Linkerd writes the readiness of gateways to Endpoints, and the server reads it from slices only.
+///
+/// The controller writes no slice for Endpoints without an address. Addresses that are not ready are copied, too. Endpoints can
+/// outlive their mirror, and such Endpoints are not copied.
+fn endpoint_slices(objects: &Objects, _: &Told<'_>) -> Wrong {
+    let existing = mirrors(objects.services.as_ref()?).map(name_of);
+    let existing: BTreeSet<[&str; 2]> = existing.collect();
+    let copied = mirrors(objects.slices.as_ref()?);
+    let copied = copied.map(|slice| [name_of(slice)[0], label(slice, key::SERVICE_NAME)]);
+    let copied: BTreeSet<[&str; 2]> = copied.collect();
+    let has_address = |object: &&Value| {
+        let has = |subset: &Value, field| items(subset, field).next().is_some();
+        items(object, "subsets").any(|one| has(one, "addresses") || has(one, "notReadyAddresses"))
+    };
+    let written = mirrors(objects.endpoints.as_ref()?)
+        .filter(has_address)
+        .map(name_of);
+    let written = written.filter(|mirror| existing.contains(mirror));
+    let (with, without): (Vec<_>, Vec<_>) = written.partition(|mirror| copied.contains(mirror));
+    // Without any slice, the controller is off. Otherwise, it works, and leaves out some.
+    let state = if with.is_empty() {
+        State::Failing
+    } else {
+        State::Attention
+    };
+    let names = without
+        .iter()
+        .map(|mirror| format!("Endpoints/{}", mirror.join("/")));
+    Ok((state, names.collect()))
 }
 
 #[cfg(test)]

@@ -1,26 +1,10 @@
-//! Checks of the API server and of the permissions of the caller: all that are needed, and no dangerous others.
+//! Checks of permissions: the server has all that it needs, and no dangerous others.
 
 use std::collections::BTreeSet;
 
-use super::finding::{Check, Fact, Finding, NotChecked, list_some};
+use super::finding::{Check, Fact, Finding, State, list};
 use super::objects::LINKS_GROUP;
 use crate::model::Namespace;
-
-/// The API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ApiServerStatus {
-    /// It does not answer; the reason.
-    Unreachable(String),
-    /// It answers.
-    Reached {
-        /// Its version: `v1.33.4`.
-        version: String,
-        /// The review of the permissions of [`needed`].
-        needed: Vec<Review>,
-        /// The review of the permissions of [`not_needed`].
-        not_needed: Vec<Review>,
-    },
-}
 
 /// A permission: a verb for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +24,8 @@ pub struct Permission {
 pub struct Review {
     /// The permission.
     pub permission: Permission,
-    /// Whether the caller has it, or why the API server did not review it.
-    pub allowed: Result<bool, String>,
+    /// Whether the account has it, or why the API server did not review it.
+    pub allowed: Fact<bool>,
 }
 
 /// A verb, the API group and the resource, as in a role.
@@ -120,126 +104,148 @@ fn permissions(of: &[Rule], namespaces: &[Namespace]) -> Vec<Permission> {
     of.iter().flat_map(permission).collect()
 }
 
-/// Checks the reviews of the API server.
-pub(super) fn check(api: &Fact<ApiServerStatus>) -> Vec<Finding> {
-    let not_checked = |first: Finding, reason: &NotChecked| {
-        let others = [Check::Permissions, Check::MorePermissions];
-        let others = others.map(|check| check.not_checked(reason));
-        std::iter::once(first).chain(others).collect()
-    };
-    match api {
-        Err(reason) => not_checked(Check::ApiServer.not_checked(reason), reason),
-        Ok(ApiServerStatus::Unreachable(why)) => not_checked(
-            Check::ApiServer.red(
-                format!("cannot reach the API server: {why}"),
-                "in a pod, check the ServiceAccount's token and the NetworkPolicy; elsewhere, give --kubeconfig and \
-                 --context",
-            ),
-            &NotChecked::consequence("cannot reach the API server"),
-        ),
-        Ok(ApiServerStatus::Reached {
-            needed, not_needed, ..
-        }) => {
-            let mut findings = vec![Check::ApiServer.green("the API server answers")];
-            findings.extend(check_all_needed(needed));
-            findings.push(check_not_needed(not_needed));
-            findings
-        }
-    }
-}
-
-/// Checks the needed permissions.
-fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
-    let mut findings = check_role(NEEDED.iter(), reviews, |missing| {
-        Check::Permissions.red(
-            missing,
-            "bind the role of the chart: list and watch on services and endpointslices, \
-             in all namespaces or in each namespace of --namespace",
-        )
-    });
-    findings.extend(check_role(NEEDED_FOR_LINKS.iter(), reviews, |missing| {
-        Check::Permissions.yellow(
-            missing,
-            "bind the role of the chart for Links: list and watch on links and list on leases, in each namespace of \
-             links.namespaces; or set links.enabled: false",
-        )
-    }));
-    findings
-}
-
-/// Checks the reviewed permissions of a role. Those that are missing are one finding, because they usually have one cause.
-fn check_role<'r>(
-    role: impl Iterator<Item = &'r Rule>,
-    reviews: &[Review],
-    report_missing: impl FnOnce(String) -> Finding,
-) -> Vec<Finding> {
-    let (mut missing, mut others) = (Vec::new(), Vec::new());
-    for &(verb, group, resource) in role {
-        let is_own = |review: &&Review| {
-            let one = &review.permission;
-            (one.verb, one.group, one.resource) == (verb, group, resource)
-        };
-        let own: Vec<&Review> = reviews.iter().filter(is_own).collect();
-        let is_denied = |review: &&Review| review.allowed == Ok(false);
-        let denied: Vec<&Review> = own.iter().copied().filter(is_denied).collect();
-        let unknown = own.iter().find_map(|review| review.allowed.as_ref().err());
-        match (denied.as_slice(), unknown) {
-            _ if own.is_empty() => {} // a flag turns off what needs it
-            ([_, ..], _) => missing.push(format!("cannot {verb} {resource} {}", scope(&denied))),
-            ([], Some(why)) => others.push(not_reviewed(
-                Check::Permissions,
-                &format!("can {verb} {resource}"),
-                why,
-            )),
-            ([], None) => {
-                let sentence = format!("can {verb} {resource} {}", scope(&own));
-                others.push(Check::Permissions.green(sentence));
-            }
-        }
-    }
-    let missing = (!missing.is_empty()).then(|| report_missing(missing.join("; ")));
-    missing.into_iter().chain(others).collect()
-}
-
-/// Makes the finding that the API server did not review a permission.
-fn not_reviewed(check: Check, subject: &str, why: &str) -> Finding {
-    let hint = "the API server did not review this permission: authenticate to it";
-    check.part_not_checked(subject, &NotChecked::new(why, hint))
-}
-
-/// Describes the namespaces of reviews.
-fn scope(reviews: &[&Review]) -> String {
-    let namespaces = reviews
+/// Checks the permissions that an account needs. Those that are missing are one finding, because they usually have one cause.
+pub fn check_needed(account: &str, reviews: &[Review]) -> Finding {
+    const ROLE: &str = "bind the role of the chart: list and watch on services and endpointslices, in all namespaces or in each \
+                        of namespaces; for Links, list and watch on links and list on leases in each of links.namespaces, or set \
+                        links.enabled: false";
+    let denied: Vec<&Review> = reviews
         .iter()
-        .filter_map(|r| r.permission.namespace.as_ref());
-    let namespaces: Vec<&Namespace> = namespaces.collect();
-    match namespaces.as_slice() {
-        [] => "in all namespaces".to_owned(),
-        [one] => format!("in namespace {one}"),
-        several => format!("in namespaces {}", list_some(several)),
+        .filter(|review| review.allowed == Ok(false))
+        .collect();
+    let is_for_links = |review: &&Review| {
+        let one = &review.permission;
+        NEEDED_FOR_LINKS.contains(&(one.verb, one.group, one.resource))
+    };
+    if denied.is_empty() {
+        return match reviews.iter().find_map(|one| one.allowed.as_ref().err()) {
+            Some(why) => not_reviewed(Check::Permissions, account, why),
+            None => Finding::ok(
+                Check::Permissions,
+                format!("{account} has every permission that serve needs"),
+            ),
+        };
     }
+    // Without those for Links, every cluster counts as linked, and the server answers.
+    let state = if denied.iter().all(is_for_links) {
+        State::Attention
+    } else {
+        State::Failing
+    };
+    let missing = denied.iter().map(|review| {
+        let Permission {
+            verb,
+            resource,
+            namespace,
+            ..
+        } = &review.permission;
+        match namespace {
+            None => format!("{verb} {resource} in all namespaces"),
+            Some(namespace) => format!("{verb} {resource} in namespace {namespace}"),
+        }
+    });
+    let missing: Vec<String> = missing.collect();
+    let sentence = format!("{account} cannot {}", missing.join(", "));
+    Finding::new(state, Check::Permissions, sentence, ROLE)
 }
 
-/// Checks the permissions that the caller should not have.
-fn check_not_needed(reviews: &[Review]) -> Finding {
+/// Makes the finding that the API server did not review permissions.
+fn not_reviewed(check: Check, account: &str, why: &str) -> Finding {
+    let hint = format!("run it as a user that may review the permissions of {account}");
+    Finding::unknown(check, why, hint)
+}
+
+/// Checks the permissions that an account should not have.
+pub fn check_not_needed(account: &str, reviews: &[Review]) -> Finding {
+    let check = Check::MorePermissions;
     let allowed = reviews.iter().filter(|review| review.allowed == Ok(true));
     let describe = |review: &Review| {
-        let permission = &review.permission;
-        let is_needed = NEEDED.contains(&(permission.verb, permission.group, permission.resource));
+        let one = &review.permission;
+        let is_needed = NEEDED.contains(&(one.verb, one.group, one.resource));
         let scope = if is_needed { " in all namespaces" } else { "" };
-        format!("{} {}{scope}", permission.verb, permission.resource)
+        format!("{} {}{scope}", one.verb, one.resource)
     };
     let allowed: BTreeSet<String> = allowed.map(describe).collect();
     let unknown = reviews.iter().find_map(|one| one.allowed.as_ref().err());
-    if let (true, Some(why)) = (allowed.is_empty(), unknown) {
-        let check = Check::MorePermissions;
-        return not_reviewed(check, check.row().heading, why);
+    match (allowed.is_empty(), unknown) {
+        (true, Some(why)) => not_reviewed(check, account, why),
+        (true, None) => Finding::ok(
+            check,
+            format!(
+                "{account} cannot change Services or EndpointSlices, read Secrets or start Pods"
+            ),
+        ),
+        (false, _) => Finding::new(
+            State::Attention,
+            check,
+            format!("{account} can also {}", list(allowed)),
+            "give the server a ServiceAccount of its own that has only the role of the chart",
+        ),
     }
-    Check::MorePermissions.yellow_list(
-        allowed,
-        "cannot change Services or EndpointSlices, read Secrets or start Pods",
-        "has more permissions than needed",
-        "run global-dns with its own ServiceAccount that has only the role of the chart; if you are an administrator, \
-         these are your own permissions",
-    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reviews(of: Vec<Permission>, denied: &[&str]) -> Vec<Review> {
+        let review = |permission: Permission| Review {
+            allowed: Ok(!denied.contains(&permission.resource)),
+            permission,
+        };
+        of.into_iter().map(review).collect()
+    }
+
+    #[test]
+    fn missing_permissions_are_one_finding() {
+        let [prod, links] =
+            ["prod", "linkerd-multicluster"].map(|name| vec![name.parse().unwrap()]);
+        for (namespaces, denied, state, sentence) in [
+            (
+                &vec![],
+                &[][..],
+                State::Ok,
+                "dns has every permission that serve needs",
+            ),
+            (
+                &prod,
+                &["services"],
+                State::Failing,
+                "dns cannot list services in namespace prod, watch services in namespace prod",
+            ),
+            (
+                &vec![],
+                &["leases"],
+                State::Attention,
+                "dns cannot list leases in namespace linkerd-multicluster",
+            ),
+        ] {
+            let finding = check_needed("dns", &reviews(needed(namespaces, &links), denied));
+            assert_eq!(
+                (finding.state, finding.sentence.as_str()),
+                (state, sentence)
+            );
+        }
+    }
+
+    #[test]
+    fn dangerous_permissions_deserve_attention() {
+        let mut all = reviews(
+            not_needed(&[]),
+            &["secrets", "pods", "pods/exec", "deployments"],
+        );
+        let finding = check_not_needed("dns", &all);
+        assert_eq!(finding.state, State::Attention);
+        assert!(
+            finding
+                .sentence
+                .starts_with("dns can also create endpointslices, create services, ")
+        );
+        for review in &mut all {
+            review.allowed = Ok(false);
+        }
+        assert_eq!(check_not_needed("dns", &all).state, State::Ok);
+        all[0].allowed = Err("403".to_owned());
+        assert_eq!(check_not_needed("dns", &all).state, State::Unknown);
+    }
 }

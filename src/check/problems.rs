@@ -1,159 +1,136 @@
-//! The checks that print the problems of the table: one line for each kind.
+//! The problems of a server, as its API lists them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use super::facts::{Facts, ServerProblem};
-use super::finding::{Check, Fact, Finding, Health, list_some};
-use super::objects::Link;
-use crate::model::{Family, Level, Problem, ProblemKind};
-use crate::table::Table;
+use serde_json::Value;
 
-impl Check {
-    /// Returns the problems that the check prints.
-    fn prints(self, kind: ProblemKind) -> bool {
-        use ProblemKind as K;
-        match self {
-            Self::ShortNames => kind == K::ShortName,
-            Self::Conflicts => {
-                let is_setting = matches!(kind, K::SettingWithoutEffect | K::UnknownAlias);
-                is_setting || kind.row().family == Family::Conflict && kind != K::ShortName
-            }
-            Self::SkippedObjects => kind.row().family == Family::Skipped,
-            Self::OrphanedMirrors => matches!(kind, K::Unlinked | K::LinksUnknown),
-            Self::EndpointMirrors => kind == K::MissingHost,
-            Self::DeadPorts => kind == K::DeadPort,
-            Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
-            Self::FailoverOrders => {
-                let is_of_clusters = matches!(kind, K::UnknownCluster | K::AutoWithPods);
-                is_of_clusters || matches!(kind, K::StandbyAnswers | K::StepWithoutEndpoint)
-            }
-            Self::ExpectedClusters => {
-                matches!(kind, K::ExpectedClustersMissing | K::ClusterMissing)
-            }
-            _ => false,
-        }
+use super::finding::{Check, Finding, State, list, text};
+
+/// More addresses than the A records that fit into a message of 65,535 octets. A name with more is truncated, also over TCP.
+const MAX_RECORDS: u64 = 4093;
+
+/// Prints the problems of a server, a line for those of one kind in one cluster. Notes are left out: they are intended, or normal for
+/// a while.
+pub fn findings(problems: &[Value]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut lines: BTreeMap<[&str; 2], Vec<&Value>> = BTreeMap::new();
+    let mut order: Vec<[&str; 2]> = Vec::new();
+    for problem in problems {
+        let line = ["kind", "cluster"].map(|field| text(problem, field));
+        let of_line = lines.entry(line).or_default();
+        order.extend(of_line.is_empty().then_some(line));
+        of_line.push(problem);
     }
-
-    /// Prints the problems of the check, or `none` if there is none.
-    pub(super) fn problems(self, table: &Fact<Table>, none: &str) -> Vec<Finding> {
-        self.selected(table, none, |_| true)
-    }
-
-    /// Prints problems of one kind, each with its subject and its detail.
-    pub(super) fn of_kind(
-        self,
-        kind: ProblemKind,
-        problems: impl IntoIterator<Item = String>,
-    ) -> Finding {
-        let row = kind.row();
-        let sentence = format!("{}: {}", row.sentence, list_some(problems));
-        Finding {
-            health: match row.level {
-                Level::Error => Health::Red,
-                Level::Warning | Level::Note => Health::Yellow,
+    for line in order {
+        let problems = &lines[&line];
+        let first = problems[0];
+        findings.extend(State::of_level(text(first, "level")).map(|state| Finding {
+            state,
+            name: line[0].to_owned(),
+            sentence: match problems.as_slice() {
+                [one] => sentence(one),
+                several => joined(&[
+                    text(first, "sentence"),
+                    &list(several.iter().map(|one| subject(one))),
+                ]),
             },
-            ..self.red_problem(kind, sentence)
-        }
+            hint: text(first, "hint").to_owned(),
+            anchor: text(first, "anchor").to_owned(),
+        }));
     }
+    findings
+}
 
-    /// Prints the problems of one kind that a running server has, or `none` if it has none.
-    pub(super) fn of_server(
-        self,
-        kind: ProblemKind,
-        problems: &Fact<Vec<ServerProblem>>,
-        none: &str,
-    ) -> Finding {
-        self.check(problems, |problems| {
-            let problems: Vec<String> = problems
-                .iter()
-                .filter(|problem| problem.kind == kind)
-                .map(ServerProblem::describe)
-                .collect();
-            if problems.is_empty() {
-                self.green(none)
-            } else {
-                self.of_kind(kind, problems)
-            }
-        })
-    }
+pub(super) fn joined(parts: &[&str]) -> String {
+    let parts: Vec<&str> = parts
+        .iter()
+        .filter(|part| !part.is_empty())
+        .copied()
+        .collect();
+    parts.join(": ")
+}
 
-    /// Prints the selected problems of the check, or `none` if there is none.
-    fn selected(
-        self,
-        table: &Fact<Table>,
-        none: &str,
-        is_selected: impl Fn(&Problem) -> bool,
-    ) -> Vec<Finding> {
-        let table = match table {
-            Ok(table) => table,
-            Err(reason) => return vec![self.not_checked(reason)],
-        };
-        let sorted: BTreeSet<_> = table
-            .problems()
-            .filter(|one| one.is_serious() && self.prints(one.kind) && is_selected(one))
-            .collect();
-        let problems: Vec<_> = sorted.into_iter().collect();
-        let kinds = problems.chunk_by(|one, next| one.kind == next.kind);
-        let findings: Vec<Finding> = kinds
-            .map(|problems| {
-                let text = |one: &Problem| match one.subject() {
-                    subject if subject.is_empty() => one.detail.to_string(),
-                    subject => format!("{subject}: {}", one.detail),
-                };
-                self.of_kind(problems[0].kind, problems.iter().map(|one| text(one)))
-            })
-            .collect();
-        if findings.is_empty() {
-            vec![self.green(none)]
-        } else {
-            findings
-        }
+/// Returns what a problem concerns, with the detail.
+pub(super) fn subject(problem: &Value) -> String {
+    joined(&["subject", "detail"].map(|field| text(problem, field)))
+}
+
+/// Returns a problem as one sentence: what is wrong, where, the detail, and since when.
+pub(super) fn sentence(problem: &Value) -> String {
+    let sentence = joined(&[text(problem, "sentence"), &subject(problem)]);
+    let word = match problem["isOlder"].as_bool() {
+        Some(true) => "before",
+        _ => "since",
+    };
+    match text(problem, "since") {
+        "" => sentence,
+        since => format!("{sentence} ({word} {since})"),
     }
 }
 
-// === impl ServerProblem ===
+/// Reports the services whose names have more records than a message can have.
+pub fn answer_sizes(services: &[Value]) -> Finding {
+    let long = services.iter().filter_map(|service| {
+        let returned = service["returned"]
+            .as_u64()
+            .filter(|returned| *returned > MAX_RECORDS)?;
+        let [namespace, name] = ["namespace", "service"].map(|field| text(service, field));
+        Some(format!("{namespace}/{name} ({returned} endpoints)"))
+    });
+    let texts = [
+        "every answer fits into a message",
+        "answers longer than a message of 65,535 octets",
+        "clients get only the records that fit, with TC, also over TCP: query the names of single clusters, such as \
+         west.db.prod.global, or split the service",
+    ];
+    Finding::list(State::Attention, Check::AnswerSizes, long, texts)
+}
 
-impl ServerProblem {
-    /// Returns what the cause concerns.
-    fn describe(&self) -> String {
-        let count = match self.count {
-            1 => String::new(),
-            count => format!("{count} problems"),
-        };
-        let parts: Vec<&str> = [&self.subject, &self.detail, &count]
-            .map(String::as_str)
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn unknown_kind_and_unknown_level_are_printed() {
+        let problems = [
+            json!({"kind": "gateway-down", "level": "warning", "sentence": "Gateway is down", "subject": "prod/db",
+                   "detail": "east: 2 of 2", "since": "2026-11-24T03:12:00Z", "hint": "check it", "anchor": "problems.html#gateway-down"}),
+            json!({"kind": "tea-cold", "level": "tragedy", "detail": "cup"}),
+            json!({"kind": "pod-not-ready", "level": "note"}),
+            json!({"kind": "short-name", "level": "error", "isOlder": true, "since": "2026-11-24T03:12:00Z", "subject": "db"}),
+        ];
+        let lines: Vec<(State, String, String)> = findings(&problems)
             .into_iter()
-            .filter(|part| !part.is_empty())
+            .map(|one| (one.state, one.name, one.sentence))
             .collect();
-        parts.join(": ")
+        let line =
+            |state, name: &str, sentence: &str| (state, name.to_owned(), sentence.to_owned());
+        let since = "2026-11-24T03:12:00Z";
+        let expected = [
+            line(
+                State::Attention,
+                "gateway-down",
+                &format!("Gateway is down: prod/db: east: 2 of 2 (since {since})"),
+            ),
+            line(State::Attention, "tea-cold", "cup"),
+            line(
+                State::Failing,
+                "short-name",
+                &format!("db (before {since})"),
+            ),
+        ];
+        assert_eq!(lines, expected);
     }
-}
 
-/// Prints the problems of names and objects.
-pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    [
-        Check::ShortNames.problems(&facts.table, "no short name is ambiguous"),
-        conflicts(&facts.table, &facts.objects.links),
-        Check::SkippedObjects.problems(&facts.table, "no object is skipped"),
-    ]
-    .concat()
-}
-
-/// Prints conflicts without a check of their own. If a Link has its own selector, other labels export Services, so
-/// `not-exported` is unreliable.
-fn conflicts(table: &Fact<Table>, links: &Fact<Vec<Link>>) -> Vec<Finding> {
-    let mut links = links.iter().flatten();
-    let none = "there are no other conflicts";
-    match links.find(|link| link.has_own_selector()) {
-        None => Check::Conflicts.problems(table, none),
-        Some(link) => {
-            let none = format!(
-                "{none}; not-exported is not checked, because the Link of cluster '{}' selects exported Services by other \
-                 labels",
-                link.cluster()
-            );
-            let is_known = |one: &Problem| one.kind != ProblemKind::NotExported;
-            Check::Conflicts.selected(table, &none, is_known)
-        }
+    #[test]
+    fn problems_of_one_kind_in_one_cluster_are_one_line() {
+        let one = |number: u32| json!({"kind": "no-parent", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
+        let mut problems: Vec<Value> = (0..1000).map(one).collect();
+        problems.push(json!({"kind": "no-parent", "level": "warning", "cluster": "east"}));
+        let findings = findings(&problems);
+        assert_eq!(findings.len(), 2);
+        assert_eq!(findings[0].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");
     }
 }

@@ -2,6 +2,7 @@
 
 mod connect_error;
 mod credentials;
+mod query;
 mod replica;
 
 use std::path::PathBuf;

@@ -82,16 +82,16 @@ Exit codes: 0 success; 1 failure; 2 wrong usage
         "check" => {
             "\
 Examples:
-  # Check the cluster of the current context
+  # Check the server in the cluster of the current context
   global-dns check
-  # Also the way of queries, from a pod
-  global-dns check --dns 10.96.0.53
+  # Also the way of queries, which a pod knows by itself
+  global-dns check --dns 10.96.0.53 --resolver 10.96.0.10
   # Wait in a pipeline until nothing fails
   global-dns check --wait 2m
 
-Give the settings of the server with --config.
+With --file or --direct, the settings of --config apply. A server knows its own.
 
-Exit codes: 0 no check failed; 1 a check failed, or the objects cannot be read; 2 wrong usage
+Exit codes: 0 nothing fails; 1 something fails, or no server answers; 2 wrong usage
 "
         }
         "fleet" => {
@@ -99,6 +99,8 @@ Exit codes: 0 no check failed; 1 a check failed, or the objects cannot be read; 
 Examples:
   # Compare three clusters of the kubeconfig
   global-dns fleet --contexts hub,east,west
+  # Compare the replicas of the current context
+  global-dns fleet
   # One of them by the address of its API
   global-dns fleet --contexts hub,east --server west=127.0.0.1:9154 -o json
   # Compare files with the objects of the clusters

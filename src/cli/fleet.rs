@@ -17,7 +17,7 @@ use crate::settings::parse_duration;
 #[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct FleetArgs {
-    /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable)
+    /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub contexts: Vec<String>,
 
@@ -55,7 +55,7 @@ pub struct FleetArgs {
 // === impl FleetArgs ===
 
 impl FleetArgs {
-    /// Returns an error if there are fewer than two clusters, or if two have one name.
+    /// Returns an error if two clusters have one name.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut files: Vec<&str> = self
             .fleet_file
@@ -71,13 +71,7 @@ impl FleetArgs {
         if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
             return Err(format!("'{}' is named twice", twice[0]));
         }
-        match names.len() {
-            0 | 1 => Err(
-                "a fleet has at least two clusters: --contexts hub,east, --server NAME=URL or --file NAME=FILE"
-                    .to_owned(),
-            ),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Returns the source of the files of a cluster.

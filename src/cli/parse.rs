@@ -42,6 +42,7 @@ impl Command {
         let (is_all, namespaces) = match self {
             Self::Explain(args) => (args.view.all_namespaces, &mut args.view.source.namespace),
             Self::Table(args) => (args.view.all_namespaces, &mut args.view.source.namespace),
+            Self::Check(args) => (args.view.all_namespaces, &mut args.view.source.namespace),
             _ => return,
         };
         if is_all {
@@ -64,7 +65,10 @@ impl Command {
                 args.view.check_source(flags, allowed)?;
                 args.view.load()
             }
-            Self::Check(args) => args.settings.load(&args.source.namespace, |_| {}),
+            Self::Check(args) => {
+                args.view.check_source(flags, None)?;
+                args.view.load()
+            }
             Self::Fleet(args) => args.check(),
             Self::Events(_) | Self::Completions(_) => Ok(()),
         }

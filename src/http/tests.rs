@@ -18,8 +18,8 @@ use crate::source::Feeds;
 use crate::table::content::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
-use crate::testing::{endpoint, gateway, local, mirror, service_mirror, table, zones};
-use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS};
+use crate::testing::{backends, endpoint, gateway, local, mirror, service_mirror, table, zones};
+use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
 /// Returns a server with the tables of a publisher.
 fn server(publisher: &Publisher) -> Server {
@@ -134,7 +134,7 @@ fn database(host: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn metrics_have_a_limited_number_of_clusters() {
+async fn metrics_have_a_limited_number_of_clusters_and_failing_services() {
     let publisher = Publisher::default();
     let mut objects = Vec::new();
     for number in 0..MAX_CLUSTERS + 50 {
@@ -146,14 +146,11 @@ async fn metrics_have_a_limited_number_of_clusters() {
             "10.0.0.1",
         ));
     }
-    // It is the last by name, and has the most endpoints.
+    // It is the last by name, and has the most endpoints. Its gateway is down; nothing is ready behind the others.
     for number in 0..3 {
-        objects.push(service_mirror(
-            "shop",
-            &format!("s{number}"),
-            "west",
-            "10.0.0.2",
-        ));
+        let name = format!("s{number}");
+        objects.push(service_mirror("shop", &name, "west", "10.0.0.2"));
+        objects.push(backends("shop", &format!("{name}-west"), true, false));
     }
     publish(&publisher, &objects);
     let page = get(&admin_routes(state(&publisher, alive())), "/metrics", &[]).await;
@@ -168,6 +165,12 @@ async fn metrics_have_a_limited_number_of_clusters() {
     assert_eq!(series["west"], 3.0);
     assert_eq!(series["other"], 51.0);
     assert_eq!(series.values().sum::<f64>(), (MAX_CLUSTERS + 53) as f64);
+    let failing = |labels: &str| page.matches(&format!("failing_services{{{labels}")).count();
+    assert_eq!(failing("namespace=\"prod\""), MAX_FAILING - 3);
+    assert_eq!(
+        failing("namespace=\"shop\",service=\"s2\",kind=\"gateway-down\"} 1"),
+        1
+    );
 }
 
 #[test]

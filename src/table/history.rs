@@ -136,6 +136,7 @@ impl History {
     }
 
     /// Returns the number of earlier tables. The current table is not one.
+    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.tables.len() - 1
     }

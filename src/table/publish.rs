@@ -135,6 +135,7 @@ impl Reader {
     }
 
     /// Returns the number of earlier tables in the history.
+    #[cfg(test)]
     pub fn history_count(&self) -> usize {
         self.history.lock().count()
     }

@@ -12,9 +12,9 @@ use strum::VariantNames as _;
 
 use super::causes::Causes;
 use super::endpoint::EndpointState;
-use crate::model::{Problem, ServiceKey, Timestamp};
+use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
-use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKind, Table};
+use crate::table::{BeforeHistory, Moment, Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -24,7 +24,14 @@ pub const MAX_CLUSTERS: usize = 100;
 const OTHER: &str = "other";
 
 /// Maximum number of failing services with a metric of their own. The problems have all of them.
-const MAX_FAILING: usize = 100;
+pub const MAX_FAILING: usize = 100;
+
+/// The kinds of failures that a person may have intended: a service is scaled to zero, or its clusters are being set up. No alert
+/// pages for them at night.
+pub const INTENDED_FAILURES: [ProblemKind; 2] = [
+    ProblemKind::ServiceNotReady,
+    ProblemKind::ExpectedClustersMissing,
+];
 
 /// The interval of the moments at which answers are compared. It is much longer than that of scrapes, so that the last samples of
 /// all replicas are usually of the same moment.
@@ -59,8 +66,9 @@ pub struct TableFacts {
     pub endpoints: ByCluster<StateLabels>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
     pub clusters: BTreeMap<&'static str, u32>,
-    /// The first services whose names fail, or return nothing that can be reached, sorted.
-    pub failing: Vec<ServiceKey>,
+    /// The first services whose names fail, or return nothing that can be reached, each with the kind of its problem. Those that
+    /// a person may have intended come last.
+    pub failing: Vec<(ProblemKind, ServiceKey)>,
     /// The problems of objects and services.
     pub causes: Causes,
     /// The problem that endpoints have the default cluster name, if they do. The server has it once.
@@ -155,22 +163,29 @@ impl TableFacts {
             *clusters.entry(link.state.name()).or_default() += 1;
         }
         let default_name = table.services().filter_map(Service::default_cluster_name);
-        let is_failing = |service: &&Service| service.impact() == Impact::Failing;
-        let failing = table.services().filter(is_failing);
-        let mut failing: Vec<&ServiceKey> = failing.map(|service| &service.key).collect();
-        failing.sort();
-        failing.truncate(MAX_FAILING);
         Self {
             hash: table.answers_hash(),
             services,
             states,
             endpoints: count_endpoints(table),
             clusters,
-            failing: failing.into_iter().cloned().collect(),
+            failing: failing_services(table),
             causes: Causes::of(now),
             default_cluster_name: default_name.min(),
         }
     }
+}
+
+/// Returns the first failing services with the kinds of their problems.
+fn failing_services(table: &Table) -> Vec<(ProblemKind, ServiceKey)> {
+    let services = table.services();
+    let mut failing: Vec<(ProblemKind, &ServiceKey)> = services
+        .filter_map(|service| Some((service.failing_kind()?, &service.key)))
+        .collect();
+    let is_intended = |kind| INTENDED_FAILURES.contains(&kind);
+    failing.sort_by_key(|(kind, key)| (is_intended(*kind), *key));
+    let failing = failing.into_iter().take(MAX_FAILING);
+    failing.map(|(kind, key)| (kind, key.clone())).collect()
 }
 
 /// The numbers of endpoints of one cluster.

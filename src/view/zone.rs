@@ -30,7 +30,7 @@ pub(super) fn zone(server: &Server, filter: &Filter) -> Result<Document, ViewErr
         let page = lines.iter().skip(line).take(room);
         page.for_each(|line| section.push([line.clone()], &record(line)));
         if lines.len() > line + room {
-            let place = part << LINE_BITS | line + room;
+            let place = (part << LINE_BITS) | (line + room);
             document.next = Some(format!("{version}.{place}"));
             break;
         }

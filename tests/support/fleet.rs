@@ -71,7 +71,7 @@ pub struct Fault {
     pub name: &'static str,
     /// Plants it.
     pub plant: fn(&mut Fleet),
-    /// Parts of the only red line.
+    /// Parts of the only failing line.
     pub line: &'static [&'static str],
     /// A part of its hint.
     pub hint: &'static str,
@@ -159,13 +159,13 @@ pub fn faults() -> Vec<Fault> {
                 let mirrors = fleet.0[WEST].mirrors_of("east");
                 *mirrors = Mirrors::of("eest", WEST * 10 + EAST);
             },
-            &["west calls east 'eest', and it calls itself 'east'"],
+            &["east calls itself 'east', and is 'eest' in west"],
             "clusterAliases: {eest: east} in west",
         ),
         fault(
             "a server has another name for its own cluster",
             |fleet| fleet.0[EAST].own_name = "local",
-            &["east calls itself 'local', and hub and west call it 'east'"],
+            &["east calls itself 'local', and is 'east' in hub and west"],
             "set clusterName: east in east",
         ),
         fault(
@@ -176,7 +176,7 @@ pub fn faults() -> Vec<Fault> {
                     .endpoint("db-7", &["10.96.30.7"])
                     .into();
             },
-            &["prod/db: hub has db-7 of west, and west has db-0"],
+            &["prod/db: db-7 of west, which west does not have, known in hub"],
             "delete the mirror",
         ),
         fault(
@@ -186,7 +186,7 @@ pub fn faults() -> Vec<Fault> {
                 let old = mirror("prod", "db", "east").endpoint("db-0", &["10.96.30.1"]);
                 mirrors.samples[0] = old.endpoint("db-9", &["10.96.30.9"]).into();
             },
-            &["prod/db: hub has db-9 of east, which east does not have"],
+            &["prod/db: db-9 of east, which east does not have, known in hub"],
             "delete the mirror",
         ),
         fault(
@@ -201,7 +201,7 @@ pub fn faults() -> Vec<Fault> {
                 let both = mirror("prod", "db", "east").endpoint("db-0", &["10.96.30.1"]);
                 mirrors.samples[0] = both.endpoint("db-1", &["10.96.30.2"]).into();
             },
-            &["prod/db: hub lacks db-1 of east: not mirrored there"],
+            &["prod/db: db-1 of east missing in hub: not mirrored there"],
             "namespace prod",
         ),
         fault(
@@ -211,21 +211,21 @@ pub fn faults() -> Vec<Fault> {
                     fleet.0[cluster].mirrors_of("east").samples.remove(0);
                 }
             },
-            &["prod/db: hub and west lack the hosts of east: no other cluster has them"],
-            "export the Service in east",
+            &["prod/db: the hosts of east missing in hub and west: no other cluster mirrors it"],
+            "selector of the Link",
         ),
         fault(
             "one cluster does not mirror a service",
             |fleet| {
                 fleet.0[WEST].mirrors_of("east").samples.remove(1);
             },
-            &["prod/web: west lacks the hosts of east: not mirrored there"],
+            &["prod/web: the hosts of east missing in west: not mirrored there"],
             "selector of the Link",
         ),
         fault(
             "a service is mirrored that its cluster does not have as a member",
             |fleet| fleet.0[EAST].others.clear(),
-            &["prod/web: hub and west have the cluster IP of east, where the service is no member"],
+            &["prod/web: the cluster IP of east, which east does not have, known in hub and west"],
             "localMembers",
         ),
         fault(
@@ -239,9 +239,7 @@ pub fn faults() -> Vec<Fault> {
                     gateway_mirror("prod", "web", "east", "10.96.40.1").into(),
                 ];
             },
-            &[
-                "prod/db: hosts of east are down in hub, and alive in east and west: Gateway is down",
-            ],
+            &["prod/db: hosts of east are alive in east and west; down in hub: Gateway is down"],
             "check the gateway",
         ),
         fault(
@@ -261,7 +259,7 @@ pub fn faults() -> Vec<Fault> {
                 mirrors.samples[0] = renamed.endpoint("db-0", &["10.96.30.1"]).into();
             },
             &["prod/db: ports of hub differ: postgres/tcp in west; sql/tcp in hub and east"],
-            "same names and protocols",
+            "same names, protocols",
         ),
         fault(
             "an object is skipped",
@@ -276,13 +274,13 @@ pub fn faults() -> Vec<Fault> {
         fault(
             "a TTL is set in one cluster",
             |fleet| fleet.0[EAST].annotate("global-dns/ttl", "20"),
-            &["prod/db: TTL 20 in east; 5 in hub and west"],
+            &["prod/db: TTL: 20 in east; 5 in hub and west"],
             "global-dns/ttl",
         ),
         fault(
             "a failover order is set in one cluster",
             |fleet| fleet.0[HUB].annotate("global-dns/failover", "hub+east+west"),
-            &["prod/db: failover order hub+east+west in hub; none in east and west"],
+            &["prod/db: failover order: hub+east+west in hub; none in east and west"],
             "global-dns/failover",
         ),
         fault(
@@ -293,7 +291,7 @@ pub fn faults() -> Vec<Fault> {
                     fleet.0[index].annotate("global-dns/failover", &order);
                 }
             },
-            &["prod/db: failover order auto:hub+east+west in hub and east; hub+east+west in west"],
+            &["prod/db: failover order: auto:hub+east+west in hub and east; hub+east+west in west"],
             "global-dns/failover",
         ),
         fault(
@@ -305,13 +303,13 @@ pub fn faults() -> Vec<Fault> {
         fault(
             "a setting cannot be read",
             |fleet| fleet.0[HUB].annotate("global-dns/gateway-down", "never"),
-            &["prod/db: Setting of a service has no effect in hub"],
+            &["prod/db: in hub: Setting of a service has no effect"],
             "correct what the detail names",
         ),
         fault(
             "a short name has another owner",
             |fleet| fleet.0[WEST].flags.push("shortNames.which=none"),
-            &["short name 'db' belongs to nobody in west; prod in hub and east"],
+            &["prod/db: short name: db in hub and east; none in west"],
             "shortNames",
         ),
         fault(
@@ -332,21 +330,38 @@ pub fn faults() -> Vec<Fault> {
             "same version",
         ),
         fault(
-            "a server has an older form of documents",
+            "a mirror has another port number",
             |fleet| {
-                fleet.0[EAST].alteration = Some(Alteration {
-                    texts: &[
-                        ("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\""),
-                        ("\"schemaVersion\":2", "\"schemaVersion\":1"),
-                    ],
-                    clock: 0,
-                });
+                let mirrors = fleet.0[WEST].mirrors_of("hub");
+                let changed = mirror("prod", "db", "hub").ports(&[("sql", "TCP", 26258)]);
+                mirrors.samples[0] = changed.endpoint("db-0", &["10.96.30.1"]).into();
             },
-            &[
-                "east cannot be read: its server has version 0.0.9",
-                "schemaVersion is 1",
-            ],
-            "same version",
+            &["prod/db: ports of hub differ: sql:26257 in east; sql:26258 in west"],
+            "a mirror keeps its first ports",
+        ),
+        fault(
+            "a pod is not ready at home, and others answer it",
+            |fleet| {
+                let db = local("prod", "db").exported();
+                fleet.0[EAST].db = db.endpoint(Some("db-0"), "192.0.2.21", false).endpoint(
+                    Some("db-1"),
+                    "192.0.2.22",
+                    true,
+                );
+                for cluster in [HUB, WEST] {
+                    let db = mirror("prod", "db", "east").endpoint("db-0", &["10.96.30.1"]);
+                    fleet.0[cluster].mirrors_of("east").samples[0] =
+                        db.endpoint("db-1", &["10.96.30.2"]).into();
+                }
+            },
+            &["prod/db: db-0 of east, not ready there, but known in hub and west"],
+            "readiness probe",
+        ),
+        fault(
+            "gateway-down is set in one cluster",
+            |fleet| fleet.0[WEST].annotate("global-dns/gateway-down", "include"),
+            &["prod/db: gateway-down: ", "include in west"],
+            "global-dns/gateway-down",
         ),
         fault(
             "a replica has no table",

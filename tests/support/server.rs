@@ -295,6 +295,53 @@ impl Server {
         Ok(serde_json::from_str(&body)?)
     }
 
+    /// Returns the objects of a view of the API, such as `table` or `problems?kind=kind`: the first thousand.
+    pub fn items(&self, view: &str) -> Vec<Value> {
+        self.try_items(view)
+            .unwrap_or_else(|error| panic!("{error:#}"))
+    }
+
+    /// Returns the objects of a view of the API, or an error.
+    pub fn try_items(&self, view: &str) -> Result<Vec<Value>> {
+        let sign = if view.contains('?') { '&' } else { '?' };
+        let is_list = !view.starts_with("status");
+        let limit = if is_list {
+            format!("{sign}limit=1000")
+        } else {
+            String::new()
+        };
+        let mut page = self.try_api(&format!("/api/v1/{view}{limit}"))?;
+        ensure!(page["continue"].is_null(), "{view} has more than one page");
+        Ok(serde_json::from_value(page["items"].take())?)
+    }
+
+    /// Returns the objects of a section of a view.
+    pub fn section(&self, view: &str, section: &str) -> Vec<Value> {
+        let items = self.items(view).into_iter();
+        items.filter(|item| item["section"] == section).collect()
+    }
+
+    /// Returns the status of the server.
+    pub fn status(&self) -> Value {
+        self.items("status").remove(0)
+    }
+
+    /// Returns the zone `global.` as a zone file.
+    pub fn zone_file(&self) -> String {
+        let lines = self.items("zone").into_iter();
+        let lines = lines.map(|record| {
+            let text = |field: &str| record[field].as_str().unwrap().to_owned();
+            format!(
+                "{}\t{}\tIN\t{}\t{}\n",
+                text("name"),
+                record["ttl"],
+                text("type"),
+                text("data")
+            )
+        });
+        lines.collect()
+    }
+
     /// Returns the value of a metric, named with its labels.
     pub fn metric(&self, name: &str) -> f64 {
         self.try_metric(name)
@@ -343,9 +390,9 @@ impl Server {
 
     /// Returns the generation and the serial of the table.
     pub fn generation_and_serial(&self) -> (u64, u32) {
-        let report = self.api("/api/v1/table");
-        let serial = report["serial"].as_u64().unwrap();
-        let generation = report["generation"].as_u64().unwrap();
+        let status = self.status();
+        let serial = status["serial"].as_u64().unwrap();
+        let generation = status["generation"].as_u64().unwrap();
         (generation, u32::try_from(serial).unwrap())
     }
 

@@ -14,8 +14,8 @@ mod clients;
 // The printed zone in Knot, NSD and BIND.
 mod zone_file;
 
-use support::http::get;
 use support::objects::Manifest;
+use support::process::run_global_dns;
 use support::server::Server;
 
 /// Serves objects as the cluster `hub`.
@@ -24,9 +24,11 @@ fn serve(objects: impl Into<Manifest>, flags: &[&str]) -> Server {
     Server::with_text(&objects.into().list(), &[&own, flags].concat())
 }
 
-/// Returns the table of a server as a zone file. The query begins with `&`, or is empty.
-fn zone_of(server: &Server, query: &str) -> String {
-    let page = get(server.api, &format!("/api/v1/table?output=zone{query}")).unwrap();
-    assert_eq!(page.status, 200, "{}", page.body);
-    page.body
+/// Returns a zone of a server as a zone file, as the command prints it.
+fn zone_of(server: &Server, zone: &str) -> String {
+    let url = format!("--server={}", server.api);
+    let zone = format!("--zone={zone}");
+    let ended = run_global_dns(&["table", "-o", "zone", &url, &zone]);
+    assert!(ended.is_success(), "{ended:?}");
+    ended.stdout
 }

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
 use strum::IntoStaticStr;
 
-use super::causes::{Key, list_services};
-use super::clusters::ComparedCluster;
-use super::names::names_of;
-use crate::check::{Check, Finding};
+use super::causes::list_services;
+use super::columns;
+use super::observer::{Key, Observer};
+use crate::check::finding::{Check, Finding, State, items, text};
 use crate::model::ProblemKind;
-use crate::report::EndpointReport;
+use crate::view::Section;
 
-const CHECK: Check = Check::FleetLinks;
 /// The command that links two clusters.
 const LINK_COMMAND: &str = "linkerd multicluster link-gen (before 2.18: link)";
 
@@ -21,7 +21,7 @@ const LINK_COMMAND: &str = "linkerd multicluster link-gen (before 2.18: link)";
 pub(super) enum Direction {
     /// Neither a Link nor an endpoint.
     None,
-    /// No Link, and `excludeClusters` names the other one.
+    /// `excludeClusters` names the other one.
     Excluded,
     /// A Link, and a mirror controller that works, as far as it is known.
     Linked,
@@ -33,36 +33,34 @@ pub(super) enum Direction {
     Endpoints,
     /// The state is unknown, and there is no endpoint.
     Unknown,
-    /// The table is not current, so that nothing is compared.
-    #[strum(serialize = "unknown")]
-    NotCurrent,
 }
 
-/// The directions from each cluster to each other one, with the services that differ because of a direction.
+/// The directions from each observer to each other cluster, with the services that differ because of a direction.
 #[derive(Debug)]
 pub(super) struct Directions<'m>(BTreeMap<(usize, String), (Direction, BTreeSet<Key<'m>>)>);
 
 // === impl Direction ===
 
 impl Direction {
-    fn of(cluster: &ComparedCluster<'_>, other: &str) -> Self {
-        if !cluster.is_current() {
-            return Self::NotCurrent;
-        }
-        let is_excluded = |kind| kind == ProblemKind::LeftOut;
-        let mut problems = cluster.problems().iter();
-        if problems.any(|one| is_excluded(one.kind) && cluster.is_about(one, other)) {
+    fn of(observer: &Observer<'_>, other: &str) -> Self {
+        let excluded = <&str>::from(ProblemKind::LeftOut);
+        let is_exclusion = |problem: &serde_json::Value| {
+            let is_about = observer.name_of(text(problem, "cluster")) == other;
+            text(problem, "kind") == excluded && is_about
+        };
+        if observer.problems.iter().any(is_exclusion) {
             return Self::Excluded;
         }
-        let mut linked = cluster.facts.status.clusters.iter();
-        let link = linked.find(|one| !one.is_own && cluster.name_of(&one.name) == other);
-        let mut endpoints = cluster.services.values().flat_map(|one| &one.endpoints);
-        let is_of_other = |endpoint: &EndpointReport| cluster.name_of(&endpoint.cluster) == other;
-        match link.and_then(|one| one.link.as_deref()) {
+        let mut links = items(observer.status, "clusters").filter(|one| one["isOwn"] != true);
+        let link = links.find(|one| observer.name_of(text(one, "name")) == other);
+        let mut endpoints = observer.endpoints.iter();
+        match link.and_then(|one| one["link"].as_str()) {
             Some("linked") => Self::Linked,
             Some("frozen") => Self::Frozen,
             Some("missing" | "unlinked") => Self::Unlinked,
-            _ if endpoints.any(is_of_other) => Self::Endpoints,
+            _ if endpoints.any(|one| observer.name_of(text(one, "cluster")) == other) => {
+                Self::Endpoints
+            }
             Some(_) => Self::Unknown,
             None => Self::None,
         }
@@ -70,47 +68,35 @@ impl Direction {
 
     /// Returns whether differences of services are consequences of the direction.
     fn is_cause(self) -> bool {
-        match self {
-            Self::None | Self::Excluded | Self::Frozen | Self::Unlinked | Self::NotCurrent => true,
-            Self::Linked | Self::Endpoints | Self::Unknown => false,
-        }
+        !matches!(self, Self::Linked | Self::Endpoints | Self::Unknown)
     }
 
     /// Returns whether a cluster has another one.
     fn is_known(self) -> bool {
-        match self {
-            Self::Linked | Self::Frozen | Self::Unlinked | Self::Endpoints => true,
-            Self::None | Self::Excluded | Self::Unknown | Self::NotCurrent => false,
-        }
-    }
-
-    /// Returns the word in the matrix.
-    pub(super) fn name(self) -> &'static str {
-        self.into()
+        !matches!(self, Self::None | Self::Excluded | Self::Unknown)
     }
 }
 
 // === impl Directions ===
 
 impl<'m> Directions<'m> {
-    pub(super) fn of(clusters: &[ComparedCluster<'m>]) -> Self {
-        let mut names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
-        for cluster in clusters {
-            let others = names_of(cluster.facts).into_iter();
-            names.extend(others.map(|name| cluster.name_of(name)));
+    pub(super) fn of(observers: &[Observer<'m>]) -> Self {
+        let mut names: BTreeSet<&str> = observers.iter().map(|one| one.cluster.as_str()).collect();
+        for observer in observers {
+            let others = observer.other_clusters().into_iter();
+            names.extend(others.map(|name| observer.name_of(name)));
         }
         let mut directions = BTreeMap::new();
-        for (index, cluster) in clusters.iter().enumerate() {
-            for name in names.iter().filter(|name| **name != cluster.name) {
-                let direction = (Direction::of(cluster, name), BTreeSet::new());
+        for (index, observer) in observers.iter().enumerate() {
+            for name in names.iter().filter(|name| **name != observer.cluster) {
+                let direction = (Direction::of(observer, name), BTreeSet::new());
                 directions.insert((index, (*name).to_owned()), direction);
             }
         }
         Self(directions)
     }
 
-    /// Returns the direction from a cluster to another one.
-    pub(super) fn direction(&self, from: usize, to: &str) -> Direction {
+    fn direction(&self, from: usize, to: &str) -> Direction {
         let known = self.0.get(&(from, to.to_owned()));
         known.map_or(Direction::None, |(direction, _)| *direction)
     }
@@ -126,86 +112,121 @@ impl<'m> Directions<'m> {
         }
     }
 
-    /// Returns whether a service differs because of a direction from a cluster.
-    pub(super) fn has(&self, from: usize, service: &Key<'m>) -> bool {
-        let mut directions = self.0.iter();
-        directions.any(|((of, _), (_, differing))| *of == from && differing.contains(service))
+    /// Returns the services that differ because of a direction.
+    pub(super) fn differing(&self) -> BTreeSet<Key<'m>> {
+        let directions = self.0.values();
+        directions
+            .flat_map(|(_, differing)| differing)
+            .copied()
+            .collect()
     }
 
-    /// Returns the services that differ because of a direction.
-    pub(super) fn differing(&self) -> impl Iterator<Item = Key<'m>> {
-        let directions = self.0.values();
-        directions.flat_map(|(_, differing)| differing).copied()
+    /// Makes the section with a row for each observer and a column for each cluster.
+    pub(super) fn matrix(&self, observers: &[Observer<'m>]) -> Section {
+        let mut section = Section::new("links", columns(&["FROM / TO"], observers));
+        for (index, observer) in observers.iter().enumerate().filter(|_| observers.len() > 1) {
+            let state = |other: &Observer<'_>| match other.cluster == observer.cluster {
+                true => "-",
+                false => self.direction(index, &other.cluster).into(),
+            };
+            let to: Vec<(&str, &str)> = observers
+                .iter()
+                .map(|one| (one.cluster.as_str(), state(one)))
+                .collect();
+            let cells = std::iter::once(&*observer.name).chain(to.iter().map(|(_, state)| *state));
+            let to: BTreeMap<&str, &str> = to
+                .iter()
+                .copied()
+                .filter(|(_, state)| *state != "-")
+                .collect();
+            let object = json!({"section": "links", "from": observer.name, "to": to});
+            section.push(cells.map(str::to_owned), &object);
+        }
+        section
     }
 
     /// Returns the findings about directions that do not work.
-    pub(super) fn findings(&self, clusters: &[ComparedCluster<'m>]) -> Vec<Finding> {
+    pub(super) fn findings(&self, observers: &[Observer<'m>]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut working = 0;
         for ((from, to), (direction, services)) in &self.0 {
-            let other = clusters.iter().position(|one| one.name == *to);
-            let back = other.map(|other| self.direction(other, &clusters[*from].name));
-            let is_linked_back = back.is_some_and(Direction::is_known);
-            let is_linked_neither = back == Some(Direction::None);
+            let other = observers.iter().position(|one| one.cluster == *to);
+            let back = other.map(|other| self.direction(other, &observers[*from].cluster));
             // One line for both directions.
-            if is_linked_neither && other.is_some_and(|other| other < *from) {
+            if back == Some(Direction::None) && *direction == Direction::None && other < Some(*from)
+            {
                 continue;
             }
-            let name = &clusters[*from].name;
-            let (sentence, hint) = match direction {
-                Direction::Linked | Direction::Endpoints => {
-                    working += usize::from(other.is_some());
-                    continue;
-                }
-                Direction::Unknown | Direction::NotCurrent => continue,
-                Direction::Frozen => (
-                    format!(
-                        "{name} has a Link to {to}: {}",
-                        ProblemKind::Frozen.row().sentence
-                    ),
-                    ProblemKind::Frozen.hint(),
-                ),
-                Direction::Unlinked => (
-                    format!("{name} has mirrors of {to}, and no Link to it any more"),
-                    ProblemKind::Unlinked.hint(),
-                ),
-                Direction::Excluded => (
-                    format!("{name} excludes {to}"),
-                    "remove it from excludeClusters, or set the flag in every cluster".to_owned(),
-                ),
-                Direction::None if is_linked_back => (
-                    format!(
-                        "{to} has {name}, but {name} has neither a Link to {to} nor a mirror of it"
-                    ),
-                    format!("link {to} in {name}: {LINK_COMMAND}"),
-                ),
-                Direction::None if services.is_empty() => continue,
-                Direction::None if is_linked_neither => (
-                    format!("{name} and {to} are not linked in either direction"),
-                    format!("link {to} in {name} and {name} in {to}: {LINK_COMMAND}"),
-                ),
-                Direction::None => (
-                    format!(
-                        "{name} has neither a Link to {to} nor a mirror of it, and others have"
-                    ),
-                    format!("link {to} in {name}: {LINK_COMMAND}"),
-                ),
+            working += usize::from(direction.is_known() && other.is_some());
+            let name = &observers[*from].name;
+            let Some((sentence, hint)) = direction.fault(name, to, back, services.is_empty())
+            else {
+                continue;
             };
-            findings.push(if !services.is_empty() {
-                let services = list_services(services);
-                CHECK.red(format!("{sentence}; therefore differs: {services}"), hint)
-            } else if *direction == Direction::Frozen {
-                CHECK.yellow(sentence, hint)
-            } else {
-                CHECK.red(sentence, hint)
-            });
+            let (state, sentence) = match (services.is_empty(), direction) {
+                (true, Direction::Frozen) => (State::Attention, sentence),
+                (true, _) => (State::Failing, sentence),
+                (false, _) => {
+                    let services = list_services(services);
+                    (
+                        State::Failing,
+                        format!("{sentence}; therefore differs: {services}"),
+                    )
+                }
+            };
+            findings.push(Finding::new(state, Check::FleetLinks, sentence, hint));
         }
-        if findings.is_empty() && clusters.len() > 1 {
-            let all = clusters.len() * (clusters.len() - 1);
-            let sentence =
-                format!("no direction of a Link is missing: {working} of {all} are linked");
-            findings.push(CHECK.green(sentence));
+        if findings.is_empty() && working > 0 {
+            let sentence = format!("no direction of a Link is missing: {working} are linked");
+            findings.push(Finding::ok(Check::FleetLinks, sentence));
         }
         findings
+    }
+}
+
+impl Direction {
+    /// Returns what is wrong and what to do. `back` is the direction of the other cluster, if that is an observer.
+    fn fault(
+        self,
+        from: &str,
+        to: &str,
+        back: Option<Self>,
+        is_harmless: bool,
+    ) -> Option<(String, String)> {
+        let link = format!("link {to} in {from}: {LINK_COMMAND}");
+        Some(match self {
+            Self::Linked | Self::Endpoints | Self::Unknown => return None,
+            Self::Frozen => {
+                let kind = ProblemKind::Frozen;
+                let sentence = kind.row().sentence;
+                (
+                    format!("{from} has a Link to {to}: {sentence}"),
+                    kind.hint(),
+                )
+            }
+            Self::Unlinked => (
+                format!("{from} has mirrors of {to}, and no Link to it any more"),
+                ProblemKind::Unlinked.hint(),
+            ),
+            Self::Excluded => (
+                format!("{from} excludes {to}"),
+                "remove it from excludeClusters, or set it in every cluster".to_owned(),
+            ),
+            Self::None if back.is_some_and(Self::is_known) => (
+                format!(
+                    "{to} has {from}, but {from} has neither a Link to {to} nor a mirror of it"
+                ),
+                link,
+            ),
+            Self::None if is_harmless => return None,
+            Self::None if back == Some(Self::None) => (
+                format!("{from} and {to} are not linked in either direction"),
+                format!("link {to} in {from} and {from} in {to}: {LINK_COMMAND}"),
+            ),
+            Self::None => (
+                format!("{from} has neither a Link to {to} nor a mirror of it, and others have"),
+                link,
+            ),
+        })
     }
 }

@@ -1,11 +1,11 @@
-//! The servers of the fleet: the state of each replica, versions, zones and clocks.
+//! The servers of the fleet: the state of each replica, its answers, versions, zones and clocks.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
 
 use super::causes::{describe, group, join};
-use super::document::ReplicaStatus;
-use super::member::{MemberFacts, ReplicaFacts};
-use crate::check::{Check, Finding};
+use super::observer::is_ready;
+use super::{Replica, Unread};
+use crate::check::finding::{Check, Finding, items, text};
 use crate::model::ProblemKind;
 
 /// The smallest difference of clocks that is reported, in seconds. A response has its time to the second, and takes some.
@@ -13,147 +13,138 @@ const CLOCK_DIFFERENCE: i64 = 10;
 
 const CHECK: Check = Check::FleetServers;
 
-pub(super) fn check(read: &[(&str, &MemberFacts)]) -> Vec<Finding> {
+pub(super) fn check(read: &[(&str, &[Replica])]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (context, facts) in read {
+    for (context, replicas) in read {
         findings.extend(
-            facts
-                .replicas
+            replicas
                 .iter()
                 .filter_map(|replica| state(context, replica)),
         );
-        findings.extend(answers(context, facts));
+        findings.extend(answers(context, replicas));
     }
-    let zones = |status: &ReplicaStatus| {
-        let mut zones = status.zones.clone();
+    let version = |status: &Value| text(status, "version").to_owned();
+    let zones = |status: &Value| {
+        let mut zones: Vec<&str> = items(status, "zones").filter_map(Value::as_str).collect();
         zones.sort_unstable();
         zones.join(" ")
     };
     let same_version = "install the same version in every cluster";
     findings.extend(differing(
         read,
-        |status| status.version.clone(),
+        version,
         "versions of global-dns",
         same_version,
     ));
-    let same_zones = "set the same --zone in every cluster";
-    findings.extend(differing(read, zones, "zones", same_zones));
+    findings.extend(differing(
+        read,
+        zones,
+        "zones",
+        "set the same zones in every cluster",
+    ));
     findings.extend(clocks(read));
-    if findings.is_empty()
-        && let Some((_, first)) = read.first()
-    {
-        let count: usize = read.iter().map(|(_, facts)| facts.replicas.len()).sum();
-        let ReplicaStatus { version, zones, .. } = &first.status;
+    let mut statuses = statuses(read).map(|(_, _, status)| status);
+    if let (true, Some(first)) = (findings.is_empty(), statuses.next()) {
         let sentence = format!(
-            "servers have version {version}, zone {} and equal clocks; replicas: {count}",
-            zones.join(" ")
+            "servers have version {}, zone {} and equal clocks; replicas: {}",
+            version(first),
+            zones(first),
+            statuses.count() + 1
         );
-        findings.push(CHECK.green(sentence));
+        findings.push(Finding::ok(CHECK, sentence));
     }
     findings
 }
 
-/// Returns the finding about a replica whose table is not confirmed, or that does not respond.
-fn state(context: &str, replica: &ReplicaFacts) -> Option<Finding> {
-    let name = &replica.name;
-    let status = match &replica.status {
-        Ok(status) => status,
-        Err(reason) => {
-            let sentence = format!("{context}: {name} cannot be read: {}", reason.reason);
-            return Some(CHECK.red(sentence, reason.hint.clone()));
+/// Returns the status of each replica that answered, with its context.
+fn statuses<'m>(
+    read: &[(&'m str, &'m [Replica])],
+) -> impl Iterator<Item = (&'m str, &'m Replica, &'m Value)> {
+    let replicas = read
+        .iter()
+        .flat_map(|(context, replicas)| replicas.iter().map(move |one| (*context, one)));
+    replicas.filter_map(|(context, one)| Some((context, one, one.status.as_ref().ok()?)))
+}
+
+/// Returns the finding about a replica without a table, or that does not respond.
+fn state(context: &str, Replica { name, status, .. }: &Replica) -> Option<Finding> {
+    match status {
+        Err(Unread { reason, hint }) => {
+            let sentence = format!("{context}: {name} cannot be read: {reason}");
+            Some(Finding::failing(CHECK, sentence, hint.as_str()))
         }
-    };
-    let kind = match status.state.as_str() {
-        "loading" => ProblemKind::NoTable,
-        _ => return None,
-    };
-    let since = status.since.iter();
-    let since: String = since.map(|since| format!(", since {since}")).collect();
-    let sentence = format!("{context}: {name}: {}{since}", kind.row().sentence);
-    Some(CHECK.red_problem(kind, sentence))
+        Ok(status) if is_ready(status) => None,
+        Ok(_) => {
+            let kind = ProblemKind::NoTable;
+            let sentence = kind.row().sentence;
+            Some(Finding::of_kind(
+                kind,
+                format!("{context}: {name}: {sentence}"),
+            ))
+        }
+    }
 }
 
 /// Returns the finding about replicas of one cluster that answer differently.
-fn answers(context: &str, facts: &MemberFacts) -> Option<Finding> {
-    let groups = group(facts.replicas.iter().filter_map(|replica| {
-        let current = replica
-            .status
-            .as_ref()
-            .ok()
-            .filter(|one| one.is_current())?;
-        Some((current.table_hash?, &replica.name))
-    }));
+fn answers(context: &str, replicas: &[Replica]) -> Option<Finding> {
+    let hashes = replicas.iter().filter_map(|replica| {
+        let status = replica.status.as_ref().ok().filter(|one| is_ready(one))?;
+        let hash = &status["tableHash"];
+        (!hash.is_null()).then(|| (hash.to_string(), &replica.name))
+    });
+    let groups = group(hashes);
+    let names: Vec<String> = groups.values().map(join).collect();
     (groups.len() > 1).then(|| {
-        let groups: Vec<String> = groups.values().map(join).collect();
-        CHECK.red(
+        Finding::failing(
+            CHECK,
             format!(
                 "{context}: replicas answer differently: {}",
-                groups.join(" / ")
+                names.join(" / ")
             ),
-            "if it stays, compare their flags and restart the older one",
+            "if it stays, compare their settings, and restart the older one",
         )
     })
 }
 
-/// Groups the replicas of the fleet by a part of their status: the contexts, with the replicas where those of a context
-/// differ.
-fn groups<T: Ord>(
-    read: &[(&str, &MemberFacts)],
-    part: impl Fn(&ReplicaStatus) -> T,
-) -> BTreeMap<T, Vec<String>> {
-    let mut groups: BTreeMap<T, Vec<String>> = BTreeMap::new();
-    for (context, facts) in read {
-        let replicas = facts.replicas.iter();
-        let of_context =
-            group(replicas.filter_map(|one| Some((part(one.status.as_ref().ok()?), &one.name))));
-        let is_same = of_context.len() == 1;
-        for (value, names) in of_context {
-            let name = if is_same {
-                (*context).to_owned()
-            } else {
-                format!("{context} ({})", join(names))
-            };
-            groups.entry(value).or_default().push(name);
-        }
-    }
-    groups
-}
-
-/// Returns the finding that a part of the status differs.
+/// Returns the finding that a part of the status differs between replicas.
 fn differing(
-    read: &[(&str, &MemberFacts)],
-    part: impl Fn(&ReplicaStatus) -> String,
+    read: &[(&str, &[Replica])],
+    part: impl Fn(&Value) -> String,
     what: &str,
     hint: &str,
 ) -> Option<Finding> {
-    let groups = groups(read, part);
-    (groups.len() > 1).then(|| CHECK.red(format!("{what} differ: {}", describe(&groups)), hint))
+    let of_contexts =
+        group(statuses(read).map(|(context, one, status)| (context, (part(status), &one.name))));
+    let groups = group(of_contexts.into_iter().flat_map(|(context, replicas)| {
+        let values = group(replicas);
+        let is_same = values.len() == 1;
+        values.into_iter().map(move |(value, names)| match is_same {
+            true => (value, context.to_owned()),
+            false => (value, format!("{context} ({})", join(names))),
+        })
+    }));
+    (groups.len() > 1)
+        .then(|| Finding::failing(CHECK, format!("{what} differ: {}", describe(&groups)), hint))
 }
 
-/// Returns a finding for each cluster whose clock differs from most, of which this machine's is one.
-fn clocks(read: &[(&str, &MemberFacts)]) -> Vec<Finding> {
-    let replicas = read.iter().flat_map(|(_, facts)| &facts.replicas);
-    let mut all: Vec<i64> = replicas.filter_map(|one| one.clock_ahead).collect();
+/// Returns a finding for each replica whose clock differs from most, of which this machine's is one.
+fn clocks(read: &[(&str, &[Replica])]) -> Vec<Finding> {
+    let mut all: Vec<i64> = statuses(read)
+        .filter_map(|(_, one, _)| one.clock_ahead)
+        .collect();
     all.push(0);
     all.sort_unstable();
     let usual = all[(all.len() - 1) / 2];
-    let mut findings = Vec::new();
-    for (context, facts) in read {
-        for ReplicaFacts {
-            name, clock_ahead, ..
-        } in &facts.replicas
-        {
-            let Some(ahead) = clock_ahead.map(|ahead| ahead.saturating_sub(usual)) else {
-                continue;
-            };
-            if ahead.abs() >= CLOCK_DIFFERENCE {
-                let (seconds, side) = (ahead.abs(), if ahead > 0 { "ahead" } else { "behind" });
-                findings.push(CHECK.red(
-                    format!("{context}: the clock of {name} is {seconds} s {side}"),
-                    "synchronize the clock of its node: times of problems, of the history and of the bootstrap depend on it",
-                ));
-            }
-        }
-    }
-    findings
+    let wrong = statuses(read).filter_map(|(context, one, _)| {
+        let ahead = one.clock_ahead?.saturating_sub(usual);
+        let (seconds, side) = (ahead.abs(), if ahead > 0 { "ahead" } else { "behind" });
+        (seconds >= CLOCK_DIFFERENCE).then(|| {
+            Finding::failing(
+                CHECK,
+                format!("{context}: the clock of {} is {seconds} s {side}", one.name),
+                "synchronize the clock of its node: times of problems, of the history and of the bootstrap depend on it",
+            )
+        })
+    });
+    wrong.collect()
 }

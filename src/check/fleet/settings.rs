@@ -1,185 +1,172 @@
-//! Settings of services: TTL, failover orders, expected clusters and short names. Each cluster has its own (rule K6), so that
-//! a forgotten one makes answers differ.
+//! Settings of services. Each cluster has its own (rule K6), so that a forgotten one makes answers differ.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::causes::{DifferenceCause, DifferenceCauses, Key, concerns, describe, group, join};
-use super::clusters::ComparedCluster;
-use super::services::ServiceDifferences;
-use crate::check::{Check, Finding};
+use serde_json::Value;
+
+use super::causes::{Cause, Causes, describe, group, join};
+use super::observer::{Key, Observer};
+use crate::check::finding::{Check, Finding, items, text};
 use crate::model::ProblemKind;
-use crate::report::{FailoverReport, ServiceReport};
 
-/// A service as several clusters have it.
-type Views<'m> = Vec<(&'m ServiceReport, usize)>;
+/// A setting of a service, or a consequence of settings.
+struct Setting {
+    /// Its name in sentences.
+    name: &'static str,
+    /// Its text in an item of `table`; empty if it is not set. `None`: it cannot be compared.
+    text: fn(&Value) -> Option<String>,
+    /// What to do if it differs.
+    hint: &'static str,
+    /// Whether it may differ because of other settings or of hosts, so that it is reported only without such a difference.
+    is_consequence: bool,
+}
 
-pub(super) fn compare(
-    clusters: &[ComparedCluster<'_>],
-    of_services: &ServiceDifferences<'_>,
-) -> Vec<Finding> {
-    let mut causes = DifferenceCauses::new(Check::FleetSettings);
-    let views = group(clusters.iter().enumerate().flat_map(|(index, cluster)| {
-        let services = cluster.services.iter();
-        services.map(move |(key, service)| (*key, (*service, index)))
+const SETTINGS: [Setting; 7] = [
+    Setting {
+        name: "TTL",
+        text: |service| {
+            let is_empty = service["endpoints"].as_u64() == Some(0);
+            (!is_empty)
+                .then(|| service["ttl"].as_u64())?
+                .map(|ttl| ttl.to_string())
+        },
+        hint: "set annotation global-dns/ttl on the Service of every cluster, and the same ttl",
+        is_consequence: false,
+    },
+    Setting {
+        name: "failover order",
+        text: |service| Some(text(&service["failover"], "order").to_owned()),
+        hint: "set annotation global-dns/failover on the Service of every cluster, or the same failover.default",
+        is_consequence: false,
+    },
+    Setting {
+        name: "expected clusters",
+        text: |service| Some(text(service, "expected").to_owned()),
+        hint: "set annotation global-dns/expected-clusters on the Service of every cluster, or remove it everywhere",
+        is_consequence: false,
+    },
+    Setting {
+        name: "gateway-down",
+        text: |service| Some(text(service, "gatewayDown").to_owned()),
+        hint: "set annotation global-dns/gateway-down on the Service of every cluster, and the same gatewayDown",
+        is_consequence: false,
+    },
+    Setting {
+        name: "the step of the failover order that answers",
+        text: |service| Some(step_of(service)),
+        hint: "global-dns explain NAME shows the state of each step",
+        is_consequence: true,
+    },
+    Setting {
+        name: "its name fails",
+        text: |service| Some(failure_of(service)),
+        hint: "global-dns explain NAME in this cluster shows what the name waits for",
+        is_consequence: true,
+    },
+    Setting {
+        name: "short name",
+        text: |service| match service["ownsShortName"].as_bool()? {
+            true => Some(text(service, "service").to_owned()),
+            false => Some(String::new()),
+        },
+        hint: "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
+               shortNames.which",
+        is_consequence: true,
+    },
+];
+
+/// Compares the settings of each service among the observers that have it. `differing` are the services whose hosts differ.
+pub(super) fn compare(observers: &[Observer<'_>], differing: &BTreeSet<Key<'_>>) -> Vec<Finding> {
+    let mut causes = Causes::default();
+    let services = group(observers.iter().flat_map(|observer| {
+        let services = observer.services.iter();
+        services.map(move |(key, service)| (*key, (*service, observer)))
     }));
-    for (key, views) in &views {
-        if unreadable(clusters, &mut causes, *key) {
-            continue;
-        }
-        let groups = |value: &dyn Fn(&ServiceReport, &ComparedCluster<'_>) -> String| {
-            group(views.iter().map(|(service, index)| {
-                let cluster = &clusters[*index];
-                (value(service, cluster), cluster.name.as_str())
-            }))
-        };
-        let mut add = |predicate: String, hint: &str| {
-            causes.add(*key, DifferenceCause::new(predicate, hint));
-        };
-        let have_endpoints = views.iter().all(|(one, _)| !one.endpoints.is_empty());
-        let ttls = groups(&|service, _| service.ttl.to_string());
-        if ttls.len() > 1 && have_endpoints {
-            let hint =
-                "set annotation global-dns/ttl on the Service of every cluster, and the same ttl";
-            add(format!("TTL {}", describe(&ttls)), hint);
-        }
-        let orders = groups(&|service, _| order_of(service.failover.as_ref(), None));
-        let resolved =
-            groups(&|service, cluster| order_of(service.failover.as_ref(), Some(&cluster.name)));
-        let differs = orders.len() > 1 && resolved.len() > 1;
-        if differs {
-            let hint = "set annotation global-dns/failover on the Service of every cluster, or the same failover.default";
-            add(format!("failover order {}", describe(&orders)), hint);
-        }
-        let steps = groups(&|service, _| step_of(service));
-        if !differs && steps.len() > 1 && resolved.len() == 1 && !of_services.services.contains(key)
-        {
-            let hint = "global-dns explain NAME shows the state of each step";
-            let steps = describe(&steps);
-            add(
-                format!("another step of the failover order answers: {steps}"),
-                hint,
-            );
-        }
-        let expected = groups(&|service, _| expected_of(service, None));
-        let resolved_expected =
-            groups(&|service, cluster| expected_of(service, Some(&cluster.name)));
-        let failures = groups(&|service, _| match &service.failure {
-            Some(_) if !service.missing_clusters.is_empty() => {
-                format!("waits for {}", join(&service.missing_clusters))
-            }
-            Some(reason) => reason.clone(),
-            None => String::new(),
-        });
-        if expected.len() > 1 && resolved_expected.len() > 1 {
-            let hint = "set annotation global-dns/expected-clusters on the Service of every cluster, or remove it everywhere";
-            add(format!("expected clusters: {}", describe(&expected)), hint);
-        } else if failures.len() > 1 && !differs && steps.len() == 1 {
-            let failing: BTreeMap<_, _> = failures
-                .into_iter()
-                .filter(|(reason, _)| !reason.is_empty())
-                .collect();
-            let hint = "global-dns explain NAME in this cluster shows what the name waits for";
-            add(format!("its name fails: {}", describe(&failing)), hint);
-        }
+    for (key, views) in &services {
+        let found = of_service(*key, views, differing.contains(key));
+        found.into_iter().for_each(|cause| causes.add(*key, cause));
     }
-    let mut findings: Vec<Finding> = causes.findings().collect();
-    findings.extend(short_names(clusters, &views, of_services));
-    if findings.is_empty() && clusters.iter().filter(|one| one.is_current()).count() > 1 {
-        findings
-            .push(Check::FleetSettings.green("settings of services are the same in every cluster"));
+    let mut findings: Vec<Finding> = causes.findings(Check::FleetSettings).collect();
+    if findings.is_empty() && observers.len() > 1 {
+        let sentence = "settings of services are the same everywhere";
+        findings.push(Finding::ok(Check::FleetSettings, sentence));
     }
     findings
 }
 
-/// Adds the settings of a service that cannot be read. Returns whether there are any: other differences are consequences.
-fn unreadable<'m>(
-    clusters: &[ComparedCluster<'m>],
-    causes: &mut DifferenceCauses<'m>,
+/// Compares the settings of a service. One that cannot be read is the cause of all other differences.
+fn of_service<'m>(
     key: Key<'m>,
-) -> bool {
-    let mut is_unreadable = false;
-    let kind = ProblemKind::SettingWithoutEffect;
-    for cluster in clusters.iter().filter(|one| one.is_current()) {
-        let problems = cluster.problems().iter();
-        for problem in problems.filter(|one| one.kind == kind && concerns(one, key)) {
-            let predicate = format!(
-                "{} in {}: {}",
-                kind.row().sentence,
-                cluster.name,
-                &*problem.detail
-            );
-            causes.add(key, DifferenceCause::of_kind(predicate, kind));
-            is_unreadable = true;
-        }
-    }
-    is_unreadable
-}
-
-/// Returns a failover order. `own` is the name that `local` stands for.
-fn order_of(failover: Option<&FailoverReport>, own: Option<&str>) -> String {
-    failover.map_or_else(|| "none".to_owned(), |one| resolve(&one.order, own))
-}
-
-/// Returns expected clusters, sorted. `own` is the name that `local` stands for.
-fn expected_of(service: &ServiceReport, own: Option<&str>) -> String {
-    let resolved = resolve(&service.expected, own);
-    let mut terms: Vec<&str> = resolved.split('+').collect();
-    terms.sort_unstable();
-    match terms.as_slice() {
-        [""] => "none".to_owned(),
-        terms => terms.join("+"),
-    }
-}
-
-/// Replaces `local` in a setting by the name of a cluster, if it is given.
-fn resolve(setting: &str, own: Option<&str>) -> String {
-    const SEPARATORS: [char; 3] = [':', '+', '='];
-    let terms = setting.split_inclusive(SEPARATORS);
-    let terms = terms.map(|term| match own {
-        Some(own) if term.trim_end_matches(SEPARATORS) == "local" => term.replacen("local", own, 1),
-        _ => term.to_owned(),
+    views: &[(&'m Value, &Observer<'m>)],
+    has_other_hosts: bool,
+) -> Vec<Cause> {
+    let unreadable = <&str>::from(ProblemKind::SettingWithoutEffect);
+    let unreadable = views.iter().filter_map(|(_, observer)| {
+        let mut problems = observer.problems_of(key, None);
+        let problem = problems.find(|one| text(one, "kind") == unreadable)?;
+        Some(Cause::of_problem(&format!("in {}", observer.name), problem))
     });
-    terms.collect()
+    let mut causes: Vec<Cause> = unreadable.collect();
+    if !causes.is_empty() {
+        return causes;
+    }
+    for setting in &SETTINGS {
+        if setting.is_consequence && (has_other_hosts || !causes.is_empty()) {
+            continue;
+        }
+        let groups = |own: bool| {
+            let values = views.iter().filter_map(|(service, observer)| {
+                let value = (setting.text)(service)?;
+                let value = if own {
+                    resolve(&value, &observer.cluster)
+                } else {
+                    value
+                };
+                Some((value, observer.name.as_str()))
+            });
+            group(values)
+        };
+        let mut values = groups(false);
+        if values.len() < 2 || groups(true).len() < 2 {
+            continue;
+        }
+        if let Some(without) = values.remove("") {
+            values.insert("none".to_owned(), without);
+        }
+        let predicate = format!("{}: {}", setting.name, describe(&values));
+        causes.push(Cause::new(predicate, setting.hint));
+    }
+    causes
+}
+
+/// Replaces `local` in a setting by the name of a cluster, and sorts clusters that are joined: their sequence means nothing.
+fn resolve(setting: &str, own: &str) -> String {
+    let steps = setting.split(':').map(|step| {
+        let terms = step
+            .split('+')
+            .map(|term| if term == "local" { own } else { term });
+        let mut terms: Vec<&str> = terms.collect();
+        terms.sort_unstable();
+        terms.join("+")
+    });
+    steps.collect::<Vec<_>>().join(":")
 }
 
 /// Returns the step that answers.
-fn step_of(service: &ServiceReport) -> String {
-    match &service.failover {
-        Some(failover) => {
-            let step = failover.steps.get(failover.step.wrapping_sub(1));
-            step.map_or_else(String::new, |step| step.clusters.clone())
-        }
-        None => String::new(),
-    }
+fn step_of(service: &Value) -> String {
+    let failover = &service["failover"];
+    let index = failover["step"]
+        .as_u64()
+        .and_then(|step| usize::try_from(step).ok());
+    let step = index.and_then(|step| failover["steps"].get(step.wrapping_sub(1)));
+    step.map_or_else(String::new, |step| text(step, "clusters").to_owned())
 }
 
-/// Compares the namespaces of short names, among the clusters that have the service.
-fn short_names(
-    clusters: &[ComparedCluster<'_>],
-    views: &BTreeMap<Key<'_>, Views<'_>>,
-    of_services: &ServiceDifferences<'_>,
-) -> Vec<Finding> {
-    let mut differing: BTreeSet<&str> = BTreeSet::new();
-    for (key, views) in views {
-        let owners = views
-            .iter()
-            .filter(|(service, _)| service.owns_short_name)
-            .count();
-        if owners > 0 && owners < views.len() && !of_services.services.contains(key) {
-            differing.insert(key.1);
-        }
+/// Returns why the name of a service fails.
+fn failure_of(service: &Value) -> String {
+    let missing = items(service, "missingClusters").filter_map(Value::as_str);
+    match join(missing).as_str() {
+        "" => text(service, "failure").to_owned(),
+        missing => format!("waits for {missing}"),
     }
-    let findings = differing.into_iter().map(|name| {
-        let current = clusters.iter().filter(|one| one.is_current());
-        let owners = group(current.map(|cluster| {
-            let mut services = cluster.services.iter();
-            let owner =
-                services.find(|((_, service), one)| *service == name && one.owns_short_name);
-            let owner = owner.map_or("nobody", |((namespace, _), _)| *namespace);
-            (owner, cluster.name.as_str())
-        }));
-        let sentence = format!("short name '{name}' belongs to {}", describe(&owners));
-        Check::FleetSettings.red(sentence, ProblemKind::ShortName.hint())
-    });
-    findings.collect()
 }

@@ -1,239 +1,236 @@
-//! Documents that servers rarely send. `tests/fast/integration/fleet.rs` plants faults of each kind.
-
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
-use crate::check::NotChecked;
-use crate::check::finding::Health;
-use crate::check::objects::Gateway;
-use crate::model::ProblemKind;
 
-/// Returns a service with a host in each of these clusters.
-fn service(clusters: &[&str]) -> Value {
-    let endpoints = clusters.iter().map(|cluster| {
-        json!({
-            "namespace": "prod", "service": "db", "cluster": cluster, "hostname": "db-0", "kind": "headless",
-            "addresses": ["192.0.2.1"], "ports": [], "state": "alive", "returned": true, "object": "",
-        })
-    });
+/// An endpoint of `prod/db` in a table.
+fn endpoint(cluster: &str, host: &str, is_own: bool) -> Value {
+    let kind = if is_own { "local" } else { "headless" };
     json!({
-        "namespace": "prod", "service": "db", "kind": "headless", "ttl": 5, "owns_short_name": true,
-        "endpoints": endpoints.collect::<Vec<_>>(),
+        "namespace": "prod", "service": "db", "cluster": cluster, "hostname": host, "kind": kind, "state": "alive",
+        "returned": true, "ports": [{"name": "sql", "protocol": "TCP", "port": 26257}], "object": "x",
     })
 }
 
-/// Returns a cluster that is linked to all others, with one replica.
-fn member(name: &str, service: Value) -> Member {
-    let links = ["hub", "east", "west"]
-        .into_iter()
-        .filter(|other| *other != name);
-    let mut clusters = vec![json!({"name": name, "isOwn": true})];
-    clusters.extend(links.map(|other| json!({"name": other, "isOwn": false, "link": "linked"})));
-    let status: ReplicaStatus = serde_json::from_value(json!({
-        "schemaVersion": 2, "version": "0.1.0", "cluster": name, "replica": "dns-0", "zones": ["global."],
-        "state": "ready", "tableHash": 1, "clusters": clusters, "unknown": true,
-    }))
-    .unwrap();
-    let problems = json!([{"kind": "a-new-kind", "level": "error"}]);
-    let table = json!({
-        "schemaVersion": 2, "generation": 1, "serial": 1, "zones": ["global."], "services": [service],
-        "skipped": [{"reason": "a-new-kind"}], "conflicts": [], "problems": problems,
+fn replica(cluster: &str, id: &str) -> Replica {
+    let others = ["hub", "east"].into_iter().filter(|one| *one != cluster);
+    let links: Vec<Value> = others
+        .clone()
+        .map(|name| json!({"name": name, "isOwn": false, "link": "linked"}))
+        .collect();
+    let mut endpoints = vec![endpoint(cluster, "db-0", true)];
+    endpoints.extend(others.map(|other| endpoint(other, "db-0", false)));
+    let status = json!({
+        "version": "0.1.0", "cluster": cluster, "replica": id, "zones": ["global."], "state": "ready", "tableHash": 1,
+        "clusters": links,
     });
-    Member {
-        context: name.to_owned(),
-        facts: Ok(MemberFacts {
-            status: status.clone(),
-            table: serde_json::from_value(table).unwrap(),
-            replicas: vec![ReplicaFacts {
-                name: "dns-0".to_owned(),
-                id: Some(format!("uid of {name}")),
-                status: Ok(status),
-                clock_ahead: Some(0),
-            }],
-            gateways: Ok(None),
+    Replica {
+        name: id.to_owned(),
+        id: id.to_owned(),
+        status: Ok(status),
+        clock_ahead: Some(0),
+        table: Some(ReplicaTable {
+            services: vec![
+                json!({"namespace": "prod", "service": "db", "ttl": 5, "endpoints": 2, "ownsShortName": true}),
+            ],
+            endpoints,
+            problems: Vec::new(),
         }),
     }
 }
 
-fn healthy() -> [Member; 3] {
-    let all = ["hub", "east", "west"];
-    all.map(|name| member(name, service(&all)))
+/// Two clusters that agree, after a change.
+fn fleet(change: impl FnOnce(&mut [Member; 2])) -> Document {
+    let member = |name: &str| Member {
+        context: name.to_owned(),
+        replicas: Ok(vec![replica(name, &format!("dns-{name}"))]),
+    };
+    let mut members = ["hub", "east"].map(member);
+    change(&mut members);
+    compare(&members)
 }
 
-/// Returns the sentences that are not green.
-fn differences(members: &[Member]) -> Vec<String> {
-    let findings = compare(members)
-        .diagnosis
-        .0
-        .into_iter()
-        .filter(|one| one.health != Health::Green);
-    findings
-        .map(|one| one.sentence.as_str().to_owned())
+fn table(member: &mut Member) -> &mut ReplicaTable {
+    member.replicas.as_mut().unwrap()[0].table.as_mut().unwrap()
+}
+
+/// Returns the failing findings as `name: sentence`.
+fn failing(document: Document) -> Vec<String> {
+    let items = document.into_items().items;
+    let failing = items.iter().filter(|one| one["state"] == "failing");
+    failing
+        .map(|one| format!("{}: {}", text(one, "name"), text(one, "sentence")))
         .collect()
 }
 
-fn facts(member: &mut Member) -> &mut MemberFacts {
-    member.facts.as_mut().unwrap()
-}
-
 #[test]
-fn clusters_that_agree_have_no_difference() {
-    assert_eq!(differences(&healthy()), [""; 0]);
-}
-
-#[test]
-fn kinds_of_problems_of_a_later_version_are_ignored() {
-    let [hub, ..] = &mut healthy();
-    assert!(facts(hub).table.problems.0.is_empty());
-}
-
-#[test]
-fn clusters_are_compared_without_one_that_cannot_be_read() {
-    let mut members = healthy();
-    members[1].facts = Err(NotChecked::new("no\nresponse", "wait"));
-    assert_eq!(
-        differences(&members),
-        ["east cannot be read: no\\nresponse"]
-    );
-}
-
-#[test]
-fn contexts_of_one_cluster_are_recognized_by_the_pod() {
-    let members = healthy();
-    let again = Member {
-        context: "again".to_owned(),
-        ..members[0].clone()
-    };
-    let members = [members.to_vec(), vec![again]].concat();
-    assert_eq!(
-        differences(&members),
-        ["hub and again are the same cluster"]
-    );
-}
-
-#[test]
-fn clusters_with_one_name_are_a_difference() {
-    let mut members = healthy()[..2].to_vec();
-    let facts = facts(&mut members[1]);
-    facts.status.cluster = "hub".to_owned();
-    facts.status.clusters.clear();
-    facts.table.services.clear();
-    let differences = differences(&members);
-    assert!(
-        differences.contains(&"hub and east both call themselves 'hub'".to_owned()),
-        "{differences:?}"
-    );
-}
-
-#[test]
-fn replicas_that_answer_differently_are_named() {
-    let mut members = healthy();
-    let replicas = &mut facts(&mut members[2]).replicas;
-    let mut other = replicas[0].clone();
-    other.name = "dns-1".to_owned();
-    other.status.as_mut().unwrap().table_hash = Some(2);
-    replicas.push(other);
-    assert_eq!(
-        differences(&members),
-        ["west: replicas answer differently: dns-0 / dns-1"]
-    );
-}
-
-#[test]
-fn cluster_whose_table_is_not_confirmed_is_not_compared_further() {
-    let mut members = healthy();
-    let facts = facts(&mut members[2]);
-    facts.status.state = "loading".to_owned();
-    facts.replicas[0].status = Ok(facts.status.clone());
-    facts.table.services.clear();
-    let sentence = ProblemKind::NoTable.row().sentence;
-    assert_eq!(differences(&members), [format!("west: dns-0: {sentence}")]);
-}
-
-#[test]
-fn port_that_no_other_cluster_reaches_is_a_difference() {
-    let mut members = healthy();
-    let problem = json!({
-        "kind": "dead-port", "level": "error", "subject": "prod/db", "service": "prod/db", "cluster": "east",
-        "detail": "cluster 'east': port 80 is 8080 in its pods",
-    });
-    let problem = serde_json::from_value(problem).unwrap();
-    facts(&mut members[1]).table.problems.0.push(problem);
-    let sentence = ProblemKind::DeadPort.row().sentence;
-    let difference =
-        format!("east: {sentence}: prod/db: cluster 'east': port 80 is 8080 in its pods");
-    assert_eq!(differences(&members), [difference]);
-}
-
-#[test]
-fn gateway_that_keeps_addresses_is_a_finding_of_its_cluster() {
-    let mut members = healthy();
-    let reason = "no API server is given";
-    facts(&mut members[1]).gateways = Err(NotChecked::new(reason, "ask"));
-    let not_checked = format!("east: Gateway address cache: not checked, {reason}");
-    assert_eq!(differences(&members), [not_checked]);
-    let mut gateway = Gateway {
-        name: "linkerd-multicluster/linkerd-gateway".to_owned(),
-        cache_timeout: None,
-    };
-    facts(&mut members[1]).gateways = Ok(Some(vec![Ok(gateway.clone())]));
-    let sentence = "east: gateways that keep the address of a pod that is gone: \
-                    Deployment/linkerd-multicluster/linkerd-gateway (not set)";
-    assert_eq!(differences(&members), [sentence]);
-    assert!(compare(&members).diagnosis.is_success());
-    gateway.cache_timeout = Some("0s".to_owned());
-    facts(&mut members[1]).gateways = Ok(Some(vec![Ok(gateway)]));
-    assert_eq!(differences(&members), [""; 0]);
-}
-
-#[test]
-fn clock_is_compared_with_those_of_most() {
-    let mut members = healthy();
-    for (member, ahead) in members.iter_mut().zip([60, 61, 9]) {
-        facts(member).replicas[0].clock_ahead = Some(ahead);
-    }
-    // This machine agrees with west.
-    assert_eq!(
-        differences(&members),
-        [
-            "hub: the clock of dns-0 is 51 s ahead",
-            "east: the clock of dns-0 is 52 s ahead"
-        ]
-    );
-}
-
-#[test]
-fn local_in_an_order_is_the_own_cluster_or_equal_to_local() {
-    let order =
-        |order: &str| json!({"order": order, "origin": "annotation", "step": 1, "steps": []});
-    for (orders, differs) in [
-        (["local:*", "local:*", "local:*"], false),
-        (["local:west", "hub:west", "hub:west"], false),
-        (["local:west", "local:west", "hub:west"], true),
-    ] {
-        let mut members = healthy();
-        for (member, text) in members.iter_mut().zip(orders) {
-            let services = &mut facts(member).table.services;
-            services[0].failover = Some(serde_json::from_value(order(text)).unwrap());
-        }
-        assert_eq!(!differences(&members).is_empty(), differs, "{orders:?}");
-    }
-}
-
-#[test]
-fn fifty_clusters_are_compared() {
-    let names: Vec<String> = (0..50).map(|number| format!("c{number}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut members: Vec<Member> = names
+fn clusters_that_agree_have_no_finding() {
+    let document = fleet(|_| {});
+    assert_eq!(document.exit, 0);
+    let items = document.into_items().items;
+    let states: Vec<&str> = items
         .iter()
-        .map(|name| member(name, service(&names)))
+        .map(|one| text(one, "state"))
+        .filter(|one| *one != "ready")
         .collect();
-    for member in &mut members {
-        // All others are known by their endpoints.
-        facts(member).status.clusters.clear();
+    assert!(
+        states.iter().all(|state| ["ok", ""].contains(state)),
+        "{states:?}"
+    );
+}
+
+#[test]
+fn each_difference_is_one_line_with_its_cause() {
+    type Change = fn(&mut [Member; 2]);
+    let cases: [(&str, Change, &str); 9] = [
+        (
+            "an exported Service has no ports",
+            |fleet| {
+                table(&mut fleet[0]).endpoints.pop();
+                table(&mut fleet[1]).endpoints[0]["ports"] = json!([]);
+            },
+            "fleet-services: prod/db: the hosts of east missing in hub: it has no ports, so that Linkerd skips it",
+        ),
+        (
+            "a Service is not exported",
+            |fleet| {
+                table(&mut fleet[0]).endpoints.pop();
+                table(&mut fleet[1]).problems.push(json!({
+                    "kind": "not-exported", "level": "warning", "service": "prod/db", "sentence": "Member is not exported",
+                }));
+            },
+            "not-exported: prod/db: the hosts of east missing in hub: Member is not exported",
+        ),
+        (
+            "nobody mirrors what is exported",
+            |fleet| {
+                table(&mut fleet[0]).endpoints.pop();
+            },
+            "fleet-services: prod/db: the hosts of east missing in hub: no other cluster mirrors it",
+        ),
+        (
+            "a mirror has another port number",
+            |fleet| {
+                let mut third = replica("north", "dns-north");
+                let other = endpoint("east", "db-0", false);
+                third.table.as_mut().unwrap().endpoints.push(other);
+                table(&mut fleet[0]).endpoints[1]["ports"][0]["port"] = json!(1);
+                let member = fleet[0].replicas.as_mut().unwrap();
+                let status = member[0].status.clone();
+                let mut second = replica("hub", "dns-other");
+                second.status = status;
+                member.push(second);
+            },
+            "fleet-services: prod/db: ports of east differ: sql:1 in hub (dns-hub); sql:26257 in hub (dns-other)",
+        ),
+        (
+            "a pod is not ready at home, and others answer it",
+            |fleet| table(&mut fleet[1]).endpoints[0]["state"] = json!("not-ready"),
+            "pod-not-ready: prod/db: db-0 of east, not ready there, but known in hub",
+        ),
+        (
+            "a gateway is down for one cluster",
+            |fleet| {
+                let table = table(&mut fleet[0]);
+                table.endpoints[1]["state"] = json!("down");
+                table.problems.push(json!({
+                    "kind": "gateway-down", "level": "warning", "service": "prod/db", "cluster": "east",
+                    "sentence": "Gateway is down", "subject": "prod/db", "detail": "1 of 1",
+                }));
+            },
+            "gateway-down: prod/db: hosts of east are alive in east; down in hub: Gateway is down: prod/db: 1 of 1",
+        ),
+        (
+            "gateway-down is set in one cluster",
+            |fleet| table(&mut fleet[0]).services[0]["gatewayDown"] = json!("include"),
+            "fleet-settings: prod/db: gateway-down: none in east; include in hub",
+        ),
+        (
+            "a server is named twice",
+            |fleet| fleet[1].replicas = Ok(vec![replica("hub", "dns-hub")]),
+            "fleet-clusters: hub and east are the same cluster",
+        ),
+        (
+            "a direction is missing",
+            |fleet| {
+                let replica = &mut fleet[0].replicas.as_mut().unwrap()[0];
+                replica.status.as_mut().unwrap()["clusters"] = json!([]);
+                replica.table.as_mut().unwrap().endpoints.pop();
+            },
+            "fleet-links: east has hub, but hub has neither a Link to east nor a mirror of it; therefore differs: prod/db",
+        ),
+    ];
+    for (what, change, expected) in cases {
+        let document = fleet(change);
+        assert_eq!(document.exit, 1, "{what}");
+        assert_eq!(failing(document), [expected], "{what}");
     }
-    assert_eq!(differences(&members), [""; 0]);
-    let fleet = compare(&members);
-    let text = fleet.to_text(crate::report::Style::default());
-    assert!(!text.contains("FROM / TO"), "{text}");
+}
+
+#[test]
+fn replicas_that_answer_differently_are_observers() {
+    let document = fleet(|fleet| {
+        let mut other = replica("east", "dns-other");
+        other.status.as_mut().unwrap()["tableHash"] = json!(2);
+        other.table.as_mut().unwrap().endpoints[1]["state"] = json!("down");
+        fleet[1].replicas.as_mut().unwrap().push(other);
+    });
+    let section = document
+        .sections
+        .iter()
+        .find(|one| one.title == "differences")
+        .unwrap();
+    assert_eq!(
+        section.rows[0].cells,
+        ["prod/db", "hub", "db-0", "db-0", "db-0 (down)"]
+    );
+    let expected = [
+        "fleet-servers: east: replicas answer differently: dns-east / dns-other",
+        "gateway-down: prod/db: hosts of hub are alive in hub and east (dns-east); down in east (dns-other): Gateway is down",
+    ];
+    assert_eq!(failing(document), expected);
+}
+
+#[test]
+fn unknown_kinds_states_and_fields_end_nothing() {
+    let document = fleet(|fleet| {
+        let table = table(&mut fleet[0]);
+        table
+            .problems
+            .push(json!({"kind": "tea-cold", "level": "tragedy", "service": "prod/db"}));
+        table.problems.push(json!({}));
+        table
+            .services
+            .push(json!({"namespace": "prod", "service": "new"}));
+        for endpoint in &mut table.endpoints {
+            endpoint["state"] = json!("lukewarm");
+            endpoint["why"] = json!(1);
+        }
+    });
+    assert_eq!(failing(document), [""; 0]);
+}
+
+#[test]
+fn order_with_local_is_equal_to_one_with_the_name_of_the_cluster() {
+    let order = |order: &str| json!({"order": order, "step": 1, "steps": [{"clusters": "hub"}]});
+    let of_orders = |hub: &'static str, east: &'static str| {
+        fleet(move |fleet| {
+            table(&mut fleet[0]).services[0]["failover"] = order(hub);
+            table(&mut fleet[1]).services[0]["failover"] = order(east);
+        })
+    };
+    assert_eq!(of_orders("local:east", "hub:local").exit, 0);
+    let expected = "fleet-settings: prod/db: failover order: hub:east in hub; hub:local:* in east";
+    assert_eq!(failing(of_orders("hub:east", "hub:local:*")), [expected]);
+}
+
+#[test]
+fn cluster_with_another_name_is_recognized_by_its_hosts() {
+    let document = fleet(|fleet| {
+        let replica = &mut fleet[0].replicas.as_mut().unwrap()[0];
+        let status = replica.status.as_mut().unwrap();
+        status["clusters"] = json!([{"name": "eest", "isOwn": false, "link": "linked"}]);
+        replica.table.as_mut().unwrap().endpoints[1]["cluster"] = json!("eest");
+    });
+    let expected = "fleet-names: east calls itself 'east', and is 'eest' in hub";
+    assert_eq!(failing(document), [expected]);
 }

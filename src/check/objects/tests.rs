@@ -1,153 +1,228 @@
-use super::*;
-use crate::check::NotChecked;
 use serde_json::json;
 
-fn parse_one<T: DeserializeOwned>(json: &str) -> Option<T> {
-    parse([json]).next()
+use super::*;
+
+const EXPORT: &str = "mirror.linkerd.io/exported";
+const MIRRORED: &str = "mirror.linkerd.io/mirrored-service";
+
+fn told(settings: &Value) -> Told<'_> {
+    Told {
+        settings,
+        services: &[],
+        own_endpoints: &[],
+        cluster: "hub",
+    }
+}
+
+/// Returns no objects, after a change.
+fn objects(change: impl FnOnce(&mut Objects)) -> Objects {
+    let none = || Ok(Vec::new());
+    let mut objects = Objects {
+        services: none(),
+        exported: none(),
+        slices: none(),
+        endpoints: none(),
+        links: none(),
+        gateways: none(),
+        namespaces: none(),
+    };
+    change(&mut objects);
+    objects
+}
+
+/// Returns what a check finds.
+fn wrong(found: Wrong) -> Vec<String> {
+    found.unwrap().1.into_iter().collect()
+}
+
+fn object(namespace: &str, name: &str, labels: Value, spec: Value) -> Value {
+    json!({"metadata": {"namespace": namespace, "name": name, "labels": labels, "annotations": {}}, "spec": spec})
+}
+
+fn link(reason: &str, namespace: &str) -> Value {
+    json!({"spec": {"targetClusterName": "east"}, "status": {"mirrorServices": [{
+        "remoteRef": {"namespace": namespace, "name": "db"},
+        "conditions": [{"type": "Mirrored", "status": "False", "reason": reason, "message": "why"}],
+    }]}})
 }
 
 #[test]
 fn only_the_default_selector_is_recognized_as_default() {
-    let exported = "mirror.linkerd.io/exported";
     let one_of = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
-    for (selector, is_own) in [
+    for (selector, is_other) in [
         (json!(null), false),
-        (json!({"matchLabels": {exported: "true"}}), false),
-        (one_of(exported, "In", &["true"]), false),
-        (json!({"matchLabels": {exported: "to-west"}}), true),
+        (json!({"matchLabels": {EXPORT: "true"}}), false),
+        (one_of(EXPORT, "In", &["true"]), false),
+        (json!({"matchLabels": {EXPORT: "to-west"}}), true),
         (json!({"matchLabels": {"team.example/global": "yes"}}), true),
-        (
-            json!({"matchLabels": {exported: "true", "tier": "db"}}),
-            true,
-        ),
-        (one_of(exported, "In", &["true", "to-west"]), true),
-        (one_of(exported, "NotIn", &["true"]), true),
-        (one_of(exported, "Exists", &[]), true),
+        (json!({"matchLabels": {EXPORT: "true", "tier": "db"}}), true),
+        (one_of(EXPORT, "In", &["true", "to-west"]), true),
+        (one_of(EXPORT, "NotIn", &["true"]), true),
+        (one_of(EXPORT, "Exists", &[]), true),
         (json!({}), true),
     ] {
-        let text = json!({"spec": {"targetClusterName": "east", "selector": selector}});
-        let link: Link = parse_one(&text.to_string()).unwrap();
-        assert_eq!(link.has_own_selector(), is_own, "{text}");
+        let link = json!({"spec": {"targetClusterName": "east", "selector": selector}});
+        assert_eq!(selects_by_other_labels(&link), is_other, "{link}");
     }
-}
-
-/// A mirror with ports, an annotation and further labels.
-fn mirror_with_ports(opaque: Option<&str>, labels: serde_json::Value) -> KubeService {
-    let mut service = json!({
-        "metadata": {"namespace": "prod", "name": "db-0-east", "annotations": {}, "labels": labels},
-        "spec": {"clusterIP": "10.96.0.7", "selector": null, "ports": [
-            {"name": "sql", "port": 26257, "protocol": "TCP"},
-            {"port": 4222},
-            {"name": "http", "port": 80},
-            {"name": "http-admin", "port": 8080},
-            {"name": "grpc", "port": 9000},
-            {"name": "x", "port": 9001, "appProtocol": "kubernetes.io/h2c"},
-            {"name": "postgres", "port": 5432},
-            {"name": "dns", "port": 53, "protocol": "UDP"},
-        ]},
-    });
-    service["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("true");
-    if let Some(opaque) = opaque {
-        service["metadata"]["annotations"]["config.linkerd.io/opaque-ports"] = json!(opaque);
-    }
-    parse_one(&service.to_string()).unwrap()
 }
 
 #[test]
-fn tcp_ports_of_unknown_protocol_are_unmarked_unless_the_endpoint_mirror_lists_them() {
-    let unmarked = |opaque: Option<&str>| {
-        let labels = json!({"mirror.linkerd.io/headless-mirror-svc-name": "db-east"});
-        let service = mirror_with_ports(opaque, labels);
-        let (mirror, ports) = unmarked_ports(&service).unwrap();
-        assert_eq!(mirror, ("prod", "db-east"));
-        ports
+fn link_reports_services_that_are_not_mirrored() {
+    let settings = json!({"clusterAliases": {"east": "ost"}, "namespaces": ["prod"]});
+    let services =
+        [json!({"namespace": "prod", "service": "db", "clusters": [{"cluster": "ost"}]})];
+    let told = Told {
+        services: &services,
+        ..told(&settings)
     };
-    assert_eq!(unmarked(None), ["26257 (sql)", "4222"]);
+    let db = "prod/db of cluster 'ost' (Error: why)";
+    for (reason, namespace, expected) in [
+        ("Error", "prod", Some(db)),
+        // With headless mirroring on, every headless Service has this condition.
+        ("InvalidService", "prod", None),
+        ("Error", "unwatched", None),
+        ("MissingNamespace", "prod", None),
+    ] {
+        let objects = objects(|one| one.links = Ok(vec![link(reason, namespace)]));
+        let found = wrong(link_status(&objects, &told));
+        assert_eq!(found, Vec::from_iter(expected), "{reason}");
+    }
+}
+
+#[test]
+fn list_that_cannot_be_read_is_not_checked() {
+    let settings = json!({});
+    let objects = objects(|one| one.links = Err("403".to_owned()));
+    let findings = check(&objects, &told(&settings));
+    let unknown = findings.iter().filter(|one| one.state != State::Ok);
+    let unknown: Vec<(State, &str)> = unknown.map(|one| (one.state, one.name.as_str())).collect();
+    assert_eq!(unknown, [(State::Unknown, "link-status")]);
+}
+
+#[test]
+fn missing_namespaces_are_those_of_links_and_settings() {
+    let settings = json!({"shortNames": {"pinned": {"db": "prod"}, "defaultNamespace": "shop"}});
+    let objects = objects(|one| {
+        one.namespaces = Ok(vec![object("", "prod", json!({}), json!({}))]);
+        one.links = Ok(vec![link("MissingNamespace", "gone")]);
+    });
+    let expected = [
+        "'gone', of db in cluster 'east'",
+        "'shop', which the settings name",
+    ];
+    assert_eq!(wrong(namespaces(&objects, &told(&settings))), expected);
+}
+
+#[test]
+fn ports_of_unknown_protocol_are_not_opaque_unless_the_endpoint_mirror_lists_them() {
+    let labels = json!({MIRRORED: "true", "mirror.linkerd.io/headless-mirror-svc-name": "db-east"});
+    let ports = json!({"ports": [
+        {"name": "sql", "port": 26257, "protocol": "TCP"}, {"port": 4222}, {"name": "http", "port": 80},
+        {"name": "grpc", "port": 9000}, {"name": "x", "port": 9001, "appProtocol": "kubernetes.io/h2c"},
+        {"name": "postgres", "port": 5432}, {"name": "dns", "port": 53, "protocol": "UDP"},
+    ]});
+    let unmarked = |opaque: Option<&str>| {
+        let mut service = object("prod", "db-0-east", labels.clone(), ports.clone());
+        if let Some(opaque) = opaque {
+            service["metadata"]["annotations"][OPAQUE_PORTS] = json!(opaque);
+        }
+        let objects = objects(|one| one.services = Ok(vec![service]));
+        wrong(opaque_ports(&objects, &told(&json!({})))).concat()
+    };
+    let of = |ports: &str| format!("Service/prod/db-east {ports}");
+    assert_eq!(unmarked(None), of("26257 (sql), 4222"));
     // The annotation replaces the list of Linkerd, in which 5432 is.
-    assert_eq!(unmarked(Some("26257,4222")), ["5432 (postgres)"]);
-    let all = ["26257 (sql)", "4222", "5432 (postgres)"];
-    assert_eq!(unmarked(Some("")), all);
-    assert_eq!(unmarked(Some("26257,sql,-,4222-")), all[1..]);
+    assert_eq!(unmarked(Some("26257,4222")), of("5432 (postgres)"));
+    let two = of("4222, 5432 (postgres)");
+    assert_eq!(unmarked(Some("26257,sql,-,4222-")), two);
     for all in [
         "26257,4222,5432",
         " 4222 , 5432, 26257,",
         "1-65535",
         "4222-5432,26000 - 27000",
     ] {
-        assert_eq!(unmarked(Some(all)), [""; 0], "{all}");
+        assert_eq!(unmarked(Some(all)), "", "{all}");
     }
 }
 
-/// Returns what is known of a gateway, with the annotations of its template and of its namespace.
-fn gateway(template: serde_json::Value, namespace: Fact<serde_json::Value>) -> Fact<Gateway> {
-    let deployment = json!({
-        "metadata": {
-            "namespace": "linkerd-multicluster", "name": "linkerd-gateway",
-            "labels": {"component": "gateway", "linkerd.io/extension": "multicluster"},
-        },
-        "spec": {
-            "selector": {},
-            "template": if template.is_null() { json!({}) } else { json!({"metadata": template}) },
-        },
-    });
-    let deployment = parse_one(&deployment.to_string()).unwrap();
-    let namespace =
-        namespace.map(|metadata| parse_one(&json!({"metadata": metadata}).to_string()).unwrap());
-    Gateway::read(&deployment, &namespace)
-}
-
 #[test]
-fn annotation_of_a_gateway_is_that_of_the_template_else_of_the_namespace() {
-    let of = |value: &str| json!({"annotations": {CACHE_TIMEOUT: value}});
-    let timeout = |template, namespace| gateway(template, Ok(namespace)).unwrap().cache_timeout;
-    assert_eq!(timeout(of("0s"), of("5s")).as_deref(), Some("0s"));
-    assert_eq!(
-        timeout(json!({"labels": {}}), of("0s")).as_deref(),
-        Some("0s")
-    );
-    for none in [
-        json!(null),
-        json!({}),
-        json!({"annotations": {}}),
-        json!({"annotations": null}),
-    ] {
-        let namespace = if none.is_null() {
-            json!({})
-        } else {
-            none.clone()
-        };
-        assert_eq!(timeout(none, namespace), None);
-    }
-    let denied = NotChecked::new("cannot list namespaces", "permit it");
-    assert_eq!(gateway(json!({}), Err(denied.clone())), Err(denied.clone()));
-    let known = gateway(of(" 0s"), Err(denied)).unwrap();
-    assert_eq!(known.cache_timeout.as_deref(), Some(" 0s"));
-    assert_eq!(known.name, "linkerd-multicluster/linkerd-gateway");
-}
-
-#[test]
-fn unwatched_object_has_the_value_of_its_label() {
-    let service = |value: serde_json::Value| {
-        let labels = json!({"mirror.linkerd.io/mirrored-service": value});
-        let labels = if value.is_null() { json!({}) } else { labels };
-        let metadata = json!({"namespace": "prod", "name": "db-east", "labels": labels});
-        unwatched_object(Kind::Service, &serde_json::from_value(metadata).unwrap())
+fn endpoints_of_mirrors_need_slices() {
+    let labels = json!({MIRRORED: "true"});
+    let mirror = |name: &str| object("prod", name, labels.clone(), json!({}));
+    let endpoints = |name: &str| {
+        let mut one = mirror(name);
+        one["subsets"] = json!([{"notReadyAddresses": [{"ip": "192.0.2.1"}]}]);
+        one
     };
-    let unwatched = Some("Service/prod/db-east ('True')".to_owned());
-    assert_eq!(service(json!("True")), unwatched);
-    assert_eq!(service(json!("true")), None);
-    assert_eq!(service(json!(null)), None);
+    let services = ["a", "b"].map(mirror);
+    // Endpoints outlive their mirror, and those without an address are not copied.
+    let written = [
+        endpoints("a"),
+        endpoints("b"),
+        endpoints("gone"),
+        mirror("empty"),
+    ];
+    let mut slice = mirror("a-1");
+    slice["metadata"]["labels"]["kubernetes.io/service-name"] = json!("a");
+    let found = |slices: Vec<Value>| {
+        let objects = objects(|one| {
+            one.services = Ok(services.to_vec());
+            one.endpoints = Ok(written.to_vec());
+            one.slices = Ok(slices);
+        });
+        endpoint_slices(&objects, &told(&json!({}))).unwrap()
+    };
+    assert_eq!(found(Vec::new()).0, State::Failing);
+    let one = BTreeSet::from(["Endpoints/prod/b".to_owned()]);
+    assert_eq!(found(vec![slice]), (State::Attention, one));
 }
 
 #[test]
-fn only_probe_services_have_a_linkerd_version() {
-    let version = |labels: serde_json::Value| {
-        let annotations = json!({"linkerd.io/created-by": "linkerd/helm edge-26.8.3"});
-        let service = json!({"metadata": {"labels": labels, "annotations": annotations}});
-        let service = parse_one(&service.to_string()).unwrap();
-        linkerd_version(&service).map(str::to_owned)
+fn objects_with_another_value_of_the_label_are_ignored() {
+    let odd = object("prod", "odd", json!({MIRRORED: "True"}), json!({}));
+    let own = object("prod", "own", json!({}), json!({}));
+    let objects = objects(|one| one.services = Ok(vec![odd, own]));
+    let found = wrong(mirror_labels(&objects, &told(&json!({}))));
+    assert_eq!(found, ["Service/prod/odd ('True')"]);
+}
+
+#[test]
+fn gateway_of_an_exported_headless_service_must_forget_addresses() {
+    let spec = json!({"clusterIP": "None", "ports": [{"port": 1}]});
+    let exported = object("prod", "db", json!({EXPORT: "true"}), spec);
+    let gateway = |value: Value| {
+        let template = json!({"template": {"metadata": {"annotations": {CACHE_TIMEOUT: value}}}});
+        object("linkerd", "gateway", json!({}), template)
     };
-    let probe = json!({"mirror.linkerd.io/mirrored-gateway": "true"});
-    assert_eq!(version(probe).as_deref(), Some("linkerd/helm edge-26.8.3"));
-    assert_eq!(version(json!({})), None);
+    let mut namespace = object("", "linkerd", json!({}), json!({}));
+    let found = |gateway: Value, namespace: &Value| {
+        let objects = objects(|one| {
+            one.exported = Ok(vec![exported.clone()]);
+            one.gateways = Ok(vec![gateway]);
+            one.namespaces = Ok(vec![namespace.clone()]);
+        });
+        wrong(gateway_cache(&objects, &told(&json!({})))).concat()
+    };
+    let named = |value: &str| format!("Deployment/linkerd/gateway ({value})");
+    assert_eq!(found(gateway(json!("0s")), &namespace), "");
+    assert_eq!(found(gateway(json!("1s")), &namespace), named("1s"));
+    assert_eq!(found(gateway(json!(null)), &namespace), named("not set"));
+    namespace["metadata"]["annotations"][CACHE_TIMEOUT] = json!("0s");
+    assert_eq!(found(gateway(json!(null)), &namespace), "");
+}
+
+#[test]
+fn exported_service_that_cannot_be_mirrored_is_named_with_the_reason() {
+    let service = |name: &str, ports: Value| {
+        let spec = json!({"clusterIP": "None", "ports": ports});
+        object("prod", name, json!({EXPORT: "true"}), spec)
+    };
+    let exported = vec![
+        service("db", json!([{"port": 1}])),
+        service("np", json!([])),
+    ];
+    let objects = objects(|one| one.exported = Ok(exported));
+    let found = wrong(not_mirrorable(&objects, &told(&json!({}))));
+    let expected = "prod/np (it has no ports, so that Linkerd skips it; add ports to the Service)";
+    assert_eq!(found, [expected]);
 }

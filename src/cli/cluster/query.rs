@@ -6,14 +6,16 @@
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
+use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Resource};
 
 use super::Cluster;
+use super::replica::SELECTOR;
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Permission;
 use crate::log::error_chain;
@@ -36,23 +38,55 @@ impl Cluster {
         Ok(info.git_version)
     }
 
-    /// Returns whether the caller has a permission.
+    /// Returns whether a ServiceAccount (namespace and name), or the caller, has a permission.
     ///
     /// # Errors
     ///
-    /// If the request fails.
-    pub async fn is_allowed(&self, permission: &Permission) -> Result<bool, String> {
-        let review = SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes(permission)),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            ..SelfSubjectAccessReview::default()
-        };
-        let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+    /// If the caller may not review it, or the request fails.
+    pub async fn is_allowed(
+        &self,
+        account: Option<&(String, String)>,
+        permission: &Permission,
+    ) -> Result<bool, String> {
         let params = PostParams::default();
+        let resource_attributes = Some(attributes(permission));
+        let Some((namespace, name)) = account else {
+            let mut review = SelfSubjectAccessReview::default();
+            review.spec = SelfSubjectAccessReviewSpec {
+                resource_attributes,
+                ..SelfSubjectAccessReviewSpec::default()
+            };
+            let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+            let reviewed = with_timeout(reviews.create(&params, &review)).await?;
+            return Ok(reviewed.status.is_some_and(|status| status.allowed));
+        };
+        let groups = ["system:serviceaccounts", "system:authenticated"].map(str::to_owned);
+        let of_namespace = format!("system:serviceaccounts:{namespace}");
+        let mut review = SubjectAccessReview::default();
+        review.spec = SubjectAccessReviewSpec {
+            user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+            groups: Some([groups.to_vec(), vec![of_namespace]].concat()),
+            resource_attributes,
+            ..SubjectAccessReviewSpec::default()
+        };
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let reviewed = with_timeout(reviews.create(&params, &review)).await?;
         Ok(reviewed.status.is_some_and(|status| status.allowed))
+    }
+
+    /// Lists the pods of the only release, or of the only one in a namespace, ready or not, each as JSON.
+    ///
+    /// # Errors
+    ///
+    /// If the release is not found, the caller may not list its pods, or the request fails.
+    pub async fn pods(&self, namespace: Option<&Namespace>) -> Result<Vec<String>, String> {
+        let (namespace, selector) = match namespace {
+            Some(namespace) => (namespace.to_string(), SELECTOR.to_owned()),
+            None => self.release().await.map_err(|error| error.to_string())?,
+        };
+        let params = ListParams::default().labels(&selector);
+        self.list(&Pod::url_path(&(), Some(&namespace)), params)
+            .await
     }
 
     /// Lists Links, each as JSON. Returns `None` if the API server does not define that kind.
@@ -126,17 +160,6 @@ impl Cluster {
             Err(Failure::Refused { code: 404, .. }) => Ok(None),
             Err(failure) => Err(failure.to_string()),
         }
-    }
-
-    /// Returns a namespace as JSON, or `None` if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// If the caller may not list namespaces, or the request fails.
-    pub async fn namespace(&self, namespace: &Namespace) -> Result<Option<String>, String> {
-        let path = KubeNamespace::url_path(&(), None);
-        let params = ListParams::default().fields(&format!("metadata.name={namespace}"));
-        Ok(self.list(&path, params).await?.pop())
     }
 
     /// Lists the objects at a path. Fails if the list is not complete.

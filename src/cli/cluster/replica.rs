@@ -31,7 +31,7 @@ use crate::log::error_chain;
 use crate::model::Namespace;
 
 /// The selector of the server's pods, and of their workload. The name is compared later.
-const SELECTOR: &str = "app.kubernetes.io/component=server";
+pub(super) const SELECTOR: &str = "app.kubernetes.io/component=server";
 /// The label with the name of the chart.
 const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// The label with the name and version of the chart.
@@ -162,7 +162,7 @@ impl Cluster {
     }
 
     /// Returns the namespace of the only release, and the selector of its pods.
-    async fn release(&self) -> Result<(String, String), ReplicaError> {
+    pub(super) async fn release(&self) -> Result<(String, String), ReplicaError> {
         let (mut workloads, daemon_sets) = try_join(
             self.workloads::<Deployment>("deployments"),
             self.workloads::<DaemonSet>("daemonsets"),

@@ -2,20 +2,12 @@
 //!
 //! They are read from `/proc/self` for each scrape. If a file cannot be read, its metrics are left out.
 
-use std::fmt;
 use std::sync::LazyLock;
 
-use procfs::process::{LimitValue, Process, Stat};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use procfs::process::{LimitValue, Process};
 use prometheus_client::metrics::counter::ConstCounter;
-
-use super::page::Page;
-
-/// The collector of the metrics of this process. The registry adds the prefix `process`.
-#[derive(Debug)]
-pub(super) struct ProcessMetrics;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
 
 /// Start of this process in Unix seconds. It is computed once, because the kernel's boot time moves with the clock, and
 /// a changed start means a restart.
@@ -25,48 +17,37 @@ static START_TIME: LazyLock<Option<f64>> = LazyLock::new(|| {
     Some(boot as f64 + seconds(after_boot.starttime))
 });
 
-impl Collector for ProcessMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page(&mut encoder);
-        if let Some(start) = *START_TIME {
-            let help = "Start time of the process, in Unix seconds";
-            page.gauge("start_time_seconds", help, start)?;
-        }
-        let Ok(process) = Process::myself() else {
-            return Ok(());
-        };
-        if let Ok(stat) = process.stat() {
-            page.usage(&stat)?;
-        }
-        if let Ok(open) = process.fd_count() {
-            page.gauge("open_fds", "Open file descriptors", open as f64)?;
-        }
-        if let Ok(limits) = process.limits() {
-            let limit = match limits.max_open_files.soft_limit {
-                LimitValue::Value(limit) => limit,
-                LimitValue::Unlimited => u64::MAX,
-            };
-            let help = "Maximum number of open file descriptors";
-            page.gauge("max_fds", help, limit as f64)?;
-        }
-        Ok(())
+/// Adds the metrics of this process. The registry adds the prefix `process`.
+pub(super) fn add(registry: &mut Registry) {
+    let mut gauge = |name, help, value| registry.register(name, help, ConstGauge::new(value));
+    if let Some(start) = *START_TIME {
+        let help = "Start time of the process, in Unix seconds";
+        gauge("start_time_seconds", help, start);
     }
-}
-
-impl Page<'_, '_> {
-    /// Writes CPU time, memory and threads.
-    fn usage(&mut self, stat: &Stat) -> fmt::Result {
-        let help = "User and system CPU time, in seconds";
-        let cpu = self
-            .0
-            .encode_descriptor("cpu_seconds", help, None, MetricType::Counter)?;
-        ConstCounter::new(seconds(stat.utime + stat.stime)).encode(cpu)?;
+    let Ok(process) = Process::myself() else {
+        return;
+    };
+    if let Ok(open) = process.fd_count() {
+        gauge("open_fds", "Open file descriptors", open as f64);
+    }
+    if let Ok(limits) = process.limits() {
+        let limit = match limits.max_open_files.soft_limit {
+            LimitValue::Value(limit) => limit,
+            LimitValue::Unlimited => u64::MAX,
+        };
+        let help = "Maximum number of open file descriptors";
+        gauge("max_fds", help, limit as f64);
+    }
+    if let Ok(stat) = process.stat() {
         let resident = stat.rss * procfs::page_size();
         let help = "Resident memory, in bytes";
-        self.gauge("resident_memory_bytes", help, resident as f64)?;
+        gauge("resident_memory_bytes", help, resident as f64);
         let help = "Virtual memory, in bytes";
-        self.gauge("virtual_memory_bytes", help, stat.vsize as f64)?;
-        self.gauge("threads", "Threads of the process", stat.num_threads as f64)
+        gauge("virtual_memory_bytes", help, stat.vsize as f64);
+        gauge("threads", "Threads of the process", stat.num_threads as f64);
+        let cpu = ConstCounter::new(seconds(stat.utime + stat.stime));
+        let help = "User and system CPU time, in seconds";
+        registry.register("cpu_seconds", help, cpu);
     }
 }
 

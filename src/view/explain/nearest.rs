@@ -99,25 +99,21 @@ fn similar_services<'t, 'n>(
                 scope,
             });
         };
-        if let [scope @ .., one, other] = path
-            && let Some(distance) = errors(&[(one, name), (other, namespace)])
-        {
+        if let [scope @ .., one, other] = path {
+            let distance = typing_errors(one, name) + typing_errors(other, namespace);
             add(distance, canonical(), scope);
         }
         let (scope, label): (&[&str], &str) = match path {
             [scope @ .., label] => (scope, label),
             [] => (&[], ""),
         };
-        if let Some(distance) = errors(&[(label, name)]) {
-            let is_owner = table
-                .short_service(name)
-                .is_some_and(|one| one.key == service.key);
-            if is_owner && zone.grammar == Grammar::Global {
-                add(distance, format!("{name}.{}", zone.name), scope);
-            }
-            add(distance + namespace.len() + 1, canonical(), scope);
+        let distance = typing_errors(label, name);
+        let owner = table.short_service(name);
+        if owner.is_some_and(|one| one.key == service.key) && zone.grammar == Grammar::Global {
+            add(distance, format!("{name}.{}", zone.name), scope);
         }
-        if found.len() > 1000 {
+        add(distance + namespace.len() + 1, canonical(), scope);
+        if found.len() > MAX_COMPARED {
             keep_nearest(&mut found);
         }
     }
@@ -128,19 +124,6 @@ fn similar_services<'t, 'n>(
 fn keep_nearest(found: &mut Vec<Candidate<'_, '_>>) {
     found.sort_by(|one, other| (one.distance, &one.base).cmp(&(other.distance, &other.base)));
     found.truncate(2 * MAX_KEPT);
-}
-
-/// Returns the typing errors of pairs of labels, or `None` if a pair has nothing in common.
-fn errors(pairs: &[(&str, &str)]) -> Option<usize> {
-    let mut sum = 0;
-    for (one, other) in pairs {
-        let errors = typing_errors(one, other);
-        if errors >= one.len().max(other.len()) && !one.is_empty() {
-            return None;
-        }
-        sum += errors;
-    }
-    Some(sum)
 }
 
 /// Returns the names of a service that are most similar to the labels before it.

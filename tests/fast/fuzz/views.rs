@@ -15,21 +15,18 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use global_dns::admin::{
-    AdminState, ApiHosts, CurrentFacts, Identity, Liveness, Metrics, admin_routes, api_routes,
-};
-use global_dns::explain::Explanation;
+use global_dns::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
 use global_dns::model::{Kind, KubeObject, ObjectKey, Timestamp, parse};
-use global_dns::report::{EndpointReport, Report, Style};
-use global_dns::server::RefusedClients;
 use global_dns::server::counters::CounterSet;
 use global_dns::source::Feeds;
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::publish::{Current, Reader};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Built, Publisher, Table, Timers, build};
+use global_dns::view::{self, Identity};
 use global_dns::wire::Transport;
 use global_dns::zone::Name;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use support::reply::{Reply, rtype};
 use support::rounds::rounds;
@@ -87,11 +84,91 @@ type View = fn(&Server, &mut Seen);
 const VIEWS: [(&str, View); 6] = [
     ("explain of names", check_explanations),
     ("explain of addresses", check_addresses),
-    ("table", check_table),
+    ("endpoints", check_endpoints),
     ("metrics", check_metrics),
-    ("summary", check_summary),
+    ("table", check_table),
     ("problems", check_problems),
 ];
+
+/// A document for programs.
+#[derive(Debug, Deserialize)]
+struct Page {
+    items: Vec<Value>,
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+/// A document for people.
+#[derive(Debug, Deserialize)]
+struct Cells {
+    sections: Vec<Section>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Section {
+    title: String,
+    columns: Vec<Value>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    cells: Vec<String>,
+}
+
+/// An endpoint of a document.
+#[derive(Clone, Debug, Deserialize)]
+struct Endpoint {
+    namespace: String,
+    service: String,
+    cluster: String,
+    hostname: String,
+    addresses: Vec<IpAddr>,
+    ports: Vec<Port>,
+    state: String,
+    returned: bool,
+    why: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Port {
+    name: Option<String>,
+    protocol: String,
+    port: u16,
+}
+
+/// An explanation.
+#[derive(Debug)]
+struct Explanation {
+    exists: bool,
+    reading: String,
+    answers: Vec<Value>,
+    names: Vec<String>,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Explanation {
+    fn of(items: &[Value]) -> Self {
+        let of = |section: &'static str| items.iter().filter(move |one| one["section"] == section);
+        let head = of("name").next().unwrap();
+        let read = |one: &Value| serde_json::from_value(one.clone()).unwrap();
+        Self {
+            exists: head["exists"].as_bool().unwrap(),
+            reading: head["reading"].as_str().unwrap().to_owned(),
+            answers: of("answers").cloned().collect(),
+            names: of("names")
+                .map(|one| one["text"].as_str().unwrap().to_owned())
+                .collect(),
+            endpoints: of("endpoints").map(read).collect(),
+        }
+    }
+}
+
+impl Endpoint {
+    fn is_alive(&self) -> bool {
+        ["alive", "standby", "omitted"].contains(&&*self.state)
+    }
+}
 
 /// What the worlds cover.
 #[derive(Debug, Default)]
@@ -296,36 +373,27 @@ impl Server {
             .enable_all()
             .build()
             .unwrap();
-        let state = AdminState {
-            reader: reader.clone(),
-            zones: Arc::new(SETTINGS.zones.clone()),
-            settings: Arc::default(),
-            identity: Arc::new(Identity {
-                cluster: "hub".parse().unwrap(),
-                replica: String::new(),
-                servers: Vec::new(),
-            }),
-            namespaces: Arc::new([]),
-            feeds: feeds.clone(),
+        let identity = Identity {
+            cluster: "hub".parse().ok(),
+            ..Identity::default()
+        };
+        let shown =
+            view::Server::of_objects(reader.clone(), feeds, SETTINGS.zones.clone(), identity);
+        let state = HttpState {
+            server: shown.clone(),
             metrics: Metrics {
+                server: shown.clone(),
                 counters: CounterSet::default(),
-                reader: reader.clone(),
-                feeds,
-                lost_log_lines: Default::default(),
-                certificate: None,
-                refused: RefusedClients::default(),
-                facts: CurrentFacts::default(),
             },
             is_open: Arc::new(true.into()),
-            draining: Arc::default(),
             liveness: Liveness::default(),
             api_runtime: runtime.handle().clone(),
         };
         Self {
             publisher,
             reader,
-            admin: admin_routes(state.clone()),
-            api: api_routes(state, ApiHosts::new(Vec::new())),
+            admin: admin_routes(state),
+            api: api_routes(shown, ApiHosts::new(Vec::new())),
             runtime,
             random: fastrand::Rng::with_seed(0),
             now: 0,
@@ -346,44 +414,36 @@ impl Server {
 
     /// Records what the views tell of the current table.
     fn record(&mut self) {
-        let mut paths: Vec<String> = ["summary", "problems?limit=1000", "table"]
-            .map(str::to_owned)
-            .into();
+        let mut views: Vec<String> = [
+            "endpoints?limit=1000",
+            "problems?limit=1000",
+            "table?limit=1000",
+        ]
+        .map(str::to_owned)
+        .into();
         if self.now().table.is_some() {
             let names = self.names().into_iter().step_by(9).take(12);
-            paths.extend(names.map(|name| format!("explain?name={name}")));
+            views.extend(names.map(|name| format!("explain?limit=1000&name={name}")));
         }
-        for path in paths {
-            let view = self.document(&format!("/api/v1/{path}"));
-            self.recorded.push((self.now, path, view));
+        for view in views {
+            let told = json!(self.page(&view).items);
+            self.recorded.push((self.now, view, told));
         }
     }
 
     /// Compares what the views tell of each time that was looked at with what they told then.
     fn check_past(&mut self) {
-        for (time, path, expected) in std::mem::take(&mut self.recorded) {
-            let sign = if path.contains('?') { '&' } else { '?' };
+        for (time, view, expected) in std::mem::take(&mut self.recorded) {
             let at = Timestamp(time + 500).to_exact_text();
-            let path = format!("/api/v1/{path}{sign}at={at}");
+            let told = json!(self.page(&format!("{view}&at={at}")).items);
             // Of the server's own problems, the past knows none: here, no watch is listed.
-            let [told, expected] = [self.document(&path), expected].map(|mut view| {
-                if let Some(problems) = view["problems"].as_array_mut() {
-                    problems.retain(|problem| problem["kind"] != "not-listed");
-                }
-                let fields = view.as_object_mut().unwrap();
-                let of_server = path.contains("summary");
-                let of_server = ["attention", "level", "problems"]
-                    .iter()
-                    .filter(|_| of_server);
-                for field in ["at", "from", "tables", "lastEvent", "total"]
-                    .iter()
-                    .chain(of_server)
-                {
-                    fields.remove(*field);
-                }
-                view
+            let [told, expected] = [told, expected].map(|told| {
+                let items = told.as_array().unwrap().clone().into_iter();
+                items
+                    .filter(|one| one["kind"] != "not-listed")
+                    .collect::<Vec<_>>()
             });
-            assert_eq!(told, expected, "{path}");
+            assert_eq!(told, expected, "{view}");
         }
     }
 
@@ -412,11 +472,56 @@ impl Server {
         })
     }
 
-    /// Returns a document of the API.
-    fn document(&self, path: &str) -> Value {
-        let (status, text) = self.get(&self.api, path);
-        assert_eq!(status, 200, "{path}: {text}");
+    /// Returns a page of a view.
+    fn page(&self, view: &str) -> Page {
+        let (status, text) = self.get(&self.api, &format!("/api/v1/{view}"));
+        assert_eq!(status, 200, "{view}: {text}");
         serde_json::from_str(&text).unwrap()
+    }
+
+    /// Returns the objects of a list, page by page. The number of rows of a page is random.
+    fn items(&self, view: &str) -> Vec<Value> {
+        let sign = if view.contains('?') { '&' } else { '?' };
+        let limit = self.random.clone().usize(1..40);
+        let first = format!("{view}{sign}limit={limit}");
+        let mut page = self.page(&first);
+        let mut items = Vec::new();
+        loop {
+            items.append(&mut page.items);
+            let Some(place) = page.next else {
+                return items;
+            };
+            page = self.page(&format!("{first}&continue={place}"));
+        }
+    }
+
+    /// Returns the rows of a section of a view, as cells by heading.
+    fn rows(&self, view: &str, title: &str) -> Vec<BTreeMap<String, String>> {
+        let request = Request::get(format!("/api/v1/{view}")).header("host", "localhost");
+        let request = request
+            .header("accept", view::CELLS)
+            .body(Body::empty())
+            .unwrap();
+        let body = self.runtime.block_on(async {
+            let response = self.api.clone().oneshot(request).await.unwrap();
+            to_bytes(response.into_body(), usize::MAX).await.unwrap()
+        });
+        let cells: Cells = serde_json::from_slice(&body).unwrap();
+        let section = cells.sections.into_iter().find(|one| one.title == title);
+        let section = section.unwrap_or_else(|| panic!("{view} has no section {title}"));
+        let names: Vec<&str> = section
+            .columns
+            .iter()
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
+        let row = |row: &Row| {
+            assert_eq!(row.cells.len(), names.len(), "{view}");
+            let cells = names.iter().zip(&row.cells);
+            cells
+                .map(|(name, cell)| ((*name).to_owned(), cell.clone()))
+                .collect()
+        };
+        section.rows.iter().map(row).collect()
     }
 
     /// Returns the reply to a query, decoded by two decoders.
@@ -551,9 +656,9 @@ fn error_text(reply: &Reply) -> String {
 /// `/api/v1/explain` of names.
 fn check_explanations(server: &Server, seen: &mut Seen) {
     for name in server.names() {
-        let path = format!("/api/v1/explain?name={name}");
+        let view = format!("explain?limit=1000&name={name}");
         if server.now().table.is_none() {
-            assert_eq!(server.get(&server.api, &path).0, 503);
+            assert_eq!(server.get(&server.api, &format!("/api/v1/{view}")).0, 503);
             let reply = server.ask(&name, rtype::A, seen);
             let expected = if name.ends_with(".org.") {
                 "REFUSED"
@@ -563,12 +668,17 @@ fn check_explanations(server: &Server, seen: &mut Seen) {
             assert_eq!(result(&reply), expected, "{name}");
             continue;
         }
-        let document = server.document(&path);
-        let explanation: Explanation = serde_json::from_value(document).unwrap();
+        let explanation = Explanation::of(&server.page(&view).items);
         let place = || format!("{explanation:#?}");
         at(place, || {
             check_explanation(server, &name, &explanation, seen)
         });
+        let returned = explanation.endpoints.iter().filter(|one| one.returned);
+        if !explanation.endpoints.is_empty() {
+            let rows = server.rows(&view, "endpoints");
+            let yes = rows.iter().filter(|row| row["RETURNED"] == "yes").count();
+            assert_eq!(yes, returned.count(), "{name}: {rows:?}");
+        }
     }
 }
 
@@ -576,7 +686,8 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
     let mut answered = Answered::default();
     let mut fails = false;
     let told = explanation.answers.iter();
-    let mut told: BTreeMap<&str, _> = told.map(|answer| (&*answer.rtype, answer)).collect();
+    let told = told.map(|answer| (answer["rtype"].as_str().unwrap(), answer));
+    let mut told: BTreeMap<&str, &Value> = told.collect();
     let endpoints = &explanation.endpoints;
     for (code, text) in TYPES {
         let reply = server.ask(name, code, seen);
@@ -586,46 +697,31 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
             continue;
         };
         let result = result(&reply);
-        assert_eq!(answer.result, result, "{text}");
+        assert_eq!(answer["result"], result, "{text}");
         *seen
             .results
             .entry((text.to_owned(), result.to_owned()))
             .or_default() += 1;
         let first = reply.answers.iter().chain(&reply.authority).next();
-        assert_eq!(answer.ttl, first.map(|record| record.ttl), "{text}");
+        assert_eq!(
+            answer["ttl"],
+            json!(first.map(|record| record.ttl)),
+            "{text}"
+        );
+        assert_eq!(answer["count"], reply.answers.len(), "{text}");
+        assert_eq!(answer["overTcp"], reply.answers.len(), "{text}");
         fails |= result == "SERVFAIL";
-        assert_eq!(answer.reason.is_some(), result == "SERVFAIL", "{text}");
+        assert_eq!(answer["reason"].is_string(), result == "SERVFAIL", "{text}");
         let error = error_text(&reply);
         assert!(
-            error.is_empty() || answer.reason.as_ref() == Some(&error) || result == "REFUSED",
+            error.is_empty() || answer["reason"] == error || result == "REFUSED",
             "{error}"
         );
-        let records = reply.answers.iter();
-        let records = records.map(|one| (one.owner.clone(), one.ttl, one.data.clone()));
-        let mut listed = BTreeSet::new();
-        for record in &answer.records {
-            assert_eq!(record.rtype, text);
-            listed.insert((record.name.clone(), record.ttl, record.data.clone()));
-            let endpoint = record.endpoint.map(|index| &endpoints[index]);
-            assert_eq!(endpoint.is_some(), !OWN_NAMES.contains(&name), "{record:?}");
-            let is_of = |endpoint: &EndpointReport| {
-                let address = record.data.parse::<IpAddr>();
-                let is_of = match address {
-                    Ok(address) => endpoint.addresses.contains(&address),
-                    Err(_) => record.data.contains(&*endpoint.hostname),
-                };
-                is_of && endpoint.returned
-            };
-            assert!(
-                endpoint.is_none_or(is_of),
-                "{record:?} is not of {endpoint:?}"
-            );
-        }
-        assert_eq!(listed, records.collect::<BTreeSet<_>>(), "{text}");
+        check_records(name, answer, &reply, endpoints);
     }
     assert!(told.is_empty(), "answers of other types: {told:?}");
 
-    let (returned, left_out): (Vec<_>, Vec<_>) = endpoints.iter().partition(|one| one.returned);
+    let returned: Vec<&Endpoint> = endpoints.iter().filter(|one| one.returned).collect();
     assert!(endpoints.iter().is_sorted_by_key(|one| !one.returned));
     for endpoint in endpoints {
         note_endpoint(endpoint, seen);
@@ -650,18 +746,39 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
         assert!(is_part || total == endpoints.len());
         assert_eq!(count, returned.len());
     }
-    let text = explanation.to_text(Style::default());
-    let rows = |heading: &str| {
-        let part = text.split(heading).nth(1).unwrap_or_default();
-        part.lines().take_while(|line| !line.is_empty()).count()
-    };
-    let groups = [rows("\nreturned:\n"), rows("\nleft out:\n")];
-    assert_eq!(groups, [returned.len(), left_out.len()], "{text}");
+}
+
+/// Compares the records of an answer with those of the reply, and each with its endpoint.
+fn check_records(name: &str, answer: &Value, reply: &Reply, endpoints: &[Endpoint]) {
+    let records = reply.answers.iter();
+    let records = records.map(|one| (one.owner.clone(), one.ttl, one.data.clone()));
+    let mut listed = BTreeSet::new();
+    for record in answer["records"].as_array().unwrap() {
+        assert_eq!(record["type"], answer["rtype"]);
+        let text = |field: &str| record[field].as_str().unwrap().to_owned();
+        let (data, ttl) = (text("data"), record["ttl"].as_u64().unwrap() as u32);
+        listed.insert((text("name"), ttl, data.clone()));
+        let index = record["endpoint"].as_u64();
+        let endpoint = index.map(|index| &endpoints[index as usize]);
+        assert_eq!(endpoint.is_some(), !OWN_NAMES.contains(&name), "{record}");
+        let is_of = |endpoint: &Endpoint| {
+            let is_of = match data.parse() {
+                Ok(address) => endpoint.addresses.contains(&address),
+                Err(_) => data.contains(&*endpoint.hostname),
+            };
+            is_of && endpoint.returned
+        };
+        assert!(
+            endpoint.is_none_or(is_of),
+            "{record} is not of {endpoint:?}"
+        );
+    }
+    assert_eq!(listed, records.collect::<BTreeSet<_>>(), "{answer}");
 }
 
 /// Notes the state of an endpoint, and checks that its reason fits.
-fn note_endpoint(endpoint: &EndpointReport, seen: &mut Seen) {
-    let (state, returned) = (endpoint.state.name(), endpoint.returned);
+fn note_endpoint(endpoint: &Endpoint, seen: &mut Seen) {
+    let (state, returned) = (&*endpoint.state, endpoint.returned);
     *seen
         .endpoints
         .entry((state.to_owned(), returned))
@@ -693,7 +810,7 @@ fn count_in(reading: &str) -> Option<(usize, usize)> {
     (of == "of").then_some(numbers)
 }
 
-fn addresses_of(endpoints: &[&EndpointReport]) -> BTreeSet<IpAddr> {
+fn addresses_of(endpoints: &[&Endpoint]) -> BTreeSet<IpAddr> {
     endpoints
         .iter()
         .flat_map(|one| one.addresses.clone())
@@ -701,7 +818,7 @@ fn addresses_of(endpoints: &[&EndpointReport]) -> BTreeSet<IpAddr> {
 }
 
 /// Asserts that the SRV records of a name are those of these endpoints. Those of a short name may have targets of both forms.
-fn check_hosts(returned: &[&EndpointReport], name: &str, hosts: &BTreeSet<(u16, String)>) {
+fn check_hosts(returned: &[&Endpoint], name: &str, hosts: &BTreeSet<(u16, String)>) {
     let canonical = |(port, target): &(u16, String)| {
         let first = returned.first().map(|one| (&one.service, &one.namespace));
         let suffixes = first.map(|(service, namespace)| {
@@ -721,13 +838,13 @@ fn check_hosts(returned: &[&EndpointReport], name: &str, hosts: &BTreeSet<(u16, 
 }
 
 /// Returns the ports and the canonical targets of the SRV records of a name that returns these endpoints.
-fn hosts_of(endpoints: &[&EndpointReport], name: &str) -> BTreeSet<(u16, String)> {
+fn hosts_of(endpoints: &[&Endpoint], name: &str) -> BTreeSet<(u16, String)> {
     let is_set = name.ends_with(".set.");
     let labels: Vec<&str> = name.split('.').collect();
     let wanted = labels[0].strip_prefix('_').zip(labels[1].strip_prefix('_'));
     let mut hosts = BTreeSet::new();
     for endpoint in endpoints {
-        let EndpointReport {
+        let Endpoint {
             namespace,
             service,
             cluster,
@@ -746,7 +863,7 @@ fn hosts_of(endpoints: &[&EndpointReport], name: &str) -> BTreeSet<(u16, String)
             (cluster, host) => format!("{host}.{cluster}.{suffix}"),
         };
         for port in &endpoint.ports {
-            let protocol = port.protocol.label();
+            let protocol = port.protocol.to_lowercase();
             let is_wanted =
                 |(name, of): (&str, &str)| port.name.as_deref() == Some(name) && of == protocol;
             if wanted.is_none_or(is_wanted) {
@@ -774,9 +891,8 @@ fn check_addresses(server: &Server, seen: &mut Seen) {
     let known = addresses(&table).into_iter().take(ADDRESSES);
     let unknown = "10.9.9.9".parse::<IpAddr>().unwrap();
     for address in known.chain([unknown]) {
-        let document = server.document(&format!("/api/v1/explain?name={address}"));
-        let explanation: Explanation = serde_json::from_value(document).unwrap();
-        let told: BTreeSet<&str> = explanation.names.iter().map(|one| &*one.name).collect();
+        let explanation = Explanation::of(&server.page(&format!("explain?name={address}")).items);
+        let told: BTreeSet<&str> = explanation.names.iter().map(String::as_str).collect();
         let has_it = answered
             .iter()
             .filter(|(_, answered)| answered.addresses.contains(&address));
@@ -786,13 +902,20 @@ fn check_addresses(server: &Server, seen: &mut Seen) {
         let mut any = false;
         for endpoint in &explanation.endpoints {
             note_endpoint(endpoint, seen);
-            let EndpointReport {
+            let Endpoint {
                 namespace, service, ..
             } = endpoint;
-            let is_own = explanation
-                .names
-                .iter()
-                .any(|one| one.namespace == *namespace && one.service == *service);
+            let [long, short, set] = [
+                format!("{service}.{namespace}.global."),
+                format!("{service}.global."),
+                format!("{service}.{namespace}.svc.set."),
+            ];
+            let mut names = explanation.names.iter();
+            let is_own = names.any(|one| {
+                [&long, &short, &set]
+                    .iter()
+                    .any(|name| one.ends_with(*name))
+            });
             assert!(!endpoint.returned || is_own, "{endpoint:?}");
             any |= endpoint.returned;
         }
@@ -800,133 +923,122 @@ fn check_addresses(server: &Server, seen: &mut Seen) {
     }
 }
 
-/// `/api/v1/table`. An endpoint is returned if the replies for the name of its service contain it.
-fn check_table(server: &Server, seen: &mut Seen) {
-    let report: Report = serde_json::from_value(server.document("/api/v1/table")).unwrap();
-    let mut rows = 0;
-    for service in &report.services {
-        let name = format!("{}.{}.global.", service.service, service.namespace);
-        let returned: Vec<_> = service
-            .endpoints
-            .iter()
-            .filter(|one| one.returned)
-            .collect();
-        rows += returned.len();
-        service
-            .endpoints
-            .iter()
-            .for_each(|one| note_endpoint(one, seen));
-        // `east.db` is the short name of a cluster, too.
-        if service.endpoints.is_empty() {
-            continue;
-        }
-        let answered = server.answered(&name, seen);
-        assert_eq!(addresses_of(&returned), answered.addresses, "{service:#?}");
-        check_hosts(&returned, &name, &answered.hosts);
-        let is_last = |one: &&EndpointReport| {
-            one.why
-                .as_ref()
-                .is_some_and(|why| why.ends_with("nothing better is left"))
-        };
-        let mut last = returned.iter().copied().filter(is_last).peekable();
-        if last.peek().is_some() {
-            assert!(
-                returned.iter().all(|one| !one.state.is_alive()),
-                "{service:#?}"
-            );
-        }
+/// Returns the endpoints of all services, by service.
+fn endpoints_by_service(server: &Server) -> BTreeMap<(String, String), Vec<Endpoint>> {
+    let mut services: BTreeMap<_, Vec<Endpoint>> = BTreeMap::new();
+    for item in server.items("endpoints") {
+        let endpoint: Endpoint = serde_json::from_value(item).unwrap();
+        let key = (endpoint.namespace.clone(), endpoint.service.clone());
+        services.entry(key).or_default().push(endpoint);
     }
-    let text = report.to_text(Style::default());
-    let words = text.lines().map(|line| line.split_whitespace());
-    assert_eq!(
-        words
-            .filter(|words| words.clone().any(|word| word == "yes"))
-            .count(),
-        rows,
-        "{text}"
-    );
+    services
 }
 
-/// `/metrics`. The table, which another view compares with replies, has the same numbers of endpoints.
+/// `/api/v1/endpoints`. An endpoint is returned if the replies for the name of its service contain it.
+fn check_endpoints(server: &Server, seen: &mut Seen) {
+    let mut rows = 0;
+    for ((namespace, service), endpoints) in endpoints_by_service(server) {
+        let name = format!("{service}.{namespace}.global.");
+        let returned: Vec<&Endpoint> = endpoints.iter().filter(|one| one.returned).collect();
+        rows += endpoints.len();
+        endpoints.iter().for_each(|one| note_endpoint(one, seen));
+        let answered = server.answered(&name, seen);
+        assert_eq!(
+            addresses_of(&returned),
+            answered.addresses,
+            "{endpoints:#?}"
+        );
+        check_hosts(&returned, &name, &answered.hosts);
+        let is_last = |one: &&&Endpoint| {
+            let why = one.why.as_deref().unwrap_or_default();
+            why.ends_with("nothing better is left")
+        };
+        if returned.iter().find(is_last).is_some() {
+            assert!(returned.iter().all(|one| !one.is_alive()), "{endpoints:#?}");
+        }
+    }
+    let shown = server.rows("endpoints?limit=1000", "endpoints");
+    assert_eq!(shown.len(), rows);
+}
+
+/// `/metrics`. The list of endpoints, which another view compares with replies, has the same numbers.
 fn check_metrics(server: &Server, _: &mut Seen) {
-    let report: Report = serde_json::from_value(server.document("/api/v1/table")).unwrap();
     let (status, page) = server.get(&server.admin, "/metrics");
     assert_eq!(status, 200);
-    let (mut expected, mut rules) = (BTreeMap::new(), BTreeMap::new());
-    for endpoint in report
-        .services
-        .iter()
-        .flat_map(|service| &service.endpoints)
-    {
-        let EndpointReport {
+    let mut expected = BTreeMap::new();
+    for endpoint in endpoints_by_service(server).values().flatten() {
+        let Endpoint {
             cluster,
             state,
             returned,
             ..
         } = endpoint;
-        let labels = format!(
-            "remote_cluster=\"{cluster}\",state=\"{}\",returned=\"{returned}\"",
-            state.name()
-        );
+        let labels =
+            format!("remote_cluster=\"{cluster}\",state=\"{state}\",returned=\"{returned}\"");
         *expected.entry(labels).or_insert(0) += 1;
-        let why = endpoint.why.as_deref().unwrap_or_default();
-        let rule = if why.ends_with("gateway-down is include") {
-            "include"
-        } else if why.ends_with("nothing better is left") {
-            "last-resort"
-        } else {
-            continue;
-        };
-        *rules.entry(rule.to_owned()).or_insert(0) += 1;
     }
-    let series = |metric: &str| {
-        let start = format!("global_dns_{metric}{{");
-        let lines = page
-            .lines()
-            .filter_map(|line| line.strip_prefix(&start)?.rsplit_once("} "));
-        let numbers = lines
-            .map(|(labels, value)| (labels.to_owned(), value.parse::<f64>().unwrap() as usize));
-        numbers.collect::<BTreeMap<String, usize>>()
-    };
-    assert_eq!(series("endpoints"), expected);
-    let mut counted = BTreeMap::new();
-    for (labels, count) in series("unavailable_endpoints") {
-        let rule = labels.rsplit('"').nth(1).unwrap().to_owned();
-        *counted.entry(rule).or_insert(0) += count;
+    let lines = page.lines();
+    let lines = lines.filter_map(|line| {
+        line.strip_prefix("global_dns_endpoints{")?
+            .rsplit_once("} ")
+    });
+    let numbers =
+        lines.map(|(labels, value)| (labels.to_owned(), value.parse::<f64>().unwrap() as usize));
+    assert_eq!(numbers.collect::<BTreeMap<String, usize>>(), expected);
+    let failing = server
+        .items("table")
+        .into_iter()
+        .filter(|row| row["state"] == "failing");
+    for row in failing {
+        let labels = format!("namespace={},service={}", row["namespace"], row["service"]);
+        assert!(
+            page.contains(&format!("global_dns_failing_services{{{labels}}} 1.0\n")),
+            "{labels}"
+        );
     }
-    counted.remove("false");
-    assert_eq!(counted, rules);
 }
 
-/// `/api/v1/summary`, from which the page is drawn. A service that is not failing has an answer with an endpoint that is
+/// `/api/v1/table`, from which the page is drawn. A service that is not failing has an answer with an endpoint that is
 /// alive, or has no endpoint at all.
-fn check_summary(server: &Server, seen: &mut Seen) {
-    let report: Report = serde_json::from_value(server.document("/api/v1/table")).unwrap();
-    let summary = server.document("/api/v1/summary");
-    let rows = summary["services"].as_array().unwrap();
-    assert_eq!(rows.len(), report.services.len());
-    for (row, service) in rows.iter().zip(&report.services) {
-        let keys = (&row["namespace"], &row["service"], &row["kind"]);
-        let expected = [&service.namespace, &service.service, &service.kind].map(|one| json!(one));
-        assert_eq!(keys, (&expected[0], &expected[1], &expected[2]));
-        let name = format!("{}.{}.global.", service.service, service.namespace);
-        let answered = server.answered(&name, seen);
-        assert_eq!(row["result"], answered.result, "{row}");
-        check_counts(row, service.endpoints.iter());
-        let cells = row["cells"].as_array().unwrap();
-        for cell in cells {
-            let is_own = |one: &&EndpointReport| cell["cluster"] == *one.cluster;
-            check_counts(cell, service.endpoints.iter().filter(is_own));
+fn check_table(server: &Server, seen: &mut Seen) {
+    let endpoints = endpoints_by_service(server);
+    let rows = server.items("table");
+    let shown = server.rows("table?limit=1000", "services");
+    assert_eq!(shown.len(), rows.len());
+    let states = ["failing", "attention", "ok"];
+    let place = |row: &Value| {
+        states
+            .iter()
+            .position(|state| row["state"] == *state)
+            .unwrap()
+    };
+    assert!(rows.iter().is_sorted_by_key(place), "trouble comes first");
+    for (row, cells) in rows.iter().zip(shown) {
+        let text = |field: &str| row[field].as_str().unwrap().to_owned();
+        let (namespace, service) = (text("namespace"), text("service"));
+        assert_eq!(cells["SERVICE"], format!("{service}.{namespace}"));
+        assert_eq!(
+            (&cells["STATE"], &cells["ANSWER"]),
+            (&text("state"), &text("answer"))
+        );
+        let answered = server.answered(&format!("{service}.{namespace}.global."), seen);
+        assert_eq!(row["answer"], answered.result, "{row}");
+        let own = endpoints
+            .get(&(namespace, service))
+            .map_or(&[][..], Vec::as_slice);
+        check_counts(row, own.iter());
+        let clusters = row["clusters"].as_array().unwrap();
+        for cell in clusters {
+            let is_own = |one: &&Endpoint| cell["cluster"] == *one.cluster;
+            check_counts(cell, own.iter().filter(is_own));
         }
-        let count = |of: &str| {
-            cells
-                .iter()
-                .map(|cell| cell[of].as_u64().unwrap())
-                .sum::<u64>()
-        };
-        assert_eq!(row["endpoints"], count("endpoints"), "{row}");
-        let is_reachable = service.endpoints.iter().any(|one| {
-            one.state.is_alive()
+        let all: u64 = clusters
+            .iter()
+            .map(|cell| cell["endpoints"].as_u64().unwrap())
+            .sum();
+        assert_eq!(row["endpoints"], all, "{row}");
+        let is_reachable = own.iter().any(|one| {
+            one.is_alive()
                 && one
                     .addresses
                     .iter()
@@ -934,70 +1046,56 @@ fn check_summary(server: &Server, seen: &mut Seen) {
         });
         let is_fine =
             answered.result != "SERVFAIL" && (answered.addresses.is_empty() || is_reachable);
-        assert!(is_fine || row["level"] == "failing", "{row}: {answered:?}");
+        assert!(is_fine || row["state"] == "failing", "{row}: {answered:?}");
+        let status = server.page("status").items.remove(0);
         assert!(
-            row["level"] != "failing" || summary["level"] == "failing",
+            row["state"] != "failing" || status["level"] == "failing",
             "{row}"
         );
     }
 }
 
 /// Compares the numbers of a row or a cell with its endpoints.
-fn check_counts<'e>(counts: &Value, endpoints: impl Iterator<Item = &'e EndpointReport> + Clone) {
-    let count = |is: fn(&&EndpointReport) -> bool| endpoints.clone().filter(is).count();
+fn check_counts<'e>(counts: &Value, endpoints: impl Iterator<Item = &'e Endpoint> + Clone) {
+    let count = |is: fn(&&Endpoint) -> bool| endpoints.clone().filter(is).count();
     assert_eq!(counts["endpoints"], count(|_| true), "{counts}");
-    assert_eq!(
-        counts["alive"],
-        count(|one| one.state.is_alive()),
-        "{counts}"
-    );
+    assert_eq!(counts["alive"], count(|one| one.is_alive()), "{counts}");
     assert_eq!(counts["returned"], count(|one| one.returned), "{counts}");
 }
 
 /// `/api/v1/problems`, the status and the metrics count the same problems, and each view shows the same sentence.
 fn check_problems(server: &Server, _: &mut Seen) {
-    let page = server.document("/api/v1/problems?limit=1000");
-    let problems = page["problems"].as_array().unwrap();
-    assert_eq!(page["total"], problems.len());
-    let status = server.document("/api/v1/status");
+    let items = server.items("problems");
+    let (causes, problems): (Vec<&Value>, Vec<&Value>) =
+        items.iter().partition(|one| one["section"] == "causes");
+    let status = server.page("status").items.remove(0);
     let (_, metrics) = server.get(&server.admin, "/metrics");
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut levels = BTreeMap::from(["error", "warning", "note"].map(|level| (level, 0)));
-    for problem in problems {
-        *kinds.entry(problem["kind"].as_str().unwrap()).or_default() += 1;
-        *levels.get_mut(problem["level"].as_str().unwrap()).unwrap() += 1;
-    }
-    assert_eq!(status["problems"], json!(levels));
-    let of_table = server.document("/api/v1/table")["problems"].take();
     for (index, problem) in problems.iter().enumerate() {
         assert!(!problems[..index].contains(problem), "{problem:#}");
+        let [kind, level] = ["kind", "level"].map(|field| problem[field].as_str().unwrap());
+        *kinds.entry((kind, level)).or_default() += 1;
+        *levels.get_mut(level).unwrap() += 1;
     }
-    assert_eq!(of_table.as_array().unwrap().len(), problems.len());
-    let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
-    for cause in status["attention"].as_array().unwrap() {
-        *causes.entry(cause["kind"].as_str().unwrap()).or_default() +=
+    assert_eq!(status["problems"], json!(levels));
+    let mut caused: BTreeMap<&str, usize> = BTreeMap::new();
+    for cause in causes {
+        *caused.entry(cause["kind"].as_str().unwrap()).or_default() +=
             cause["count"].as_u64().unwrap() as usize;
         let is_same = |problem: &&Value| {
             ["kind", "sentence", "level", "hint"]
                 .iter()
                 .all(|part| problem[part] == cause[part])
         };
-        assert!(problems.iter().any(|problem| is_same(&problem)), "{cause}");
+        assert!(problems.iter().any(is_same), "{cause}");
     }
-    for (kind, count) in kinds {
-        let line = format!("global_dns_problems{{kind=\"{kind}\"}} {count}.0");
+    for ((kind, level), count) in kinds {
+        let line = format!("global_dns_problems{{kind=\"{kind}\",level=\"{level}\"}} {count}.0");
         assert!(metrics.contains(&line), "{line}");
-        let level = problems
-            .iter()
-            .find(|one| one["kind"] == kind)
-            .map(|one| &one["level"]);
-        let expected = if level == Some(&json!("note")) {
-            0
-        } else {
-            count
-        };
+        let expected = if level == "note" { 0 } else { count };
         assert_eq!(
-            causes.get(kind).copied().unwrap_or_default(),
+            caused.get(kind).copied().unwrap_or_default(),
             expected,
             "{kind}"
         );

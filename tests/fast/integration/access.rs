@@ -46,13 +46,7 @@ fn disallowed_client_is_refused_on_every_transport() {
         assert!(reply.ends_with(&[0, 15, 0, 2, 0, 18]), "{over}");
         assert_eq!(reply.len(), packet.len() + 6, "{over}");
     }
-    let problem = server.api("/api/v1/problems")["problems"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|problem| problem["kind"] == "refused-client")
-        .cloned()
-        .unwrap();
+    let problem = &server.section("problems?kind=refused-client", "problems")[0];
     assert_eq!(problem["detail"], "127.0.0.0/24");
     assert_eq!(problem["level"], "error");
 }

@@ -12,9 +12,9 @@ const PATHS: [&str; 8] = [
     "/api/v1/status",
     "/api/v1/events",
     "/api/v1/table",
-    "/api/v1/table?output=zone",
+    "/api/v1/endpoints",
     "/api/v1/problems",
-    "/api/v1/summary",
+    "/api/v1/zone",
     "/api/v1/explain?name=db.prod.global",
     "/no-such-page",
 ];

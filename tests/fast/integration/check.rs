@@ -16,20 +16,20 @@ fn checkup(arguments: &[&str]) -> (Value, Option<i32>) {
     (document, ended.code)
 }
 
-/// Returns the findings of one check as `health: sentence`.
-fn findings(checkup: &Value, check: &str) -> Vec<String> {
-    let checks = checkup["checks"].as_array().unwrap().iter();
-    let own = checks.filter(|one| one["check"] == check);
+/// Returns the findings of one check, or of one kind of problem, as `state: sentence`.
+fn findings(checkup: &Value, name: &str) -> Vec<String> {
+    let items = checkup["items"].as_array().unwrap().iter();
+    let own = items.filter(|one| one["name"] == name);
     let text = |one: &Value| {
-        let (health, sentence) = (one["health"].as_str(), one["sentence"].as_str());
-        format!("{}: {}", health.unwrap(), sentence.unwrap())
+        let (state, sentence) = (one["state"].as_str(), one["sentence"].as_str());
+        format!("{}: {}", state.unwrap(), sentence.unwrap())
     };
     own.map(text).collect()
 }
 
 /// Returns the only finding of one check.
-fn finding(checkup: &Value, check: &str) -> String {
-    let mut all = findings(checkup, check);
-    assert_eq!(all.len(), 1, "{check}: {all:?}");
+fn finding(checkup: &Value, name: &str) -> String {
+    let mut all = findings(checkup, name);
+    assert_eq!(all.len(), 1, "{name}: {all:?}");
     all.remove(0)
 }

@@ -2,10 +2,6 @@
 
 mod demo;
 mod errors;
-mod events;
 mod find;
-mod names;
 mod plug_in;
-mod reports;
-mod select;
 mod shutdown;

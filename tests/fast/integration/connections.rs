@@ -189,7 +189,7 @@ fn slow_http_clients_do_not_delay_other_clients() {
         };
         let mut hoard: Vec<TcpStream> = (0..300).map(slow).collect();
         assert_eq!(server.admin("/livez").status, 200);
-        server.api("/api/v1/status");
+        server.status();
         assert!(ask(&mut connect(&server)).is_some());
         // The other clients did not wait for the slow ones: the last slow one is still connected.
         let last = hoard.last().unwrap();

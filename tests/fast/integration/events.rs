@@ -21,9 +21,7 @@ fn west(gateway: Gateway, address: &str) -> Mirror {
 
 /// Returns the events in the ring.
 fn events(server: &Server) -> Vec<Value> {
-    let report = server.api(EVENTS);
-    assert_eq!(report["schemaVersion"], 2);
-    report["events"].as_array().unwrap().clone()
+    server.items("events")
 }
 
 /// A file with the objects after each step, and the events of the step.
@@ -32,7 +30,11 @@ fn each_change_of_objects_is_an_event() {
     let server = Server::with_objects(east(), &["--cluster-name=hub"]);
     assert_eq!(events(&server), Vec::<Value>::new());
     let mut stream = EventStream::open(server.api, EVENTS, &[]);
-    assert_eq!(stream.next("table").data, json!({"generation": 1}));
+    let table = stream.next("table").data;
+    assert_eq!(
+        table,
+        json!({"generation": 1, "version": 1, "services": null})
+    );
     let two = || objects().with(east()).with(west(Gateway::Up, "10.96.2.1"));
     let cache = mirror("shop", "cache", "east").endpoint("cache-0", &["10.96.3.1"]);
     let then = |db: Mirror| objects().with(db).with(west(Gateway::Up, "10.96.2.2"));
@@ -141,15 +143,14 @@ fn each_change_of_objects_is_an_event() {
             assert_eq!(logged[field], event[field], "{field}");
         }
     }
-    let after = server.api(&format!("{EVENTS}?after={}", ids[5]));
-    assert_eq!(after["events"], json!(report[6..]));
+    let after = server.items(&format!("events?after={}", ids[5]));
+    assert_eq!(after, report[6..]);
     // An unknown ID: everything.
-    let unknown = server.api(&format!("{EVENTS}?after=12"));
-    assert_eq!(unknown["events"], json!(report));
+    assert_eq!(server.items("events?after=12"), report);
     let bad = support::http::get(server.api, &format!("{EVENTS}?after=x")).unwrap();
     assert_eq!(
         (bad.status, &*bad.body),
-        (400, "'x' is not the ID of an event\n")
+        (400, "after: 'x' cannot be used: use the ID of an event\n")
     );
 }
 
@@ -219,12 +220,15 @@ fn gateway_that_goes_down_is_one_event() {
 fn query_that_cannot_be_read_is_refused_with_a_sentence() {
     let server = Server::with_objects(east(), &[]);
     for (query, sentence) in [
-        ("since=yesterday", "'yesterday' is not a time; use RFC 3339"),
+        (
+            "since=yesterday",
+            "since: 'yesterday' cannot be used: use RFC 3339",
+        ),
         (
             "kind=gateway",
-            "'gateway' is not a kind of events; the kinds are joined, left, grew, ",
+            "kind: 'gateway' cannot be used: the kinds are joined, left, grew, ",
         ),
-        ("cluster=a%20b", "'a b' is not a cluster: "),
+        ("namespace=a%20b", "namespace: 'a b' cannot be used: "),
     ] {
         let response = support::http::get(server.api, &format!("{EVENTS}?{query}")).unwrap();
         assert_eq!(response.status, 400, "{query}");

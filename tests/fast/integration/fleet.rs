@@ -1,9 +1,10 @@
-//! `fleet`: each fault is one red line with its hint, and nothing is red in a healthy fleet.
+//! `fleet`: each fault is one failing line with its hint, and nothing fails in a healthy fleet.
 
 use serde_json::Value;
 use support::commands::global_dns;
 use support::fleet::{Fault, Fleet, FleetCluster, altered, faults};
 use support::process::{self, ProcessOutput};
+use support::repository::repository;
 use support::server::Server;
 
 /// Runs `fleet` on servers of the clusters.
@@ -27,21 +28,15 @@ fn start(cluster: &FleetCluster) -> Server {
     Server::with_objects(cluster.objects(), &flags)
 }
 
-/// Returns the findings that are not green: health, sentence and hint. The API of a server does not know the gateways.
+/// Returns the findings that are not `ok`: state, sentence and hint.
 fn findings(output: &ProcessOutput) -> Vec<[String; 3]> {
     let document: Value =
         serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:#?}"));
-    let checks = document["checks"].as_array().unwrap();
-    let (gateways, checks): (Vec<_>, Vec<_>) = checks
-        .iter()
-        .partition(|one| one["check"] == "gateway-cache");
-    assert!(
-        gateways.iter().all(|one| one["health"] == "grey"),
-        "{gateways:#?}"
-    );
-    let bad = checks.iter().filter(|one| one["health"] != "green");
+    let items = document["items"].as_array().unwrap().iter();
+    let findings = items.filter(|one| one["name"].is_string());
+    let bad = findings.filter(|one| one["state"] != "ok");
     bad.map(|one| {
-        ["health", "sentence", "hint"].map(|field| one[field].as_str().unwrap().to_owned())
+        ["state", "sentence", "hint"].map(|field| one[field].as_str().unwrap().to_owned())
     })
     .collect()
 }
@@ -52,8 +47,8 @@ fn mistake(fault: &Fault) -> Option<String> {
     (fault.plant)(&mut fleet);
     let output = compare(&fleet);
     let findings = findings(&output);
-    let is_expected = |[health, sentence, hint]: &[String; 3]| {
-        health == "red"
+    let is_expected = |[state, sentence, hint]: &[String; 3]| {
+        state == "failing"
             && fault.line.iter().all(|part| sentence.contains(part))
             && hint.contains(fault.hint)
     };
@@ -63,7 +58,7 @@ fn mistake(fault: &Fault) -> Option<String> {
 }
 
 #[test]
-fn each_fault_is_one_red_line_with_its_hint() {
+fn each_fault_is_one_failing_line_with_its_hint() {
     let faults = faults();
     assert!(faults.len() >= 20, "{}", faults.len());
     // Each run waits before it reads servers that differ again.
@@ -81,8 +76,46 @@ fn each_fault_is_one_red_line_with_its_hint() {
 }
 
 #[test]
-fn nothing_is_red_in_a_healthy_fleet() {
+fn nothing_fails_in_a_healthy_fleet() {
     let output = compare(&Fleet::healthy());
     assert_eq!(findings(&output), Vec::<[String; 3]>::new());
     assert_eq!(output.code, Some(0));
+}
+
+/// Linkerd skips an exported Service without ports, so that `export it` would be no advice.
+#[test]
+fn service_without_ports_is_named_as_not_mirrored() {
+    let file = |name: &str| {
+        format!(
+            "--file={name}={}",
+            repository(&format!("tests/fixtures/fleet/{name}.json")).display()
+        )
+    };
+    let mut command = global_dns(&["fleet", "-o", "json"]);
+    let output = process::run(command.args([file("hub"), file("east")]));
+    let expected = [
+        "prod/np: the hosts of east missing in hub: it has no ports, so that Linkerd skips it",
+        "add ports to the Service",
+    ];
+    let [state, sentence, hint] = &findings(&output)[0];
+    assert_eq!([sentence.as_str(), hint.as_str()], expected);
+    assert_eq!(
+        (state.as_str(), findings(&output).len(), output.code),
+        ("failing", 1, Some(1))
+    );
+}
+
+/// A server without other replicas is compared with itself under another name.
+#[test]
+fn server_that_is_named_twice_is_one() {
+    let server = start(&Fleet::healthy().0[0]);
+    let mut command = global_dns(&["fleet", "-o", "json"]);
+    let named = ["a", "b"].map(|name| format!("--server={name}={}", server.api));
+    let output = process::run(command.args(named));
+    let sentences: Vec<String> = findings(&output)
+        .into_iter()
+        .map(|[_, sentence, _]| sentence)
+        .collect();
+    assert_eq!(sentences, ["a and b are the same cluster"]);
+    assert_eq!(output.code, Some(1));
 }

@@ -116,5 +116,5 @@ fn probes_are_answered_while_the_thread_of_the_api_is_stopped() {
     }
     server.assert_answers();
     drop(stopped);
-    assert_eq!(server.api("/api/v1/status")["state"], "ready");
+    assert_eq!(server.status()["state"], "ready");
 }

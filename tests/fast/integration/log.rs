@@ -203,8 +203,6 @@ fn annotations_forge_no_lines() {
     for arguments in [
         &["check", "--cluster-name=hub"][..],
         &["check", "--cluster-name=hub", "--output=json"],
-        &["table"],
-        &["table", "--output=json"],
         &["explain", "db.prod.global"],
         &["explain", "db.prod.global", "--output=json"],
     ] {

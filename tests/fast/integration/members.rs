@@ -24,8 +24,5 @@ fn check_outcomes(server: &Server, what: &str, cases: &[(&str, &str)]) {
 
 /// Returns the problems of a kind in the table.
 fn problems_of_kind(server: &Server, kind: &str) -> Vec<Value> {
-    let report = server.api("/api/v1/table");
-    let problems = report["problems"].as_array().unwrap().iter();
-    let of_kind = problems.filter(|problem| problem["kind"] == kind);
-    of_kind.cloned().collect()
+    server.section(&format!("problems?kind={kind}"), "problems")
 }

@@ -29,17 +29,11 @@ fn manual_lists_the_exported_metrics() {
             _ => name.to_owned(),
         })
         .collect();
-    assert!(exported.len() > 30, "{page}");
-    let missing: Vec<&String> = exported
-        .iter()
-        .filter(|name| !listed.contains(name.as_str()))
-        .collect();
-    assert!(missing.is_empty(), "not in the manual: {missing:?}");
-
-    let source = ["metrics.rs", "service_facts.rs"]
-        .map(|file| fs::read_to_string(repository(&format!("src/admin/{file}"))).unwrap());
-    let is_exported =
-        |name: &str| exported.contains(name) || source.concat().contains(&format!("\"{name}\""));
-    let unknown: Vec<&&str> = listed.iter().filter(|name| !is_exported(name)).collect();
-    assert!(unknown.is_empty(), "not exported: {unknown:?}");
+    // They need an encrypted listener, and a multiple of five minutes.
+    let later = [
+        "certificate_expiry_timestamp_seconds",
+        "compared_table_hash",
+    ];
+    let all: BTreeSet<&str> = exported.iter().map(String::as_str).chain(later).collect();
+    assert_eq!(listed, all);
 }

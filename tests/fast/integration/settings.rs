@@ -82,8 +82,7 @@ fn settings_in_force_are_printed_as_a_file() {
     assert_eq!(again.stdout, printed.stdout);
     // The server shows the same.
     let server = Server::with_objects(sample(), &[&config, "--cluster-name=hub"]);
-    let shown: Settings =
-        serde_json::from_value(server.api("/api/v1/status")["settings"].clone()).unwrap();
+    let shown: Settings = serde_json::from_value(server.status()["settings"].clone()).unwrap();
     let shown = Value::from(shown.to_yaml().unwrap());
     assert!(
         shown.as_str().unwrap().contains("clusterName: hub"),

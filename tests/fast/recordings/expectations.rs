@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use global_dns::model::{GatewayDown, ProblemKind};
-use global_dns::report::{EndpointState, Report};
 use global_dns::table::LocalMembers;
+use global_dns::view::EndpointState;
 use support::expectations::{Checkpoint, Expectations, Names};
 use support::names::{Answer, Case};
 use support::recordings;
 
-use crate::recordings::replay::{Recording, Replay, hub_rules, zones};
+use crate::recordings::replay::{Recording, Replay, hub_rules};
 
 /// Fails unless the answer is exactly the expected one, in any order.
 #[track_caller]
@@ -143,10 +143,16 @@ fn r07_overwritten_slice_changes_no_record() {
 #[test]
 fn r25_28_30_services_have_the_kind_of_their_objects() {
     let kinds = |replay: &Replay| -> Vec<(String, String)> {
-        let report = Report::new(&zones(), &replay.reader.load());
-        let services = report.services.into_iter();
-        services
-            .map(|service| (service.service, service.kind))
+        let now = replay.reader.load();
+        let services = now.table.as_ref().unwrap().sorted_services().into_iter();
+        let listed = services.filter(|service| service.is_listed());
+        listed
+            .map(|service| {
+                (
+                    service.key.service.to_string(),
+                    service.kind.name().to_owned(),
+                )
+            })
             .collect()
     };
     for number in ["25", "28", "30"] {
@@ -160,12 +166,15 @@ fn r25_28_30_services_have_the_kind_of_their_objects() {
         ]
         .map(|(service, kind)| (service.to_owned(), kind.to_owned()));
         assert_eq!(kinds(&replay), expected, "recording {number}");
-        let report = Report::new(&zones(), &replay.reader.load());
-        assert_eq!(report.skipped.len(), 0, "{:?}", report.skipped);
-        let conflicts = report.conflicts.iter();
-        let conflicts: Vec<_> = conflicts.map(|one| (one.kind, &*one.name)).collect();
+        let now = replay.reader.load();
+        let table = now.table.as_ref().unwrap();
+        assert_eq!(table.skipped().count(), 0);
+        let conflicts = table.problems().filter(|one| one.is_conflict());
+        let conflicts: Vec<_> = conflicts
+            .map(|one| (one.kind, one.subject().to_string()))
+            .collect();
         // The Service of this cluster is behind a cluster IP, and the other ones are in a flat network (rule K1).
-        let mixed = (ProblemKind::Kind, "default/api");
+        let mixed = (ProblemKind::Kind, "default/api".to_owned());
         let expected = [mixed].into_iter().filter(|_| number == "30");
         assert_eq!(
             conflicts,
@@ -216,13 +225,12 @@ fn r29_33_34_members_of_a_federation_are_those_of_its_annotations() {
 fn r19_terminating_pod_is_first_not_ready_and_then_removed() {
     let mut replay = Replay::of("19");
     let states = |replay: &Replay| -> Vec<(String, EndpointState)> {
-        let report = Report::new(&zones(), &replay.reader.load());
-        let mut services = report.services.into_iter();
-        let nginx = services.find(|service| service.service == "nginx").unwrap();
-        let local = nginx.endpoints.into_iter();
-        let local = local.filter(|endpoint| endpoint.cluster == "hub");
+        let now = replay.reader.load();
+        let nginx = now.table.as_ref().unwrap().service("default", "nginx");
+        let endpoints = EndpointState::of_service(nginx.unwrap());
+        let local = endpoints.filter(|(endpoint, ..)| endpoint.labels()[1] == "hub");
         local
-            .map(|endpoint| (endpoint.hostname, endpoint.state))
+            .map(|(endpoint, state, _)| (endpoint.labels()[0].to_owned(), state))
             .collect()
     };
     let (first, second) = ("nginx-set-0".to_owned(), "nginx-set-1".to_owned());

@@ -214,10 +214,10 @@ fn read_everything(server: &Server, done: &AtomicBool, [requests, tables]: &[Ato
         explain(&long),
         explain("10.0.77.7"),
         ("api", "/api/v1/status".to_owned()),
-        ("api", "/api/v1/summary".to_owned()),
+        ("api", "/api/v1/endpoints?limit=1000".to_owned()),
         ("api", "/api/v1/problems".to_owned()),
-        ("api", "/api/v1/table".to_owned()),
-        ("api", "/api/v1/table?output=zone".to_owned()),
+        ("api", "/api/v1/table?limit=1000".to_owned()),
+        ("api", "/api/v1/zone?limit=1000".to_owned()),
         ("admin", "/metrics".to_owned()),
         ("admin", "/metrics".to_owned()),
     ];
@@ -249,7 +249,8 @@ fn read_slowly(server: &Server, number: u8, done: &AtomicBool) {
         0 => "Accept-Encoding: gzip\r\n",
         _ => "",
     };
-    let head = format!("GET /api/v1/table HTTP/1.1\r\nHost: localhost\r\n{gzip}\r\n");
+    let head =
+        format!("GET /api/v1/endpoints?limit=1000 HTTP/1.1\r\nHost: localhost\r\n{gzip}\r\n");
     setpriority_process(None, LOW_PRIORITY).unwrap();
     while !done.load(Relaxed) {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

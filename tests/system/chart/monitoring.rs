@@ -1,41 +1,61 @@
-//! Rules and dashboard use only metrics, labels and values that a running server exports.
+//! Rules and dashboard use only metrics, labels and values that a running server exports, and the manual has each alert.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use global_dns::model::problem::{Family, Level, ROWS};
-use global_dns::report::EndpointState;
+use global_dns::model::problem::ROWS;
+use global_dns::view::INTENDED_FAILURES;
 use serde_json::{Value, json};
-use strum::VariantArray as _;
 use support::certificates::{Identity, issue_valid};
+use support::helm::template;
 use support::output::print_line;
 use support::repository::repository;
 use support::server::{Server, WaitUntil};
 
 use crate::chart::alerts::rules;
 use crate::chart::values::with;
-use support::helm::template;
 
-/// Labels that the ServiceMonitor adds to each scrape, and that of the Prometheus that scrapes.
+/// Labels that the ServiceMonitor adds to each scrape, and that of the Prometheus that scrapes. It adds `exported_` to a label of
+/// the series with such a name.
 const SCRAPE_LABELS: [&str; 4] = ["cluster", "job", "namespace", "pod"];
+const EXPORTED: &str = "exported_";
 
-/// Series of a metrics page: names, and the values of their labels.
+/// The labels of each metric, with their values.
 struct Exported(BTreeMap<String, BTreeMap<String, BTreeSet<String>>>);
 
-/// A metric in an expression, with its label matchers.
-struct Selector {
-    metric: String,
+/// A series, or a metric in an expression.
+struct Selector<'t> {
+    metric: &'t str,
     /// Label, operator, value.
-    matchers: Vec<(String, String, String)>,
+    matchers: Vec<(&'t str, &'t str, &'t str)>,
+}
+
+/// A service that is scaled to zero, or whose clusters are set up, pages nobody.
+#[test]
+fn failures_that_may_be_intended_do_not_page() -> Result<()> {
+    let kinds = INTENDED_FAILURES.map(|kind| kind.name()).join("|");
+    let rules = rules()?;
+    let rule = rules
+        .iter()
+        .find(|rule| rule["alert"] == "GlobalDnsServiceFailing");
+    let expression = rule.context("no alert")?["expr"].as_str();
+    let is_excluded = |one: &str| one.contains(&format!("kind!~\"{kinds}\""));
+    ensure!(expression.is_some_and(is_excluded), "{kinds}");
+    Ok(())
 }
 
 #[test]
 fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
     let exported = Exported::read_from_server()?;
-    ensure!(exported.check("global_dns_servces").is_err());
-    let rules = rules()?;
-    for rule in &rules {
+    for wrong in [
+        "global_dns_servces",
+        "global_dns_services{kind=\"headles\"}",
+        "sum by (kinds) (global_dns_services)",
+    ] {
+        ensure!(exported.check(wrong).is_err(), "{wrong}");
+    }
+    for rule in rules()? {
         let expression = rule["expr"].as_str().context("no expression")?;
         let checked = exported.check(expression);
         checked.with_context(|| rule["alert"].to_string())?;
@@ -43,76 +63,57 @@ fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
     let rendered = template(&with(json!({"dashboard": {"enabled": true}})))?;
     let text = rendered.only("ConfigMap")?["data"]["global-dns.json"].as_str();
     let dashboard: Value = serde_json::from_str(text.context("no dashboard")?)?;
-    let mut expressions = 0;
     let panels = dashboard["panels"].as_array().context("no panels")?;
-    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
-        let title = panel["title"].as_str().context("no title")?;
-        let targets = panel["targets"].as_array();
-        for target in targets.with_context(|| title.to_owned())? {
+    ensure!(panels.len() == 14, "{} panels", panels.len());
+    for panel in panels {
+        let targets = panel["targets"].as_array().context("no targets")?;
+        for target in targets {
             let expression = target["expr"].as_str().context("no expression")?;
             for variable in ["cluster", "job", "namespace"] {
                 let is_chosen = expression.contains(&format!("{variable}=~\"${variable}\""));
-                ensure!(is_chosen, "panel {title} does not use ${variable}");
+                ensure!(is_chosen, "{expression} does not use ${variable}");
             }
-            exported
-                .check(expression)
-                .with_context(|| title.to_owned())?;
-            expressions += 1;
+            let checked = exported.check(expression);
+            checked.with_context(|| panel["title"].to_string())?;
         }
     }
-    ensure!(expressions > 10, "{expressions} expressions");
-    print_line(&format!(
-        "{} alerts and {expressions} queries of the dashboard",
-        rules.len()
-    ));
     Ok(())
 }
 
-/// Objects that are skipped on purpose, and other notes, need no alert.
+/// The table says which alerts page at night. Each alert refers to its section, or to that of the kind of problem.
 #[test]
-fn alerts_ignore_the_problems_that_are_notes() -> Result<()> {
-    for (alert, family, others) in [
-        ("GlobalDnsSkippedObjects", Family::Skipped, None),
-        // Short names have an alert of their own.
-        ("GlobalDnsConflicts", Family::Conflict, Some("short-name")),
-    ] {
-        let rules = rules()?;
-        let rule = rules.iter().find(|rule| rule["alert"] == alert);
-        let expression = rule.context("no alert")?["expr"].as_str();
-        let kinds =
-            expression.and_then(|expression| expression.split("!~\"").nth(1)?.split('"').next());
-        let ignored: BTreeSet<&str> = kinds.context("no kinds")?.split('|').collect();
-        let notes = ROWS.iter().filter(|row| row.level == Level::Note);
-        let notes = notes.filter(|row| row.family == family);
-        let expected: BTreeSet<&str> = notes.map(|row| row.kind.name()).chain(others).collect();
-        ensure!(ignored == expected, "{alert}: {ignored:?}");
-    }
-    Ok(())
-}
-
-/// Each alert refers to its section of the manual, and each section has an alert.
-#[test]
-fn alerts_refer_to_their_sections_of_the_manual() -> Result<()> {
+fn manual_has_each_alert() -> Result<()> {
     let manual = fs::read_to_string(repository("charts/global-dns/docs/src/operate.md"))?;
     let (_, rest) = manual.split_once("\n## Alerts\n").context("no chapter")?;
     let chapter = rest.split("\n## ").next().unwrap_or_default();
+    let rows = chapter.lines().filter(|line| line.starts_with("| [`"));
     let sections = chapter.lines().filter_map(|line| line.strip_prefix("### "));
-    let expected = sections.map(|section| {
-        let anchor = section.to_lowercase();
-        (
-            json!(section),
-            json!(format!(
-                "https://docs.example.com/dns/operate.html#{anchor}"
-            )),
-        )
-    });
-    let found = rules()?.into_iter().map(|rule| {
-        (
-            rule["alert"].clone(),
-            rule["annotations"]["runbook_url"].clone(),
-        )
-    });
-    ensure!(found.eq(expected), "alerts and sections differ");
+    let (mut expected_rows, mut expected_sections) = (Vec::new(), Vec::new());
+    for rule in rules()? {
+        let name = rule["alert"].as_str().context("no name")?.to_owned();
+        let anchor = name.to_lowercase();
+        let look = match rule["labels"]["severity"].as_str() {
+            Some("critical") => "page at night",
+            _ => "look tomorrow",
+        };
+        expected_rows.push(format!("| [`{name}`](#{anchor}) | {look} |"));
+        let page = match name.as_str() {
+            "GlobalDnsServiceFailing" | "GlobalDnsProblem" => {
+                "problems.html#{{ $labels.kind }}".to_owned()
+            }
+            _ => format!("operate.html#{anchor}"),
+        };
+        let page = format!("https://docs.example.com/dns/{page}");
+        let url = &rule["annotations"]["runbook_url"];
+        ensure!(*url == page, "{name}: {url}");
+        expected_sections.push(name);
+    }
+    ensure!(expected_sections.len() == 12, "{expected_sections:?}");
+    ensure!(sections.eq(&expected_sections), "sections differ");
+    for (row, expected) in rows.zip(&expected_rows) {
+        ensure!(row.starts_with(expected), "{row}: {expected}");
+    }
+    print_line(&format!("{} alerts", expected_sections.len()));
     Ok(())
 }
 
@@ -133,99 +134,81 @@ impl Exported {
             &key,
         ];
         let server = Server::start(folder, &flags, WaitUntil::Ready);
-        let mut exported = Self::read(&server.admin("/metrics").body)?;
-        // The sample cannot have all states at the same time.
-        let states = EndpointState::VARIANTS.iter().map(|state| state.name());
-        exported.add("endpoints", "state", states);
-        let causes = ["gateway", "not-ready", "link"];
-        exported.add("unavailable_endpoints", "cause", causes);
-        let returned = ["false", "include", "last-resort"];
-        exported.add("unavailable_endpoints", "returned", returned);
+        let page = server.admin("/metrics").body;
+        let mut exported = Self(BTreeMap::new());
+        for line in page.lines().filter(|line| !line.starts_with('#')) {
+            for Selector { metric, matchers } in selectors(line)? {
+                let labels = exported.0.entry(metric.to_owned()).or_default();
+                for (label, _, value) in matchers {
+                    let values = labels.entry(label.to_owned()).or_default();
+                    values.insert(value.to_owned());
+                }
+            }
+        }
+        // The service that fails in the sample has one kind.
+        let failing = exported.0.get_mut("global_dns_failing_services");
+        let kinds = failing.and_then(|labels| labels.get_mut("kind"));
+        let all = ROWS.iter().map(|row| row.kind.name().to_owned());
+        kinds.context("no service fails")?.extend(all);
         // A process has it after the next multiple of five minutes.
         let hash = "global_dns_compared_table_hash".to_owned();
         exported.0.insert(hash, BTreeMap::new());
         Ok(exported)
     }
 
-    fn read(page: &str) -> Result<Self> {
-        let mut exported = Self(BTreeMap::new());
-        for line in page.lines().filter(|line| !line.starts_with('#')) {
-            let (series, _) = line.rsplit_once(' ').with_context(|| line.to_owned())?;
-            let (metric, labels) = series.split_once('{').unwrap_or((series, "}"));
-            let known = exported.0.entry(metric.to_owned()).or_default();
-            for (label, _, value) in matchers(labels.trim_end_matches('}'))? {
-                known.entry(label).or_default().insert(value);
-            }
-        }
-        ensure!(exported.0.len() > 10, "too few metrics: {page}");
-        Ok(exported)
-    }
-
-    fn add(&mut self, metric: &str, label: &str, values: impl IntoIterator<Item = &'static str>) {
-        let labels = self.0.get_mut(&format!("global_dns_{metric}")).unwrap();
-        let known = labels.get_mut(label).unwrap();
-        known.extend(values.into_iter().map(str::to_owned));
-    }
-
     /// Checks that all metrics, labels and values in an expression exist.
     fn check(&self, expression: &str) -> Result<()> {
-        let selectors = selectors(expression)?;
-        ensure!(
-            !selectors.is_empty(),
-            "no metric of global-dns: {expression}"
-        );
-        for Selector { metric, matchers } in &selectors {
+        let mut labels = BTreeSet::from(SCRAPE_LABELS);
+        for Selector { metric, matchers } in selectors(expression)? {
             let known = self.0.get(metric);
             let known = known.with_context(|| format!("the server exports no {metric}"))?;
+            labels.extend(known.keys().map(String::as_str));
             for (label, operator, value) in matchers {
-                if SCRAPE_LABELS.contains(&label.as_str()) {
+                let is_pattern = operator.ends_with('~');
+                if SCRAPE_LABELS.contains(&label) {
                     continue;
                 }
                 let values = known.get(label);
                 let values = values.with_context(|| format!("{metric} has no label {label}"))?;
-                let several = operator.contains('~');
-                let asked = value.split(|c| several && c == '|');
-                for value in asked.filter(|value| !value.is_empty()) {
-                    let is_known = values.contains(value);
-                    ensure!(is_known, "{metric}: {label} is never '{value}'");
+                for value in value.split(|c| is_pattern && c == '|') {
+                    ensure!(
+                        values.contains(value),
+                        "{metric}: {label} is never '{value}'"
+                    );
                 }
+            }
+        }
+        for group in expression.split("by (").skip(1) {
+            for label in group.split(')').next().unwrap_or_default().split(", ") {
+                let is_replaced = expression.contains(&format!("\"{label}\""));
+                let label = label.strip_prefix(EXPORTED).unwrap_or(label);
+                ensure!(is_replaced || labels.contains(label), "no label {label}");
             }
         }
         Ok(())
     }
 }
 
-/// Returns the metrics of global-dns in an expression.
-fn selectors(expression: &str) -> Result<Vec<Selector>> {
-    let starts = ["global_dns_", "process_"]
-        .into_iter()
-        .flat_map(|prefix| expression.match_indices(prefix));
+/// Returns the metrics of global-dns in an expression, or in a line of a metrics page.
+fn selectors(text: &str) -> Result<Vec<Selector<'_>>> {
+    let starts = ["global_dns_", "process_"].into_iter();
+    let starts = starts.flat_map(|prefix| text.match_indices(prefix));
     let selector = |(start, _): (usize, &str)| {
-        let rest = &expression[start..];
+        let rest = &text[start..];
         let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_'));
         let (metric, rest) = rest.split_at(end.unwrap_or(rest.len()));
         let inner = rest
             .strip_prefix('{')
             .and_then(|rest| rest.split('}').next());
-        Ok(Selector {
-            metric: metric.to_owned(),
-            matchers: matchers(inner.unwrap_or_default())?,
-        })
+        // label="value",…, with any operator.
+        let parts: Vec<&str> = inner.unwrap_or_default().split('"').collect();
+        let matchers = parts.chunks_exact(2).map(|pair| {
+            let head = pair[0].trim_start_matches(',').trim();
+            let end = head.find(['=', '!']).context("no operator")?;
+            Ok((&head[..end], &head[end..], pair[1]))
+        });
+        let matchers = matchers.collect::<Result<_>>()?;
+        Ok(Selector { metric, matchers })
     };
     starts.map(selector).collect()
-}
-
-/// Parses `label="value",…` with any operator.
-fn matchers(text: &str) -> Result<Vec<(String, String, String)>> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (head, tail) = rest.split_once('"').context("no value")?;
-        let (value, tail) = tail.split_once('"').context("no closing quote")?;
-        let (label, operator) = head.split_at(head.find(['=', '!']).context("no operator")?);
-        let label = label.trim().to_owned();
-        found.push((label, operator.to_owned(), value.to_owned()));
-        rest = tail.trim_start_matches(',');
-    }
-    Ok(found)
 }

@@ -89,12 +89,9 @@ fn check_sufficient(
     let before = audit.requests()?.len();
     let server = serve(cluster, values)?;
     server.wait_until_ready();
-    let table = server.try_api("/api/v1/table")?;
-    let services = table["services"].as_array().context("no services")?;
-    let endpoints = services
-        .iter()
-        .flat_map(|service| service["endpoints"].as_array().into_iter().flatten());
+    let endpoints = server.try_items("endpoints")?;
     let seen: BTreeSet<&str> = endpoints
+        .iter()
         .filter_map(|endpoint| endpoint["addresses"][0].as_str())
         .collect();
     ensure!(

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::global_dns;
 use support::dig::dig;
-use support::objects::{gateway_deployment, namespace};
+use support::objects::{
+    cluster_role_binding, gateway_deployment, namespace, pod_status, replica, workload,
+};
 use support::output::print_line;
 use support::ports::free_port;
 use support::process;
@@ -29,7 +31,7 @@ use crate::e2e::linked_clusters::state_after_recordings;
 use forwarder::{Forwarder, shipped, stanza};
 use objects::{
     CACHE_TIMEOUT, binding, exported_service, failing_link, grant, link, link_definition,
-    needed_rules, odd_service, own_address, plain_service, probe_service, state,
+    needed_rules, odd_service, own_address, plain_service, state,
 };
 
 const USER: &str = "doctor";
@@ -51,7 +53,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         check_unknown_links(cluster)
     });
     steps.step(
-        "check_is_green_with_the_permissions_of_the_chart_links_and_endpoints",
+        "check_is_ok_with_the_permissions_of_the_chart_links_and_endpoints",
         || check_healthy_cluster(cluster),
     );
     steps.step(
@@ -66,8 +68,8 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         || check_one_namespace(cluster),
     );
     steps.step(
-        "check_warns_about_unneeded_permissions_of_an_administrator",
-        || check_administrator(cluster),
+        "check_without_a_replica_prints_the_pods_and_the_permissions",
+        || check_pods(cluster),
     );
     steps.step("check_reports_mirrors_of_a_removed_link", || {
         check_orphans(cluster)
@@ -79,7 +81,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step("check_reports_whether_coredns_forwards_the_zone", || {
         check_coredns_forwarding(cluster)
     });
-    steps.step("check_is_green_only_for_endpoints_that_reply", || {
+    steps.step("check_is_ok_only_for_endpoints_that_reply", || {
         check_connections(cluster)
     });
 }
@@ -89,19 +91,15 @@ fn check_recorded_ports(cluster: &Cluster) -> Result<()> {
     cluster.apply_state(&state_after_recordings()?)?;
     grant(cluster, &needed_rules(), true)?;
     let run = CheckRun::run_until(cluster, &[], |run| {
-        let of = |cluster: &str| {
-            format!("default/nginx: cluster '{cluster}': port 80 is 8080 in its pods")
-        };
-        let clusters = ["east", "north", "west"].map(of).join(", ");
-        let sentence = format!("Port cannot be reached from other clusters: {clusters}");
-        run.check_line("red", "dead-ports", &sentence)?;
+        let found = run.sentences("failing", "dead-port").join("");
+        for cluster in ["east", "north", "west"] {
+            let text = format!("cluster '{cluster}': port 80 is 8080 in its pods");
+            ensure!(found.contains(&text), "{run:#?}");
+        }
         let of = |cluster: &str| format!("Service/default/nginx-{cluster} 26257 (sql)");
         let mirrors = ["east", "north", "west"].map(of).join(", ");
-        run.check_line(
-            "yellow",
-            "opaque-ports",
-            &format!("not marked opaque: {mirrors}"),
-        )
+        let sentence = format!("not marked opaque: {mirrors}");
+        run.check_line("attention", "opaque-ports", &sentence)
     })?;
     ensure!(run.code == Some(1), "{run:#?}");
     Ok(())
@@ -110,11 +108,12 @@ fn check_recorded_ports(cluster: &Cluster) -> Result<()> {
 fn check_unknown_links(cluster: &Cluster) -> Result<()> {
     cluster.apply_state(&state()?)?;
     let run = CheckRun::run_until(cluster, &[], |run| {
-        run.check_line(
-            "yellow",
-            "orphaned-mirrors",
-            "State of links is unknown: the API server does not define Links",
-        )
+        let found = run.sentences("attention", "links-unknown").join("");
+        ensure!(
+            found.contains("the API server does not define Links"),
+            "{run:#?}"
+        );
+        Ok(())
     })?;
     ensure!(run.code == Some(0), "{run:#?}");
     Ok(())
@@ -128,85 +127,43 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
         // The API server serves the kind with a delay after its definition is written.
         eventually("the kind Link", || cluster.put(&link(name)))?;
     }
-    cluster.put(&probe_service())?;
     let exported = exported_service(SocketAddr::from(([192, 0, 2, 1], 26257)));
     for object in &exported {
         cluster.put(object)?;
     }
     cluster.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "0s"})))?;
-    let flags = [
-        forwarder.server_flag(),
-        forwarder.resolver_flag(),
-        forwarder.api_flag(),
-    ];
+    let flags = [forwarder.server_flag(), forwarder.resolver_flag()];
     let run = CheckRun::run_until(cluster, &flags, |run| {
-        ensure!(
-            ["yellow", "red", "grey"]
-                .iter()
-                .all(|one| run.report[one] == 0),
-            "{run:#?}"
-        );
+        ensure!(run.lines().all(|line| line["state"] == "ok"), "{run:#?}");
         Ok(())
     })?;
     ensure!(run.code == Some(0), "{run:#?}");
-    for (check, sentence) in [
-        ("api-server", "the API server answers"),
-        ("permissions", "can list services in all namespaces"),
-        ("permissions", "can watch services in all namespaces"),
-        ("permissions", "can list endpointslices in all namespaces"),
-        ("permissions", "can watch endpointslices in all namespaces"),
-        (
-            "more-permissions",
-            "cannot change Services or EndpointSlices, read Secrets or start Pods",
-        ),
-        (
-            "mirrors",
-            "3 headless mirrors of 3 clusters (east, north, west) with 9 endpoints",
-        ),
-        ("headless-mirroring", "headless mirroring is on"),
-        (
-            "dead-ports",
-            "every port can be reached from other clusters",
-        ),
-        (
-            "opaque-ports",
-            "no port of an endpoint mirror needs to be marked opaque",
-        ),
-        (
-            "gateway-cache",
-            "no gateway keeps the address of a pod that is gone",
-        ),
-        ("orphaned-mirrors", "every mirror's cluster has a Link"),
-        (
-            "endpoint-mirrors",
-            "every headless mirror has endpoint mirrors",
-        ),
-        (
-            "endpoint-slices",
-            "every mirror with Endpoints has an EndpointSlice",
-        ),
-        (
-            "versions",
-            "Linkerd multicluster extension linkerd/helm edge-26.8.3",
-        ),
+    for name in [
+        "server",
+        "api-server",
+        "permissions",
+        "link-status",
+        "namespaces",
+        "mirrorable",
+        "mirror-labels",
+        "opaque-ports",
+        "endpoint-slices",
+        "gateway-cache",
+        "answer-sizes",
+        "direct-answer",
+        "cluster-answer",
     ] {
-        run.check_line("green", check, sentence)?;
+        ensure!(run.sentences("ok", name).len() == 1, "{name}: {run:#?}");
     }
-    let versions = run.sentences("green", "versions");
-    ensure!(
-        versions.iter().any(|one| one.starts_with("Kubernetes v")),
-        "{versions:?}"
-    );
     check_gateway(cluster)?;
     for object in &exported {
         cluster.delete(object)?;
     }
     let run = CheckRun::run_as(cluster, "admin", &[])?;
-    let sentence = "no headless Service is exported from here";
-    run.check_line("green", "gateway-cache", sentence)?;
+    run.check_line("ok", "gateway-cache", "nothing is wrong")?;
     print_line(&format!(
         "check: {}",
-        run.sentences("green", "forwarding").join("; ")
+        run.sentences("ok", "server").join("; ")
     ));
     Ok(())
 }
@@ -221,28 +178,21 @@ fn check_gateway(cluster: &Cluster) -> Result<()> {
     ] {
         cluster.put(&gateway_deployment(&annotations))?;
         let run = CheckRun::run_as(cluster, "admin", &[])?;
-        run.check_line("yellow", "gateway-cache", &format!("{keeps} {value}"))?;
+        run.check_line("attention", "gateway-cache", &format!("{keeps} {value}"))?;
     }
     cluster.put(&gateway_deployment(&json!({})))?;
     let metadata = json!({"annotations": {CACHE_TIMEOUT: "0s"}});
     let namespace = namespace("linkerd-multicluster");
     cluster.patch(&namespace, &json!({"metadata": metadata}))?;
     let run = CheckRun::run_as(cluster, "admin", &[])?;
-    let sentence = "no gateway keeps the address of a pod that is gone";
-    run.check_line("green", "gateway-cache", sentence)?;
-    // The user may list Deployments, but not namespaces.
-    let run = CheckRun::run_until(cluster, &[], |run| {
-        let found = run.sentences("grey", "gateway-cache").join("");
-        let start = "Gateway address cache: not checked, cannot list namespaces: the API server returned 403: ";
-        ensure!(found.starts_with(start), "{run:#?}");
-        Ok(())
-    })?;
-    ensure!(run.code == Some(0), "{run:#?}");
+    run.check_line("ok", "gateway-cache", "nothing is wrong")?;
     grant(cluster, &needed_rules(), false)?;
     CheckRun::run_until(cluster, &[], |run| {
-        let found = run.sentences("grey", "gateway-cache").join("");
-        let start = "Gateway address cache: not checked, cannot list Deployments: the API server returned 403: ";
-        ensure!(found.starts_with(start), "{run:#?}");
+        let found = run.sentences("unknown", "gateway-cache").join("");
+        ensure!(
+            found.starts_with("not checked: ") && found.contains("403"),
+            "{run:#?}"
+        );
         Ok(())
     })?;
     cluster.delete(&gateway_deployment(&json!({})))?;
@@ -267,22 +217,20 @@ fn check_connections(cluster: &Cluster) -> Result<()> {
     for (reply, health, sentence) in [
         (
             Some(&b""[..]),
-            "red",
+            "failing",
             format!(
                 "cannot connect to {address} (s-0 of cluster hub): the connection was accepted and then closed"
             ),
         ),
         (
             Some(b"+PONG"),
-            "green",
+            "ok",
             format!("connected to {address} (s-0 of cluster hub) in "),
         ),
         (
             None,
-            "grey",
-            format!(
-                "{address} (s-0 of cluster hub): not checked, accepted by the proxy, without a reply"
-            ),
+            "unknown",
+            format!("{address} (s-0 of cluster hub) accepted, without a reply"),
         ),
     ] {
         let server = thread::spawn({
@@ -342,37 +290,29 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
     let mut endpoints = endpoints.context("recording 10 has changed")?.object;
     endpoints["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"] = json!("true");
     cluster.put(&endpoints)?;
-    let run = CheckRun::run_until(
-        cluster,
-        &["shortNames.defaultNamespace=nowhere".to_owned()],
-        |run| {
-            let start = "namespaces that do not exist here: 'nowhere', of web in cluster 'west'";
-            run.check_line("yellow", "namespaces", start)?;
-            let start = "Headless mirror without endpoint mirrors: Service/default/nginx-east: lists nginx-set-0";
-            let found = run.sentences("yellow", "endpoint-mirrors");
-            ensure!(found.iter().any(|one| one.starts_with(start)), "{found:?}");
-            let found = run.sentences("yellow", "endpoint-slices").join("");
-            let start = "Endpoints of mirrors without an EndpointSlice (1 of ";
-            let end = "): Endpoints/default/nginx-set-1-east";
-            ensure!(found.starts_with(start) && found.ends_with(end), "{found}");
-            Ok(())
-        },
-    )?;
+    let run = CheckRun::run_until(cluster, &[], |run| {
+        let sentence = "namespaces that do not exist here: 'nowhere', of web in cluster 'west'";
+        run.check_line("attention", "namespaces", sentence)?;
+        let start = "Headless mirror without endpoint mirrors: Service/default/nginx-east: lists nginx-set-0";
+        let found = run.sentences("attention", "missing-host");
+        ensure!(found.iter().any(|one| one.starts_with(start)), "{found:?}");
+        let sentence =
+            "Endpoints of mirrors without an EndpointSlice: Endpoints/default/nginx-set-1-east";
+        run.check_line("attention", "endpoint-slices", sentence)
+    })?;
     let sentence =
         "Links report that mirroring fails: default/web of cluster 'west' (Error: example message)";
-    run.check_line("yellow", "link-status", sentence)?;
-    let sentence = "1 object ignored because of its label mirror.linkerd.io/mirrored-service: \
-                    Service/default/odd-east ('True')";
-    run.check_line("yellow", "mirror-labels", sentence)?;
-    // An administrator may list namespaces, so `check` reports the wrong one in a flag.
+    run.check_line("attention", "link-status", sentence)?;
+    let sentence = "ignored because of the label mirror.linkerd.io/mirrored-service: Service/default/odd-east ('True')";
+    run.check_line("attention", "mirror-labels", sentence)?;
     let flags = [
         "shortNames.defaultNamespace=nowere",
         "shortNames.pinned.nginx=default",
     ]
     .map(str::to_owned);
     let admin_run = CheckRun::run_as(cluster, "admin", &flags)?;
-    let sentence = "namespaces that do not exist here: 'nowere', which a flag names, 'nowhere', of web in cluster 'west'";
-    admin_run.check_line("yellow", "namespaces", sentence)?;
+    let sentence = "namespaces that do not exist here: 'nowere', which the settings name, 'nowhere', of web in cluster 'west'";
+    admin_run.check_line("attention", "namespaces", sentence)?;
     // `explain` reads a Service that does not matter for answers, with the permissions of `serve`.
     let mut explain = global_dns(&[
         "explain",
@@ -400,10 +340,15 @@ fn check_each_missing_verb(cluster: &Cluster) -> Result<()> {
             let mut rules = needed_rules();
             rules[index] = json!({"apiGroups": [group], "resources": [resource], "verbs": [rest]});
             grant(cluster, &rules, true)?;
-            let sentence = format!("cannot {verb} {resource} in all namespaces");
+            let end = format!(" cannot {verb} {resource} in all namespaces");
             let run = CheckRun::run_until(cluster, &[], |run| {
-                let red = run.lines_with_health("red");
-                ensure!(red == [format!("permissions: {sentence}")], "{run:#?}");
+                let failing = run.failing();
+                let is_expected =
+                    |line: &String| line.starts_with("permissions: ") && line.ends_with(&end);
+                ensure!(
+                    matches!(failing.as_slice(), [one] if is_expected(one)),
+                    "{run:#?}"
+                );
                 Ok(())
             })?;
             ensure!(run.code == Some(1), "{run:#?}");
@@ -411,7 +356,7 @@ fn check_each_missing_verb(cluster: &Cluster) -> Result<()> {
     }
     grant(cluster, &needed_rules(), true)?;
     let run = CheckRun::run_until(cluster, &[], |run| {
-        ensure!(run.lines_with_health("red").is_empty(), "{run:#?}");
+        ensure!(run.failing().is_empty(), "{run:#?}");
         Ok(())
     })?;
     ensure!(run.code == Some(0), "{run:#?}");
@@ -431,70 +376,83 @@ fn check_one_namespace(cluster: &Cluster) -> Result<()> {
     });
     cluster.put(&role_binding)?;
     let run = CheckRun::run_until(cluster, &["--namespace=default".to_owned()], |run| {
-        run.check_line(
-            "green",
-            "permissions",
-            "can list services in namespace default",
-        )?;
-        let text = "cannot change Services or EndpointSlices, read Secrets or start Pods";
-        run.check_line("green", "more-permissions", text)?;
-        run.check_line(
-            "green",
-            "mirrors",
-            "3 headless mirrors of 3 clusters (east, north, west) with 9 endpoints",
-        )
+        ensure!(run.sentences("ok", "permissions").len() == 1, "{run:#?}");
+        ensure!(run.sentences("ok", "server").len() == 1, "{run:#?}");
+        Ok(())
     })?;
     ensure!(run.code == Some(0), "{run:#?}");
     // The same user lacks permissions in other namespaces.
     let run = CheckRun::run_until(cluster, &["--namespace=default,shop".to_owned()], |run| {
-        run.check_line(
-            "red",
-            "permissions",
-            "cannot list services in namespace shop; cannot watch services in namespace shop; \
-             cannot list endpointslices in namespace shop; cannot watch endpointslices in namespace shop",
-        )
+        let found = run.sentences("failing", "permissions").join("");
+        let end = " cannot list services in namespace shop, watch services in namespace shop, list endpointslices in namespace \
+                   shop, watch endpointslices in namespace shop";
+        ensure!(found.contains(end), "{run:#?}");
+        Ok(())
     })?;
     ensure!(run.code == Some(1), "{run:#?}");
     cluster.delete(&role_binding)?;
-    // The permissions for one namespace are granted in all.
-    grant(cluster, &needed_rules(), true)?;
-    let run = CheckRun::run_until(cluster, &["--namespace=default".to_owned()], |run| {
-        let found = run.sentences("yellow", "more-permissions").join("");
-        ensure!(
-            found.contains("list services in all namespaces"),
-            "{run:#?}"
-        );
-        Ok(())
-    })?;
-    ensure!(run.code == Some(0), "{run:#?}");
     Ok(())
 }
 
-fn check_administrator(cluster: &Cluster) -> Result<()> {
-    let run = CheckRun::run_as(cluster, "admin", &[])?;
-    let found = run.sentences("yellow", "more-permissions");
-    let start = "has more permissions than needed: create deployments, create endpointslices, ";
-    ensure!(found.len() == 1 && found[0].starts_with(start), "{run:#?}");
-    ensure!(run.code == Some(0), "{run:#?}");
-    Ok(())
+/// No replica answers: the only pod is not ready. Its account has more permissions than it needs.
+fn check_pods(cluster: &Cluster) -> Result<()> {
+    let (pod, workload) = (
+        replica("default", "dns-0", 9154),
+        workload("Deployment", "default", "global-dns"),
+    );
+    let account = json!([{"kind": "ServiceAccount", "name": "default", "namespace": "default"}]);
+    let mut binding = cluster_role_binding("dns", "nobody");
+    binding["roleRef"]["name"] = json!("cluster-admin");
+    binding["subjects"] = account;
+    for object in [&pod, &workload, &binding] {
+        cluster.put(object)?;
+    }
+    cluster.put_status(&pod, &pod_status("192.0.2.1", false))?;
+    let checked = eventually("the pods", || {
+        let mut check = global_dns(&["check", "--output=json", "--context=admin"]);
+        let ended = process::run(check.arg("--kubeconfig").arg(&cluster.kubeconfig));
+        let run = CheckRun {
+            report: serde_json::from_str(&ended.stdout).with_context(|| ended.output())?,
+            code: ended.code,
+        };
+        run.check_line("failing", "pods", "default/dns-0: Running, not Ready")?;
+        run.check_line(
+            "failing",
+            "server",
+            "no ready pod of global-dns in namespace default",
+        )?;
+        ensure!(
+            run.sentences("ok", "api-server").len() == 1 && run.code == Some(1),
+            "{run:#?}"
+        );
+        let found = run.sentences("attention", "more-permissions").join("");
+        let start =
+            "ServiceAccount default/default can also create deployments, create endpointslices, ";
+        ensure!(found.starts_with(start), "{run:#?}");
+        Ok(())
+    });
+    for object in [&pod, &workload, &binding] {
+        cluster.delete(object)?;
+    }
+    checked
 }
 
 fn check_orphans(cluster: &Cluster) -> Result<()> {
     cluster.delete(&link("north"))?;
     let run = CheckRun::run_until(cluster, &[], |run| {
-        let found = run.sentences("yellow", "orphaned-mirrors").join("");
+        let found = run.sentences("attention", "unlinked").join("");
         let expected = "Cluster has no Link: north: its endpoints are down";
-        ensure!(found == expected, "{run:#?}");
+        ensure!(found.starts_with(expected), "{run:#?}");
         Ok(())
     })?;
     ensure!(run.code == Some(0), "{run:#?}");
     cluster.put(&link("north"))?;
     CheckRun::run_until(cluster, &[], |run| {
-        run.check_line(
-            "green",
-            "orphaned-mirrors",
-            "every mirror's cluster has a Link",
-        )
+        ensure!(
+            run.sentences("attention", "unlinked").is_empty(),
+            "{run:#?}"
+        );
+        Ok(())
     })?;
     Ok(())
 }
@@ -502,13 +460,13 @@ fn check_orphans(cluster: &Cluster) -> Result<()> {
 fn check_unreadable_objects(cluster: &Cluster) -> Result<()> {
     grant(cluster, &needed_rules(), false)?;
     let run = CheckRun::run_until(cluster, &[], |run| {
-        let found = run.sentences("grey", "orphaned-mirrors").join("");
-        let start =
-            "Orphaned mirrors: not checked, cannot list Links: the API server returned 403: ";
-        ensure!(found.starts_with(start), "{run:#?}");
-        let found = run.sentences("grey", "endpoint-slices").join("");
-        let start = "EndpointSlices of mirrors: not checked, cannot list Endpoints: the API server returned 403: ";
-        ensure!(found.starts_with(start), "{run:#?}");
+        for name in ["link-status", "endpoint-slices"] {
+            let found = run.sentences("unknown", name).join("");
+            ensure!(
+                found.starts_with("not checked: ") && found.contains("403"),
+                "{run:#?}"
+            );
+        }
         Ok(())
     })?;
     ensure!(run.code == Some(0), "{run:#?}");
@@ -522,17 +480,15 @@ fn check_coredns_forwarding(cluster: &Cluster) -> Result<()> {
     let check = |resolver: SocketAddr| {
         let flags = [format!("--dns={dns}"), format!("--resolver={resolver}")];
         CheckRun::run_until(cluster, &flags, |run| {
-            let served = run.sentences("green", "server");
+            let served = run.sentences("ok", "direct-answer");
             ensure!(served.len() == 1, "{run:#?}");
             Ok(())
         })
     };
     let coredns = forwarder.address;
     let run = check(coredns)?;
-    let sentence = format!(
-        "{coredns} forwards global. to the server: the same SOA record, and the same answer for nginx.default.global. A"
-    );
-    run.check_line("green", "forwarding", &sentence)?;
+    let sentence = format!("{coredns} answers as the server does: nginx.default.global. A");
+    run.check_line("ok", "cluster-answer", &sentence)?;
     ensure!(run.code == Some(0), "{run:#?}");
 
     // A Corefile without stanza for the zone.
@@ -545,31 +501,29 @@ fn check_coredns_forwarding(cluster: &Cluster) -> Result<()> {
     })?;
     let run = check(without.1)?;
     let sentence = format!(
-        "{} does not forward global. yet: it returns REFUSED",
+        "{} answers REFUSED for nginx.default.global. A: the zone is not forwarded",
         without.1
     );
-    run.check_line("yellow", "forwarding", &sentence)?;
-    ensure!(run.code == Some(0), "{run:#?}");
+    run.check_line("failing", "cluster-answer", &sentence)?;
+    ensure!(run.code == Some(1), "{run:#?}");
 
     let unused = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let unreachable = Forwarder::start(cluster, |address| stanza(&shipped()?, address, unused))?;
     let run = check(unreachable.1)?;
     let sentence = format!(
-        "{} fails only for global.: it returns SERVFAIL",
+        "{} answers SERVFAIL for nginx.default.global. A",
         unreachable.1
     );
-    run.check_line("red", "forwarding", &sentence)?;
+    run.check_line("failing", "cluster-answer", &sentence)?;
     ensure!(run.code == Some(1), "{run:#?}");
 
     // A global-dns server with other endpoints, as in another cluster.
     let other = Server::ready_of_cluster(&cluster.kubeconfig, &["excludeClusters=[west]"]);
     let elsewhere = Forwarder::start(cluster, |address| stanza(&shipped()?, address, other.dns))?;
     let run = check(elsewhere.1)?;
-    let sentence = format!(
-        "{} and the server answer differently: nginx.default.global. A",
-        elsewhere.1
-    );
-    run.check_line("red", "forwarding", &sentence)?;
+    let found = run.sentences("failing", "cluster-answer").join("");
+    let start = format!("{} answers nginx.default.global. A with ", elsewhere.1);
+    ensure!(found.starts_with(&start), "{run:#?}");
     ensure!(run.code == Some(1), "{run:#?}");
     Ok(())
 }
@@ -579,7 +533,13 @@ fn check_coredns_forwarding(cluster: &Cluster) -> Result<()> {
 impl CheckRun {
     /// Runs `check` as a user.
     fn run_as(cluster: &Cluster, user: &str, flags: &[String]) -> Result<Self> {
-        let common_flags = ["--output=json", "--cluster-name=hub", "--context", user];
+        let common_flags = [
+            "--output=json",
+            "--direct",
+            "--cluster-name=hub",
+            "--context",
+            user,
+        ];
         let mut check = global_dns(&[&["check"], &common_flags[..]].concat());
         check.arg("--kubeconfig").arg(&cluster.kubeconfig);
         add_arguments(&mut check, flags);
@@ -605,31 +565,31 @@ impl CheckRun {
     }
 
     fn lines(&self) -> impl Iterator<Item = &Value> {
-        self.report["checks"].as_array().into_iter().flatten()
+        self.report["items"].as_array().into_iter().flatten()
     }
 
-    /// Returns the sentences of one check with this health.
-    fn sentences(&self, health: &str, check: &str) -> Vec<String> {
+    /// Returns the sentences of one check, or of one kind of problem, with this state.
+    fn sentences(&self, state: &str, name: &str) -> Vec<String> {
         let own = self.lines();
-        let own = own.filter(|line| line["health"] == health && line["check"] == check);
+        let own = own.filter(|line| line["state"] == state && line["name"] == name);
         own.filter_map(|line| line["sentence"].as_str().map(str::to_owned))
             .collect()
     }
 
-    /// Returns every line with this health as `check: sentence`.
-    fn lines_with_health(&self, health: &str) -> Vec<String> {
+    /// Returns every failing line as `name: sentence`.
+    fn failing(&self) -> Vec<String> {
         let text = |line: &Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
-        let own = self.lines().filter(|line| line["health"] == health);
-        own.map(|line| format!("{}: {}", text(line, "check"), text(line, "sentence")))
+        let own = self.lines().filter(|line| line["state"] == "failing");
+        own.map(|line| format!("{}: {}", text(line, "name"), text(line, "sentence")))
             .collect()
     }
 
-    fn check_line(&self, health: &str, check: &str, sentence: &str) -> Result<()> {
+    fn check_line(&self, state: &str, name: &str, sentence: &str) -> Result<()> {
         let found = self
-            .sentences(health, check)
+            .sentences(state, name)
             .iter()
             .any(|one| one == sentence);
-        ensure!(found, "no {health} line '{sentence}' of {check}: {self:#?}");
+        ensure!(found, "no line {state} '{sentence}' of {name}: {self:#?}");
         Ok(())
     }
 }

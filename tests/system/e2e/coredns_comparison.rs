@@ -210,10 +210,7 @@ fn check_many_endpoints(pair: &Pair) -> Result<()> {
 
 /// A dual-stack pod is in two slices, one for each address family. Both refer to the same pod.
 fn check_no_conflict(pair: &Pair) -> Result<()> {
-    let table = pair.global_dns.try_api("/api/v1/table")?;
-    let conflicts = table["conflicts"]
-        .as_array()
-        .context("the table has no list of conflicts")?;
+    let conflicts = pair.global_dns.try_items("problems?kind=endpoint")?;
     ensure!(conflicts.is_empty(), "{conflicts:?}");
     Ok(())
 }

@@ -75,12 +75,12 @@ impl Replicas<'_> {
         }
         self.node.set_endpoints(&[0, 1])?;
         let tables = [
-            self.pod(0)?.try_api("/api/v1/table")?,
-            self.pod(1)?.try_api("/api/v1/table")?,
+            self.pod(0)?.try_items("endpoints")?,
+            self.pod(1)?.try_items("endpoints")?,
         ];
-        let [first, second] = tables.each_ref().map(|table| &table["services"]);
+        let [first, second] = tables.map(|endpoints| json!(endpoints));
         ensure!(first == second, "the tables differ: {first} and {second}");
-        let questions = questions(first)?;
+        let questions = questions(&first)?;
         for question in &questions {
             let sets = [
                 self.sorted_answer(0, question)?,
@@ -240,24 +240,15 @@ impl Replicas<'_> {
 }
 
 /// Returns queries for every service, cluster and host of a table.
-fn questions(services: &Value) -> Result<BTreeSet<String>> {
+fn questions(endpoints: &Value) -> Result<BTreeSet<String>> {
     let mut questions = BTreeSet::new();
-    for service in services
-        .as_array()
-        .context("the table has no list of services")?
-    {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let union = format!(
-            "{}.{}.global",
-            text(&service["service"]),
-            text(&service["namespace"])
-        );
-        for endpoint in service["endpoints"].as_array().into_iter().flatten() {
-            let cluster = format!("{}.{union}", text(&endpoint["cluster"]));
-            let host = format!("{}.{cluster}", text(&endpoint["hostname"]));
-            for name in [union.clone(), cluster, host] {
-                questions.extend(["A", "SRV"].map(|rtype| format!("{name} {rtype}")));
-            }
+    for endpoint in endpoints.as_array().context("no list of endpoints")? {
+        let text = |field: &str| endpoint[field].as_str().unwrap_or_default();
+        let union = format!("{}.{}.global", text("service"), text("namespace"));
+        let cluster = format!("{}.{union}", text("cluster"));
+        let host = format!("{}.{cluster}", text("hostname"));
+        for name in [union, cluster, host] {
+            questions.extend(["A", "SRV"].map(|rtype| format!("{name} {rtype}")));
         }
     }
     ensure!(questions.len() > 20, "{questions:?}");

@@ -150,8 +150,8 @@ fn check_links_of_a_tenant(controllers: &Controllers<'_>) -> Result<()> {
         let both = Observation::addresses(&[EAST, WEST]);
         sleep(2 * UNLINKED_AFTER);
         observer.check_history(&[both])?;
-        let status = server.try_api("/api/v1/status")?.to_string();
-        ensure!(status.contains("State of links is unknown"), "{status}");
+        let problems = json!(server.try_items("problems")?).to_string();
+        ensure!(problems.contains("State of links is unknown"), "{problems}");
         Ok(())
     };
     server.with_log(check())
@@ -205,11 +205,10 @@ impl Controllers<'_> {
     fn wait_for_problem(&self, server: &Server, kind: &str) -> Result<String> {
         eventually(&format!("problem {kind}"), || {
             self.renew()?;
-            let path = format!("/api/v1/explain?name={NAME}");
-            let explanation = server.try_api(&path)?;
-            let problems = explanation["problems"].as_array().context("problems")?;
-            let problem = problems.iter().find(|problem| problem["kind"] == kind);
-            let detail = problem.with_context(|| format!("{problems:?}"))?["detail"].as_str();
+            let items = server.try_items(&format!("explain?name={NAME}"))?;
+            let mut problems = items.iter().filter(|item| item["section"] == "problems");
+            let problem = problems.find(|problem| problem["kind"] == kind);
+            let detail = problem.with_context(|| format!("{items:?}"))?["detail"].as_str();
             detail.map(str::to_owned).context("detail")
         })
     }

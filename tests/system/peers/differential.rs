@@ -100,7 +100,7 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
     // Namespace db has all services with ambiguous names, so that these services have short names.
     let short_names = "shortNames.defaultNamespace=db";
     let server = serve(manifest, &[addresses, short_names]);
-    let zone = Zone::read(&zone_of(&server, ""));
+    let zone = Zone::read(&zone_of(&server, "global"));
     for (owner, rtype, count) in &zone.left_out {
         let count = with_separators(*count);
         println!(
@@ -179,7 +179,7 @@ fn knot_nsd_and_bind_answer_as_the_table_of_owner_names() {
     let server = Server::with_objects(names::sample(), &names::FLAGS);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("global.zone");
-    fs::write(&file, zone_of(&server, "")).unwrap();
+    fs::write(&file, zone_of(&server, "global")).unwrap();
     let peers = servers::start(&file, folder.path());
     // The peers answer ANY with all RRsets, and types that no record can have with an error.
     let is_comparable =

@@ -43,13 +43,17 @@ fn link(cluster: &str) -> Value {
 }
 
 #[test]
-fn check_waits_until_no_line_is_red() {
+fn check_waits_until_no_line_is_failing() {
     let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
     let (folder, file) = file_of(&healthy().with(ambiguous).text());
     // The time is over before the problem is.
     let ended = run_global_dns(&["check", "--wait=1s", &file]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""));
-    assert!(ended.stdout.contains("× "), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("failing  short-name"),
+        "{}",
+        ended.stdout
+    );
     let mut command = global_dns(&["check", "--wait=1m", &file]);
     command
         .env("GLOBAL_DNS_LOG_LEVEL", "info")
@@ -74,7 +78,7 @@ fn check_waits_until_no_line_is_red() {
     rest.join().unwrap().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stdout}");
-    assert!(!stdout.contains('×') && stdout.contains('‼'), "{stdout}");
+    assert!(!stdout.contains("failing"), "{stdout}");
 }
 
 #[test]
@@ -88,34 +92,17 @@ fn unreachable_api_server_is_one_red_line() {
         ),
     ] {
         let flag = flag.as_str();
-        let (checkup, code) = checkup(&[flag]);
-        assert_eq!((code, &checkup["red"]), (Some(1), &json!(1)), "{checkup:#}");
-        let found = finding(&checkup, "api-server");
-        assert!(
-            found.starts_with("red: cannot reach the API server: "),
-            "{found}"
-        );
-        assert!(found.contains(message), "{found}");
-        let found = finding(&checkup, "short-names");
-        assert_eq!(
-            found,
-            "grey: Short names: not checked, cannot reach the API server"
-        );
-        let text = run_global_dns(&["check", flag]).stdout;
-        let own = text.lines().filter(|line| line.starts_with(['×', '·']));
-        let own: Vec<&str> = own
-            .filter(|line| !line.starts_with("· not checked: "))
-            .collect();
-        let starts = [
-            "× cannot reach the API server: ",
-            "· Mirror controllers: not checked, ",
-            "· server of global.: not checked, --dns is not given",
-            "· forwarding of global.: not checked, --dns is not given",
-            "· Answer of the server: not checked, --dns is not given",
-        ];
-        assert_eq!(own.len(), starts.len(), "{text}");
-        for (line, start) in own.iter().zip(starts) {
-            assert!(line.starts_with(start), "{line}");
+        for flags in [&[flag][..], &[flag, "--direct"]] {
+            let (checkup, code) = checkup(flags);
+            let items = checkup["items"].as_array().unwrap().iter();
+            let failing: Vec<_> = items.filter(|one| one["state"] == "failing").collect();
+            assert_eq!((code, failing.len()), (Some(1), 1), "{checkup:#}");
+            let found = finding(&checkup, "api-server");
+            let start = "failing: cannot reach the API server: ";
+            assert!(
+                found.starts_with(start) && found.contains(message),
+                "{found}"
+            );
         }
     }
 }
@@ -130,6 +117,6 @@ fn missing_kubeconfig_outside_a_pod_is_one_red_line() {
         .env_remove("KUBERNETES_SERVICE_HOST");
     let ended = run(&mut command);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    let line = "× cannot reach the API server: cannot read the kubeconfig at its default location";
+    let line = "cannot reach the API server: cannot read the kubeconfig at its default location";
     assert!(ended.stdout.contains(line), "{}", ended.stdout);
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
+use support::fleet::{Alteration, altered};
 use support::objects::{Manifest, mirror, objects};
 use support::server::Server;
 
@@ -18,32 +19,83 @@ fn server() -> Server {
     Server::with_objects(sample("10.96.1.1"), &[])
 }
 
-/// Runs `check` with the server's file, the server and a resolver.
-fn check_of(server: &Server, resolver: SocketAddr, flags: &[&str]) -> (Value, Option<i32>) {
-    let file = format!("--file={}", server.file.display());
-    let direct = format!("--dns={}", server.dns);
+/// Runs `check` with a server and a resolver.
+fn check_of(server: &Server, resolver: SocketAddr) -> (Value, Option<i32>) {
+    let api = format!("--server={}", server.api);
+    let dns = format!("--dns={}", server.dns);
     let resolver = format!("--resolver={resolver}");
-    checkup(&[&[file.as_str(), &direct, &resolver], flags].concat())
+    checkup(&[&api, &dns, &resolver])
 }
 
 #[test]
-fn answering_server_with_forwarding_is_green() {
+fn correct_installation_has_only_lines_that_are_ok() {
     let server = server();
     let upstream = server.dns;
     let resolver = start(move |_, query| forward(upstream, query));
-    let (checkup, exit) = check_of(&server, resolver, &[]);
-    let (_, serial) = server.generation_and_serial();
+    let (checkup, exit) = check_of(&server, resolver);
     let dns = server.dns;
-    assert_eq!(
-        finding(&checkup, "server"),
-        format!("green: {dns} serves global. over UDP and TCP, serial {serial}")
-    );
-    assert_eq!(
-        finding(&checkup, "forwarding"),
-        format!(
-            "green: {resolver} forwards global. to the server: the same SOA record, and the same answer for \
-             db.prod.global. A"
-        )
+    for (name, expected) in [
+        (
+            "direct-answer",
+            format!("ok: {dns} answers db.prod.global. A: 10.96.1.1"),
+        ),
+        (
+            "cluster-answer",
+            format!("ok: {resolver} answers as the server does: db.prod.global. A"),
+        ),
+    ] {
+        assert_eq!(finding(&checkup, name), expected);
+    }
+    let items = checkup["items"].as_array().unwrap();
+    // A server that a flag names is not one of a known cluster.
+    let others = items.iter().filter(|one| one["name"] != "api-server");
+    let states: Vec<&Value> = others.map(|one| &one["state"]).collect();
+    assert!(states.iter().all(|state| **state == "ok"), "{checkup:#}");
+    assert_eq!(exit, Some(0));
+}
+
+#[test]
+fn cluster_in_which_nothing_resolves_is_failing() {
+    let server = server();
+    // REFUSED, SERVFAIL and NXDOMAIN, with or without the address of the server.
+    for rcode in [5, 2, 3] {
+        let resolver = start(move |_, query| {
+            let mut reply = query.to_vec();
+            reply[2] |= 0x80;
+            reply[3] = reply[3] & 0xf0 | rcode;
+            reply
+        });
+        let (checkup, exit) = check_of(&server, resolver);
+        let found = finding(&checkup, "cluster-answer");
+        assert!(
+            found.starts_with(&format!("failing: {resolver} answers ")),
+            "{found}"
+        );
+        let api = format!("--server={}", server.api);
+        let resolver = format!("--resolver={resolver}");
+        assert_eq!(super::checkup(&[&api, &resolver]).1, Some(1));
+        assert_eq!(exit, Some(1));
+    }
+}
+
+#[test]
+fn unknown_kind_of_problem_is_printed() {
+    let objects =
+        sample("10.96.1.1").with(mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]));
+    let server = Server::with_objects(objects, &[]);
+    let alteration = Alteration {
+        texts: &[
+            ("\"short-name\"", "\"tea-cold\""),
+            ("\"error\"", "\"tragedy\""),
+        ],
+        clock: 0,
+    };
+    let api = format!("--server={}", altered(server.api, alteration));
+    let (checkup, exit) = checkup(&[&api]);
+    let found = finding(&checkup, "tea-cold");
+    assert!(
+        found.starts_with("attention: Short name is ambiguous: "),
+        "{found}"
     );
     assert_eq!(exit, Some(0));
 }
@@ -58,9 +110,9 @@ fn changed_answer_is_compared_again_after_the_cache_expires() {
         let is_first = name.starts_with("db.") && asked.fetch_add(1, Ordering::Relaxed) == 0;
         forward(if is_first { then } else { now }, query)
     });
-    let (checkup, exit) = check_of(&server, resolver, &[]);
-    let found = finding(&checkup, "forwarding");
-    assert!(found.starts_with("green: "), "{found}");
+    let (checkup, exit) = check_of(&server, resolver);
+    let found = finding(&checkup, "cluster-answer");
+    assert!(found.starts_with("ok: "), "{found}");
     assert_eq!(exit, Some(0));
 }
 
@@ -72,9 +124,9 @@ fn truncated_answers_are_repeated_over_tcp() {
     }
     let server = Server::with_objects(member, &[]);
     // The server acts as its own resolver, which also answers over TCP.
-    let (checkup, exit) = check_of(&server, server.dns, &[]);
-    let found = finding(&checkup, "forwarding");
-    assert!(found.starts_with("green: "), "{found}");
+    let (checkup, exit) = check_of(&server, server.dns);
+    let found = finding(&checkup, "cluster-answer");
+    assert!(found.starts_with("ok: "), "{found}");
     assert!(found.contains("db.prod.global. A"), "{found}");
     assert_eq!(exit, Some(0));
 }

@@ -1,7 +1,7 @@
 //! The examples of Linkerd's objects in one file: the steady state, other kinds of mirrors, and all variants, including
 //! old label sets.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use support::repository::repository;
 use support::server::Server;
 
@@ -12,36 +12,40 @@ fn examples() -> Server {
     Server::with_text(&text[start..], &[])
 }
 
+/// Returns a service with its endpoints.
+fn row(service: &Value, endpoints: &[Value]) -> String {
+    let of_service = |one: &&Value| {
+        ["namespace", "service"]
+            .iter()
+            .all(|key| one[key] == service[key])
+    };
+    let endpoints = endpoints.iter().filter(of_service).map(|one| {
+        let text = |field: &str| one[field].as_str().unwrap();
+        let addresses = one["addresses"].as_array().unwrap().iter();
+        let addresses: Vec<&str> = addresses.map(|a| a.as_str().unwrap()).collect();
+        let addresses = addresses.join("+");
+        format!(
+            "{}/{} {addresses} {}",
+            text("cluster"),
+            text("hostname"),
+            text("state")
+        )
+    });
+    let endpoints = endpoints.collect::<Vec<_>>().join(", ");
+    let text = |field: &str| service[field].as_str().unwrap();
+    format!("{}/{}: {endpoints}", text("namespace"), text("service"))
+}
+
 #[test]
 fn table_of_the_examples_has_exactly_the_expected_endpoints() {
     let server = examples();
-    let report = server.api("/api/v1/table");
-    let services: Vec<&Value> = report["services"].as_array().unwrap().iter().collect();
-    let row = |service: &&Value| {
-        let endpoints = service["endpoints"].as_array().unwrap().iter();
-        let endpoints: Vec<String> = endpoints
-            .map(|e| {
-                let text = |field: &str| e[field].as_str().unwrap().to_owned();
-                let addresses = e["addresses"].as_array().unwrap().iter();
-                let addresses: Vec<&str> = addresses.map(|a| a.as_str().unwrap()).collect();
-                format!(
-                    "{}/{} {} {}",
-                    text("cluster"),
-                    text("hostname"),
-                    addresses.join("+"),
-                    text("state")
-                )
-            })
-            .collect();
-        let text = |field: &str| service[field].as_str().unwrap().to_owned();
-        format!(
-            "{}/{}: {}",
-            text("namespace"),
-            text("service"),
-            endpoints.join(", ")
-        )
-    };
-    let seen: Vec<String> = services.iter().map(row).collect();
+    let endpoints = server.items("endpoints");
+    let services = server.items("table");
+    let mut seen: Vec<String> = services
+        .iter()
+        .map(|service| row(service, &endpoints))
+        .collect();
+    seen.sort();
     let expected = [
         "default/api: west/ 10.43.40.3 alive",
         "default/cache: west/ 10.43.40.2 alive",
@@ -64,7 +68,7 @@ fn table_of_the_examples_has_exactly_the_expected_endpoints() {
     ];
     assert_eq!(seen, expected);
     // Eleven namespaces have an `nginx`, and no setting assigns the short name.
-    let conflicts = report["conflicts"].as_array().unwrap().iter();
-    let conflicts: Vec<(&Value, &Value)> = conflicts.map(|c| (&c["kind"], &c["name"])).collect();
-    assert_eq!(conflicts, [(&json!("short-name"), &json!("nginx"))]);
+    let conflicts = server.section("problems?kind=short-name", "problems");
+    let conflicts: Vec<&Value> = conflicts.iter().map(|one| &one["subject"]).collect();
+    assert_eq!(conflicts, ["nginx"]);
 }

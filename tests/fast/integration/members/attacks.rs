@@ -53,7 +53,7 @@ fn order_of_64_kib_is_refused_in_one_sentence() {
     assert_eq!(logged.iter().filter(|one| **one == expected).count(), 1);
     for path in [
         "/api/v1/table",
-        "/api/v1/summary",
+        "/api/v1/problems",
         "/api/v1/explain?name=pay.shop",
     ] {
         let length = server.api(path).to_string().len();
@@ -108,7 +108,7 @@ fn long_texts_are_short_in_every_view() {
             ("many.prod.global. A", "10.96.9.3 10.96.9.4"),
         ],
     );
-    for path in ["table", "problems", "summary"] {
+    for path in ["table", "endpoints", "problems"] {
         let length = server.api(&format!("/api/v1/{path}")).to_string().len();
         assert!(length < 20_000, "{path}: {length}");
     }

@@ -10,12 +10,13 @@ use support::wait::wait_for;
 /// Returns kinds and names of the conflicts, sorted.
 fn conflicts(server: &Server) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let report = server.api("/api/v1/table");
-    let conflicts = report["conflicts"].as_array().unwrap().iter();
+    let kinds = "cluster-name,endpoint,kind,not-exported,shadowed,short-name";
+    let conflicts = server.section(&format!("problems?kind={kinds}"), "problems");
     let mut conflicts: Vec<_> = conflicts
+        .iter()
         .map(|conflict| {
             assert!(!text(&conflict["detail"]).is_empty());
-            (text(&conflict["kind"]), text(&conflict["name"]))
+            (text(&conflict["kind"]), text(&conflict["subject"]))
         })
         .collect();
     conflicts.sort();
@@ -73,8 +74,10 @@ fn each_conflict_is_logged_once_counted_and_listed() {
     .map(|(kind, name)| (kind.to_owned(), name.to_owned()));
     assert_eq!(conflicts(&server), all);
     for (kind, _) in &all {
-        let metric = format!("global_dns_conflicts{{kind=\"{kind}\"}}");
-        assert_eq!(server.metric(&metric), 1.0, "{kind}");
+        let start = format!("global_dns_problems{{kind=\"{kind}\"");
+        let page = server.admin("/metrics").body;
+        let line = page.lines().find(|line| line.starts_with(&start)).unwrap();
+        assert!(line.ends_with(" 1.0"), "{line}");
     }
 
     // Changes of another service and of the service itself do not repeat log messages.

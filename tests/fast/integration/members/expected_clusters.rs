@@ -62,7 +62,7 @@ fn name_waits_for_expected_clusters_for_an_hour() {
     let page = server.admin("/readyz");
     assert_eq!(page.status, 200);
     let [[level, subject, detail]] = &problems(&server, "expected-clusters-missing")[..] else {
-        panic!("{}", server.api("/api/v1/table"));
+        panic!("{}", server.status());
     };
     assert_eq!([level, subject], ["error", "prod/db"]);
     assert!(
@@ -71,7 +71,7 @@ fn name_waits_for_expected_clusters_for_an_hour() {
     );
     let line = format!("Name waits for expected clusters: prod/db: {detail}");
     assert!(page.body.contains(&line), "{}", page.body);
-    let gauge = "global_dns_problems{kind=\"expected-clusters-missing\"}";
+    let gauge = "global_dns_problems{kind=\"expected-clusters-missing\",level=\"error\"}";
     assert_eq!(server.metric(gauge), 1.0);
     // The cluster comes, and leaves again: no process remembers that the name was answered.
     server.rewrite(&manifest(&["east", "west", "north"]));

@@ -152,10 +152,7 @@ fn explain_names_the_objects_of_an_alias() {
     let server = Server::with_objects(sample(), &[alias]);
     let unknown = problems_of_kind(&server, "unknown-alias");
     assert_eq!(unknown[0]["detail"], "north/db");
-    let explained = server.api("/api/v1/explain?name=db.all");
+    let endpoints = server.section("explain?name=db.all", "endpoints");
     // The objects are those of the services.
-    assert_eq!(
-        explained["endpoints"][0]["object"],
-        "Service/prod/db-0-east"
-    );
+    assert_eq!(endpoints[0]["object"], "Service/prod/db-0-east");
 }

@@ -67,10 +67,6 @@ impl Forwarder {
         format!("--dns={}", self.server.dns)
     }
 
-    pub fn api_flag(&self) -> String {
-        format!("--api=http://{}", self.server.api)
-    }
-
     pub fn resolver_flag(&self) -> String {
         format!("--resolver={}", self.address)
     }

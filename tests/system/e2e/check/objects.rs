@@ -67,14 +67,16 @@ pub fn needed_rules() -> Vec<Value> {
     ]
 }
 
-/// Grants the user exactly these rules in all namespaces, and permission to read Links, Leases, Endpoints and Deployments if `reads_more` is
+/// Grants the user exactly these rules in all namespaces, and permission to read Links, Leases, Endpoints, namespaces and Deployments if `reads_more` is
 /// set.
 pub fn grant(cluster: &Cluster, rules: &[Value], reads_more: bool) -> Result<()> {
     let mut rules = rules.to_vec();
     if reads_more {
         rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list", "watch"]}));
         rules.push(json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}));
-        rules.push(json!({"apiGroups": [""], "resources": ["endpoints"], "verbs": ["list"]}));
+        rules.push(
+            json!({"apiGroups": [""], "resources": ["endpoints", "namespaces"], "verbs": ["list"]}),
+        );
         rules.push(json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]}));
     }
     cluster.put(&cluster_role("doctor", &Value::Array(rules)))?;
@@ -121,21 +123,4 @@ pub fn odd_service() -> Value {
     let mut service = mirror("default", "odd", "east").service();
     service["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("True");
     service
-}
-
-/// Returns the probe Service of a gateway, as in Linkerd's chart.
-pub fn probe_service() -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {
-            "name": "probe-east", "namespace": "linkerd-multicluster",
-            "labels": {
-                "linkerd.io/extension": "multicluster",
-                "mirror.linkerd.io/cluster-name": "east",
-                "mirror.linkerd.io/mirrored-gateway": "true",
-            },
-            "annotations": {"linkerd.io/created-by": "linkerd/helm edge-26.8.3"},
-        },
-        "spec": {"ports": [{"name": "mc-probe", "port": 4191}]},
-    })
 }

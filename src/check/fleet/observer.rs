@@ -1,0 +1,118 @@
+//! The observers: the servers whose tables are compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::Replica;
+use crate::check::finding::{items, text};
+
+/// The namespace and the name of a service.
+pub(super) type Key<'m> = (&'m str, &'m str);
+
+/// A server whose table is compared.
+#[derive(Debug)]
+pub(super) struct Observer<'m> {
+    /// Its name in sentences: that of its cluster, with that of its pod if the replicas of the cluster differ.
+    pub(super) name: String,
+    pub(super) context: &'m str,
+    /// The pod, if the replicas of its cluster differ.
+    pub(super) replica: Option<&'m str>,
+    /// The name of its cluster, unique in the fleet.
+    pub(super) cluster: String,
+    /// The names of other clusters in its documents, if they differ from those of the comparison.
+    pub(super) renamed: BTreeMap<&'m str, String>,
+    pub(super) status: &'m Value,
+    pub(super) services: BTreeMap<Key<'m>, &'m Value>,
+    pub(super) endpoints: &'m [Value],
+    pub(super) problems: &'m [Value],
+}
+
+/// Makes the observers of all members. A server without a table is left out, and another finding says so.
+pub(super) fn all<'m>(read: &[(&'m str, &'m [Replica])]) -> Vec<Observer<'m>> {
+    let mut observers = Vec::new();
+    for (context, replicas) in read {
+        let tables = replicas.iter().filter_map(|replica| {
+            let status = replica.status.as_ref().ok()?;
+            let table = replica.table.as_ref().filter(|_| is_ready(status))?;
+            Some((replica.name.as_str(), status, table))
+        });
+        let is_alone = tables.clone().count() == 1;
+        observers.extend(tables.map(|(name, status, table)| {
+            Observer {
+                name: String::new(),
+                context,
+                replica: Some(name).filter(|_| !is_alone),
+                cluster: text(status, "cluster").to_owned(),
+                renamed: BTreeMap::new(),
+                status,
+                services: table
+                    .services
+                    .iter()
+                    .map(|one| (key_of(one), one))
+                    .collect(),
+                endpoints: &table.endpoints,
+                problems: &table.problems,
+            }
+        }));
+    }
+    observers
+}
+
+/// Returns whether a server has a table.
+pub(super) fn is_ready(status: &Value) -> bool {
+    text(status, "state") != "loading"
+}
+
+/// Returns the key of the service of an item.
+pub(super) fn key_of(item: &Value) -> Key<'_> {
+    (text(item, "namespace"), text(item, "service"))
+}
+
+/// Returns whether an endpoint is a pod of the server's own cluster that is not ready.
+pub(super) fn is_unready_pod(endpoint: &Value) -> bool {
+    text(endpoint, "kind") == "local"
+        && !text(endpoint, "hostname").is_empty()
+        && text(endpoint, "state") == "not-ready"
+}
+
+// === impl Observer ===
+
+impl<'m> Observer<'m> {
+    /// Returns the own name of its cluster, as it says.
+    pub(super) fn own_name(&self) -> &'m str {
+        text(self.status, "cluster")
+    }
+
+    /// Returns the name of the comparison for a cluster in the documents.
+    pub(super) fn name_of<'n>(&'n self, cluster: &'n str) -> &'n str {
+        if cluster == self.own_name() {
+            return &self.cluster;
+        }
+        self.renamed.get(cluster).map_or(cluster, String::as_str)
+    }
+
+    /// Returns the names of other clusters in its documents.
+    pub(super) fn other_clusters(&self) -> BTreeSet<&'m str> {
+        let linked =
+            items(self.status, "clusters").filter(|one| one["isOwn"].as_bool() != Some(true));
+        let of_endpoints = self.endpoints.iter().map(|one| text(one, "cluster"));
+        let all = linked.map(|one| text(one, "name")).chain(of_endpoints);
+        all.filter(|name| *name != self.own_name() && !name.is_empty())
+            .collect()
+    }
+
+    /// Returns the problems that concern a service and, if they name one, a cluster.
+    pub(super) fn problems_of<'o>(
+        &'o self,
+        (namespace, service): Key<'o>,
+        cluster: Option<&'o str>,
+    ) -> impl Iterator<Item = &'m Value> + 'o {
+        self.problems.iter().filter(move |problem| {
+            let is_of_service =
+                text(problem, "service").split_once('/') == Some((namespace, service));
+            let named = problem["cluster"].as_str().map(|named| self.name_of(named));
+            is_of_service && (cluster.is_none() || named.is_none() || named == cluster)
+        })
+    }
+}
