@@ -14,7 +14,7 @@ use super::causes::Causes;
 use super::endpoint::EndpointState;
 use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
-use crate::table::{BeforeHistory, Moment, Published, Service, ServiceKind, Table};
+use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.

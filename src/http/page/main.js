@@ -163,7 +163,7 @@ function showAside() {
   const isOpen = Boolean(name || parameter("show"));
   document.body.classList.toggle("with-aside", isOpen);
   byId("aside").hidden = !isOpen;
-  for (const part of document.querySelectorAll("header, #headline, #services")) part.inert = isOpen && isNarrow.matches;
+  for (const part of document.querySelectorAll("header, #past, #rest, #causes, #services")) part.inert = isOpen && isNarrow.matches;
   setText(byId("title"), name || "Recent changes");
   byId("close").href = here({ name: "", show: "" });
   byId("to-changes").href = here({ show: "changes", name: "" });
