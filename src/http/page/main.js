@@ -42,7 +42,8 @@ async function refresh() {
   const place = here({});
   Object.assign(stale, { rows: false, answer: false, changes: false });
   try {
-    await Promise.all([wanted.changes && changes.refresh(), wanted.rows && table.refresh(version), showStatus()]);
+    const loaded = await Promise.allSettled([showStatus(), wanted.changes && changes.refresh(), wanted.rows && table.refresh(version)]);
+    for (const { reason } of loaded) if (reason) throw reason;
     [lostSince, refusal] = [undefined, undefined];
     if (parameter("name") && (wanted.answer || stale.answer)) await answer.refresh();
     stale.answer = false;
@@ -205,6 +206,7 @@ function startKeys() {
 const onMessage = {
   table({ version: newest, services }) {
     version = newest;
+    showHeader();
     // The first message says what the page is about to load.
     if (isPast() || (!services && status?.tables === newest) || !status) return;
     const own = serviceOf(parameter("name"));
@@ -232,6 +234,5 @@ document.addEventListener("visibilitychange", () => {
 });
 setInterval(showClock, 1000);
 setInterval(() => (isPast() && !lostSince ? undefined : request(isFollowing() ? {} : ALL)), POLL);
-showHeader();
 follow(onMessage);
 navigate();

@@ -63,16 +63,14 @@ fn large_table_and_large_service_open_in_a_second() {
         ("#name=db.prod.global", "#content li"),
     ] {
         // The machine may be busy.
-        let times = (0..3).map(|_| open(&mut chromium, &server, place, part));
+        let times = (0..5).map(|_| open(&mut chromium, &server, place, part));
         let best = times.fold(f64::INFINITY, f64::min);
         assert!(best < MOST_MILLISECONDS, "{place}: {best} ms");
         println!("{place}: {best} ms");
     }
     chromium.wait_for_text("#content", "of 5,000 over TCP, TC");
     chromium.evaluate("[...document.querySelectorAll('#content button')].at(-1).click()");
-    chromium.wait_for(
-        "document.querySelectorAll('#content > :last-child li, #content li').length > 100",
-    );
+    chromium.wait_for("document.querySelectorAll('#content li').length > 140");
     chromium.evaluate(
         "location.hash = ''; [...document.querySelectorAll('#pages button')].at(-1).click()",
     );
