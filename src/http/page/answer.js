@@ -10,7 +10,7 @@ import { colorOfResult, colorOfState, count, counted, isTrouble, labelOf, since,
 /** Records and endpoints of the first page, and of each further one. */
 const LIMIT = 50;
 /** Endpoints in the document at most. */
-const MOST = 200;
+const MOST = 150;
 
 const pane = byId("content");
 /** The name that is shown, its document as sections, and `continue` of its endpoints. */
