@@ -22,7 +22,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-static FILES: [File; 16] = [
+static FILES: [File; 12] = [
     file("/", HTML, include_str!("page/index.html")),
     file("/page/page.css", CSS, include_str!("page/page.css")),
     file(
@@ -32,20 +32,12 @@ static FILES: [File; 16] = [
     ),
     file("/page/address.js", SCRIPT, include_str!("page/address.js")),
     file("/page/answer.js", SCRIPT, include_str!("page/answer.js")),
+    file("/page/api.js", SCRIPT, include_str!("page/api.js")),
     file("/page/changes.js", SCRIPT, include_str!("page/changes.js")),
     file("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
-    file("/page/filters.js", SCRIPT, include_str!("page/filters.js")),
-    file(
-        "/page/headline.js",
-        SCRIPT,
-        include_str!("page/headline.js"),
-    ),
     file("/page/main.js", SCRIPT, include_str!("page/main.js")),
-    file("/page/map.js", SCRIPT, include_str!("page/map.js")),
-    file("/page/model.js", SCRIPT, include_str!("page/model.js")),
     file("/page/problem.js", SCRIPT, include_str!("page/problem.js")),
-    file("/page/server.js", SCRIPT, include_str!("page/server.js")),
-    file("/page/time.js", SCRIPT, include_str!("page/time.js")),
+    file("/page/table.js", SCRIPT, include_str!("page/table.js")),
     file("/page/words.js", SCRIPT, include_str!("page/words.js")),
 ];
 

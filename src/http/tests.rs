@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::model::Timestamp;
+use crate::model::{Problem, ServiceKey, Timestamp};
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
@@ -399,4 +399,45 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
         let text = String::from_utf8(octets(response).await.to_vec()).unwrap();
         assert!(text.starts_with(sentence), "{text}");
     }
+}
+
+/// Publishes a service that is alive, and one whose only gateway is down.
+fn publish_one_failing(publisher: &Publisher) {
+    let mut objects = database("db-0");
+    objects.push(gateway("prod", "db-0-east", false));
+    objects.push(mirror("shop", "web", "east"));
+    objects.push(endpoint("shop", "web", "east", "web-0", &["10.96.1.1"]));
+    publish(publisher, &objects);
+}
+
+#[tokio::test]
+async fn status_counts_services_by_their_state() {
+    let publisher = Publisher::default();
+    publish_one_failing(&publisher);
+    let status = items(&api(&publisher), "status").await["items"][0].take();
+    let expected = serde_json::json!({"ok": 1, "attention": 0, "failing": 1});
+    assert_eq!(status["services"], expected);
+}
+
+/// The server has the problem of services that change too often, because it counts their changes.
+#[tokio::test]
+async fn name_is_explained_without_problems_of_other_services() {
+    let publisher = Publisher::default();
+    publish_one_failing(&publisher);
+    let server = server(&publisher);
+    let flapping = ["prod/db", "shop/web"].map(|key: &str| {
+        let (namespace, service) = key.split_once('/').unwrap();
+        let key = ServiceKey {
+            namespace: namespace.parse().unwrap(),
+            service: service.parse().unwrap(),
+        };
+        Problem::new(ProblemKind::Flapping, "7 changes within a minute").of_service(&key)
+    });
+    server.feeds.events.note_flapping(flapping.to_vec());
+    let api = api_routes(server, ApiHosts::new(Vec::new()));
+    let document = items(&api, "explain?name=web.shop.global").await;
+    let all = document["items"].as_array().unwrap().iter();
+    let problems: Vec<&Value> = all.filter(|item| item["section"] == "problems").collect();
+    assert_eq!(problems.len(), 1, "{document}");
+    assert_eq!(problems[0]["service"], "shop/web");
 }

@@ -159,7 +159,7 @@ impl Events {
     }
 
     /// Notes the problems of services that change too often.
-    pub(super) fn note_flapping(&self, problems: Vec<Problem>) {
+    pub(crate) fn note_flapping(&self, problems: Vec<Problem>) {
         self.0.ring.lock().flapping = problems;
     }
 

@@ -52,12 +52,15 @@ pub(super) fn explain(server: &Server, filter: &Filter) -> Result<Document, View
     explained
         .endpoints
         .retain(|one| filter.has_namespace(one.service.key.namespace.as_str()));
-    explained.problems.extend(
-        server
-            .problems_of(&shown)
-            .into_iter()
-            .filter(|_| explained.is_served),
-    );
+    // Those of other services concern other names.
+    let listed = &explained.endpoints;
+    let own: BTreeSet<&ServiceKey> = listed.iter().map(|one| &one.service.key).collect();
+    let concerns = |key: &ServiceKey| own.contains(key);
+    let of_server = server.problems_of(&shown).into_iter();
+    let of_server = of_server.filter(|one| one.service.as_ref().is_none_or(concerns));
+    if explained.is_served {
+        explained.problems.extend(of_server);
+    }
     document(server, filter, &shown, &asked, &explained)
 }
 

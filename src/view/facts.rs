@@ -7,13 +7,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use strum::VariantNames as _;
 
 use super::causes::Causes;
 use super::endpoint::EndpointState;
 use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
-use crate::table::{BeforeHistory, Moment, Published, Service, ServiceKind, Table};
+use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -59,6 +60,8 @@ pub struct TableFacts {
     pub hash: u64,
     /// The numbers of services.
     pub services: BTreeMap<ServiceKind, u32>,
+    /// The numbers of services by how bad their state is.
+    pub(super) states: ServiceStates,
     /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
     pub endpoints: ByCluster<StateLabels>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
@@ -70,6 +73,14 @@ pub struct TableFacts {
     pub causes: Causes,
     /// The problem that endpoints have the default cluster name, if they do. The server has it once.
     pub default_cluster_name: Option<Problem>,
+}
+
+/// The numbers of services by how bad their state is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct ServiceStates {
+    pub(super) ok: u32,
+    pub(super) attention: u32,
+    pub(super) failing: u32,
 }
 
 /// The state of an endpoint, and whether the name of its service returns it.
@@ -140,11 +151,17 @@ impl TableFacts {
             .iter()
             .map(|kind| (*kind, 0))
             .collect::<BTreeMap<_, _>>();
+        let mut states = ServiceStates::default();
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
+            *match service.impact() {
+                Impact::Fine => &mut states.ok,
+                Impact::Attention => &mut states.attention,
+                Impact::Failing => &mut states.failing,
+            } += 1;
         }
-        let states = LinkState::VARIANTS.iter();
-        let mut clusters: BTreeMap<_, _> = states.map(|name| (*name, 0)).collect();
+        let names = LinkState::VARIANTS.iter();
+        let mut clusters: BTreeMap<_, _> = names.map(|name| (*name, 0)).collect();
         for link in table.links().clusters.values() {
             *clusters.entry(link.state.name()).or_default() += 1;
         }
@@ -152,6 +169,7 @@ impl TableFacts {
         Self {
             hash: table.answers_hash(),
             services,
+            states,
             endpoints: count_endpoints(table),
             clusters,
             failing: failing_services(table),

@@ -7,6 +7,7 @@ use super::causes::LevelCounts;
 use super::clusters::ClusterReport;
 use super::document::{Column, Document, Section};
 use super::error::ViewError;
+use super::facts::ServiceStates;
 use super::filter::Filter;
 use super::kind::View;
 use super::server::{Server, Shown};
@@ -62,6 +63,8 @@ struct Status {
     watches: Vec<String>,
     /// How bad the worst problem or service is.
     level: Impact,
+    /// The numbers of services by their state.
+    services: ServiceStates,
     /// The numbers of problems by level.
     problems: LevelCounts,
     /// The clusters: this one, and those of Links.
@@ -126,6 +129,7 @@ impl Status {
             age: feeds.age().as_secs(),
             watches: feeds.all().iter().map(ToString::to_string).collect(),
             level: causes.impact(),
+            services: facts.states,
             problems: causes.levels(),
             clusters: ClusterReport::all(identity.cluster.as_ref(), table),
             settings: Value::clone(&server.settings),

@@ -1,13 +1,13 @@
 //! The status page in Chromium, with the real server. Pictures of the page are kept in `target/page`.
 // Chromium and its DevTools protocol.
 mod chromium;
-// The first glance, the map, its filters, and problems.
+// What is wrong, the services and their filters, the past, and an API server that cannot be read.
 mod glance;
 // The answer to a name, by mouse, by keyboard and by the search box.
 mod answer;
 // Markup in every field of the API, and in names that a link contains; requests of pages of other sites.
 mod attack;
-// Ten thousand services, and sixty clusters.
+// Five thousand services, and a service of five thousand endpoints.
 mod large;
 // The picture of the page in the manual.
 mod picture;
@@ -20,11 +20,11 @@ use support::server::Server;
 
 use crate::browser::chromium::{Chromium, Window};
 
-/// The services of the demo: those in trouble first, then in natural order.
+/// The services of the demo: those in trouble first, then by namespace.
 const SERVICES: [&str; 6] = [
     "cache.prod",
-    "api.shop",
     "db.prod",
+    "api.shop",
     "db-east.shop",
     "pay.shop",
     "web.shop",
@@ -35,14 +35,14 @@ fn demo() -> Server {
     Server::demo(tempfile::tempdir().unwrap(), Stdio::null(), &[])
 }
 
-/// Returns the address of the page, with a route such as `#/changes`.
-fn url(server: &Server, route: &str) -> String {
-    format!("http://{}/{route}", server.api)
+/// Returns the address of the page, with a place such as `#state=failing`.
+fn url(server: &Server, place: &str) -> String {
+    format!("http://{}/{place}", server.api)
 }
 
 /// Opens the page of a server and waits until it is up to date.
-fn open(server: &Server, route: &str, window: Window) -> Chromium {
-    let mut chromium = Chromium::open(&url(server, route), window);
-    chromium.wait_for("document.body.dataset.link === 'live'");
+fn open(server: &Server, place: &str, window: Window) -> Chromium {
+    let mut chromium = Chromium::open(&url(server, place), window);
+    chromium.wait_for("document.body.dataset.connection === 'live'");
     chromium
 }

@@ -1,45 +1,19 @@
-// The place that the address bar names: a view, its filters, and the name whose answer is open. A link shows the same to everybody.
+// The place that the hash of the address names: filters, the name whose answer is open, the time. A link shows the same to everybody.
 //
-//     #/?state=attention&cluster=east    #/problems?kind=gateway-down    #/changes?service=prod/db&name=db.prod.global
+//     #state=failing&cluster=east    #q=db&name=db.prod.global&at=2026-11-24T03:12:00Z
 
-const VIEWS = ["services", "problems", "changes"];
-/** What stays when the view changes. */
-const SHARED = ["name", "zone", "open", "at", "span"];
-
-let view, parameters;
-/** The last filters of each view, so that its tab leads back to them. */
-const lastOf = {};
+let parameters = new URLSearchParams();
 let listener = () => undefined;
 
-function read() {
-  const [path, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  view = VIEWS.includes(path) ? path : VIEWS[0];
-  parameters = new URLSearchParams(query);
-  lastOf[view] = parameters;
-}
+const read = () => (parameters = new URLSearchParams(location.hash.slice(1)));
+const format = (place) => `#${place.toString().replaceAll("%2F", "/")}`;
 
-/** Starts to follow the address bar. `change` is called when it names another place. */
-export function start(change) {
-  listener = change;
-  addEventListener("hashchange", () => {
-    read();
-    listener();
-  });
-}
-
-export const currentView = () => view;
 /** Returns a parameter of the place, or an empty text. */
 export const parameter = (name) => parameters.get(name) ?? "";
 
-/** Returns whether the place is one of the past. A time that cannot be read is shown as such by the server. */
+/** Returns whether the place is one of the past, and the moment that is shown. */
 export const isPast = () => parameter("at") !== "";
-/** Returns the moment that is shown. */
 export const moment = () => (isPast() ? new Date(parameter("at")) : new Date());
-
-function format(view, parameters) {
-  const query = parameters.toString().replaceAll("%2F", "/");
-  return `#/${view === VIEWS[0] ? "" : view}${query && "?"}${query}`;
-}
 
 /** Returns the address of this place with some changes. An empty value removes a parameter. */
 export function here(changes) {
@@ -48,28 +22,50 @@ export function here(changes) {
     if (value) changed.set(name, value);
     else changed.delete(name);
   }
-  return format(view, changed);
-}
-
-/** Returns the address of a view with these filters. What is shared by all views stays, unless the filters change it. */
-export function addressOf(view, filters = {}) {
-  const shared = SHARED.map((name) => [name, parameter(name)]);
-  const all = Object.entries({ ...Object.fromEntries(shared), ...filters });
-  return format(view, new URLSearchParams(all.filter(([, value]) => value)));
-}
-
-/** Returns the address of a view with its last filters. */
-export function lastAddressOf(view) {
-  const filters = [...(lastOf[view] ?? [])].filter(([name]) => !SHARED.includes(name));
-  return addressOf(view, Object.fromEntries(filters));
+  return format(changed);
 }
 
 /** Goes to an address. Small steps, such as a letter of a search, do not become steps of the browser's history. */
 export function go(address, isSmallStep = false) {
-  if (address === format(view, parameters)) return;
+  if (address === format(parameters)) return;
   history[isSmallStep ? "replaceState" : "pushState"](null, "", address);
   read();
   listener();
 }
 
-read();
+/** Starts to follow the address. `change` is called when it names another place. */
+export function start(change) {
+  listener = change;
+  addEventListener("hashchange", () => {
+    read();
+    listener();
+  });
+  read();
+}
+
+let suffixes = [];
+
+/** Sets what follows the namespace in names, for each zone of the server. */
+export const setSuffixes = (known) => (suffixes = known);
+
+/** Returns the suffix of the zone in which the page names services: the one of the address, or the first one. */
+export const suffix = () => (suffixes.includes(parameter("zone")) ? parameter("zone") : (suffixes[0] ?? ""));
+
+/** Returns the address of the answer to a name. */
+export const answerAddress = (name) => here({ name: name.replace(/\.$/, ""), show: "" });
+
+/** Returns the address of the answer to the name of a service, `namespace/service`. */
+export const serviceAddress = (key) => answerAddress(`${key.split("/").reverse().join(".")}.${suffix()}`);
+
+/** Returns a name without the zone, or undefined if it is in none. */
+export function withoutZone(name) {
+  const text = `${name.toLowerCase().replace(/\.$/, "")}.`;
+  const [longest] = suffixes.filter((one) => text.endsWith(`.${one}`)).sort((one, other) => other.length - one.length);
+  return longest && text.slice(0, -longest.length - 1);
+}
+
+/** Returns the service that a name with a namespace belongs to, `namespace/service`, or undefined. */
+export function serviceOf(name) {
+  const [service, namespace] = (withoutZone(name) ?? "").split(".").slice(-2);
+  return namespace && `${namespace}/${service}`;
+}

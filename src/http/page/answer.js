@@ -1,249 +1,206 @@
-// The answer to one name: what dig would print, the endpoint behind each record, what is not returned and why, and what changed.
+// The answer to one name: problems, what dig would print, the endpoint behind each record, what is not returned and why, last changes.
 
-import * as address from "./address.js";
-import { Refused, load } from "./server.js";
+import { answerAddress, serviceOf } from "./address.js";
+import { Refused, load, sections } from "./api.js";
 import { changeList } from "./changes.js";
-import { announce, button, byId, element, icon, link, replace, separated } from "./dom.js";
-import * as model from "./model.js";
-import { answerAddress, problemGroups, suffix } from "./problem.js";
-import { colorOfResult, colorOfState, count, counted, isTrouble, labelOf, shapeOfColor, shapeOfState, since, timeElement, timeOf, upper } from "./words.js";
+import { announce, button, byId, element, link, marked, replace, separated } from "./dom.js";
+import { problemSections } from "./problem.js";
+import { colorOfResult, colorOfState, count, counted, isTrouble, labelOf, since, upper } from "./words.js";
 
-/** Changes that are not folded. */
-const CHANGES = 8;
+/** Records and endpoints of the first page, and of each further one. */
+const LIMIT = 50;
+/** Endpoints in the document at most. */
+const MOST = 150;
 
-const pane = byId("explanation");
-/** The name that is shown, the last response, and the number of the last request. */
-let name;
-let shownText;
-let request = 0;
+const pane = byId("content");
+/** The name that is shown, its document as sections, and `continue` of its endpoints. */
+let name = "";
+let found = {};
+let next;
+let servers = [];
+let announced;
 /** The parts that the reader has opened or closed. */
 const folds = new Map();
 
-/** Loads and shows the answer to a name. */
-export async function show(wanted) {
-  if (wanted !== name) {
-    name = wanted;
-    shownText = undefined;
-    folds.clear();
-    byId("answer-title").textContent = wanted;
-    pane.replaceChildren(element("p", { class: "soft" }, "Loading"));
-    pane.scrollTop = 0;
-  }
-  const own = ++request;
-  let explanation, refusal;
+/** Takes over the addresses of the server. */
+export const showStatus = (status) => (servers = status.servers);
+
+/** Opens the answer to a name, which is shown when it is loaded, or closes it. */
+export function open(wanted) {
+  if (wanted === name) return;
+  name = wanted;
+  found = {};
+  folds.clear();
+  replace(pane, element("p", { class: "soft" }, "Loading"));
+  pane.scrollTop = 0;
+}
+
+/** Loads and shows the answer to the name. A response of another name is not shown. */
+export async function refresh() {
+  const wanted = name;
+  let document;
   try {
-    explanation = await load("explain", { name: wanted });
+    document = await load("explain", { name, limit: LIMIT });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    refusal = error.message;
+    if (wanted === name) replace(pane, element("p", {}, upper(error.message)));
+    return;
   }
-  if (own !== request || wanted !== name) return;
-  const text = JSON.stringify([explanation, refusal, model.rowOfName(wanted)?.mark, suffix()]);
-  if (text === shownText) return;
-  const isUpdate = shownText !== undefined;
-  shownText = text;
-  replace(pane, ...(refusal ? [element("p", {}, refusal)] : parts(explanation)));
-  announce("answer", refusal ?? `${name}${isUpdate ? " changed" : ""}: ${outcome(explanation).result}`);
+  if (wanted !== name) return;
+  const later = found.endpoints?.slice(LIMIT) ?? [];
+  found = sections(document);
+  // Further endpoints stay as they were loaded.
+  if (later.length && found.endpoints) found.endpoints.push(...later);
+  else next = document.continue;
+  replace(pane, ...parts());
+  const text = `${name}: ${outcome().result}`;
+  if (text !== announced) announce(text);
+  announced = text;
 }
 
-/** Forgets the name that is shown. */
-export function hide() {
-  name = undefined;
-  ignoreResponse();
+/** Appends a page of endpoints. If there are too many, it takes the place of the oldest behind the first page. */
+async function showMore() {
+  const wanted = name;
+  const document = await load("explain", { name, limit: LIMIT, continue: next }).catch(() => undefined);
+  if (wanted !== name) return;
+  const { endpoints } = found;
+  if (!document) {
+    // The table of these pages is not known any more.
+    endpoints.length = LIMIT;
+    return refresh();
+  }
+  endpoints.splice(LIMIT, endpoints.length < MOST ? 0 : LIMIT);
+  endpoints.push(...sections(document).endpoints);
+  next = document.continue;
+  replace(pane, ...parts());
 }
-
-/** Does not show the response to the last request. */
-export const ignoreResponse = () => (request += 1);
 
 /** Returns the answer that stands for the name: the first with data. */
-const outcome = ({ answers }) => answers.find(({ result }) => result === "NOERROR") ?? answers[0] ?? { result: "" };
+function outcome() {
+  const { answers = [] } = found;
+  return answers.find(({ result }) => result === "NOERROR") ?? answers[0] ?? { result: "" };
+}
 
-// === Parts ===
-
-function parts(explanation) {
-  const { problems = [], history = [], notes = [], nearest = [], names = [], endpoints = [] } = explanation;
-  const row = model.rowOfName(explanation.name);
+function parts() {
+  const { problems = [], names, endpoints = [], notes, events = [] } = found;
+  const own = serviceOf(found.name[0].name);
   const [serious, minor] = [false, true].map((isNote) => problems.filter(({ level }) => (level === "note") === isNote));
-  const remarks = [...problemGroups(minor, row?.key), list(notes.map(upper))].filter(Boolean);
   return [
-    verdict(explanation, row),
-    section("Problems", serious.length, serious.length ? element("div", {}, ...problemGroups(serious, row?.key)) : undefined),
-    section("Names that return this address", names.length, list(names.map((one) => nameLink(one.name)))),
-    section("Nearest names", 0, list(nearest.map((near) => nameLink(near)))),
-    records(explanation),
-    ...notReturned(endpoints.filter((endpoint) => !endpoint.returned)),
-    historyOf(history, row),
-    section("Notes", 0, remarks.length ? element("div", {}, ...remarks) : undefined),
-  ].filter(Boolean);
+    part("Problems", serious.length && problemSections(serious, own)),
+    verdict(),
+    part("Names that return this address", links(names)),
+    part("Nearest names", links(found["nearest names that exist"])),
+    part("Answer", found.answers && records(endpoints)),
+    ...endpointParts(endpoints),
+    part("Last changes", events.length && [changeList(events, own)]),
+    part("Notes", (minor.length || notes) && [...problemSections(minor, own), ...list(notes?.map(({ text }) => upper(text)))]),
+  ];
 }
 
-function section(title, number, content) {
-  if (!content) return undefined;
-  const hint = number > 1 ? element("small", {}, count(number)) : undefined;
-  return element("div", { class: "part" }, element("h3", {}, title, " ", hint ?? ""), content);
+function part(title, content) {
+  return content ? element("div", { class: "part" }, element("h3", {}, title), ...content) : undefined;
 }
 
-const list = (items) => (items.length ? element("ul", {}, ...items.map((item) => element("li", {}, item))) : undefined);
-
+const list = (items) => (items ? [element("ul", {}, ...items.map((item) => element("li", {}, item)))] : []);
 const nameLink = (target) => link(answerAddress(target), target.replace(/\.$/, ""));
-
-const ttlText = (ttl, before = "") => (Number.isInteger(ttl) ? `${before}TTL ${ttl} s` : "");
-
-/** Returns what is wrong with the returned endpoints if none of them is alive. */
-function troubleOf(endpoints) {
-  const states = endpoints.filter(({ returned }) => returned).map(({ state }) => state);
-  if (!states.length || !states.every(isTrouble)) return undefined;
-  return `only endpoints that are ${states.every((state) => state === "down") ? "down" : "down or not ready"}`;
-}
-
-/** The result, in a color that is never better than the state of the service. A name with endpoints is answered, even if none is alive. */
-function badge(result, row, trouble) {
-  const answered = trouble ? "attention" : row ? model.levelOf(row) : "fine";
-  const color = result === "NOERROR" ? answered : colorOfResult(result);
-  return element("span", { class: `badge ${color}` }, icon(shapeOfColor(color), color), result);
-}
+const links = (lines) => lines && list(lines.map(({ text }) => nameLink(text)));
 
 /** The result in one line, and a command that asks for it. */
-function verdict(explanation, row) {
-  const { result, ttl } = outcome(explanation);
-  const bare = explanation.name.replace(/\.$/, "");
-  const trouble = result === "NOERROR" ? troubleOf(explanation.endpoints) : undefined;
-  const remark = trouble && element("span", { class: "state attention" }, trouble);
-  const isOutside = result === "REFUSED" && suffix() && !bare.endsWith(".arpa");
-  const facts = [row?.kind, ttlText(ttl), commonPorts(explanation.endpoints)];
-  if (row?.failover) facts.push(`failover step ${row.failover.step} of ${row.failover.steps}`);
-  const lines = [
-    element("p", {}, ...separated([badge(result, row, trouble), remark, element("span", {}, upper(explanation.reading))])),
-    element("p", { class: "soft" }, facts.filter(Boolean).join(" · ")),
-  ].filter(Boolean);
-  const last = explanation.history?.[0];
-  if (last) lines.push(element("p", {}, "Last change: ", timeElement(last.time, timeOf(last.time)), " ", last.text));
-  if (isOutside) lines.push(element("p", {}, "Did you mean ", nameLink(`${bare}.${suffix()}`), "?"));
-  return element("div", { class: "verdict" }, ...lines, command(digLine(explanation, model.headOf()?.servers?.[0])));
+function verdict() {
+  const { result, ttl } = outcome();
+  const { name: full, reading } = found.name[0];
+  const returned = (found.endpoints ?? []).filter((endpoint) => endpoint.returned);
+  const isDead = returned.length > 0 && returned.every(({ state }) => isTrouble(state));
+  const isTroubled = found.problems?.some(({ level }) => level !== "note");
+  const color = result !== "NOERROR" ? colorOfResult(result) : isDead ? "failing" : isTroubled ? "attention" : "ok";
+  const facts = [Number.isInteger(ttl) && `TTL ${ttl} s`, commonPorts()].filter(Boolean).join(" · ");
+  return element(
+    "div",
+    { class: "verdict" },
+    element("p", {}, ...separated(result && element("b", {}, marked(color, color, result)), isDead && element("b", { class: color }, "no returned endpoint is alive"), upper(reading))),
+    ...(facts ? [element("p", { class: "soft" }, facts)] : []),
+    ...(found.answers ? [element("code", { class: "dig" }, digLine(full, servers[0]))] : []),
+  );
 }
 
-/**
- * Returns a command that asks `server`, an address with a port, for an explained name. A link to this page can contain any
- * name, so it is quoted for the shell.
- */
-function digLine({ name, answers }, server = "") {
-  const data = answers.find(({ result }) => result === "NOERROR");
-  const type = (data ?? answers[0])?.rtype ?? "A";
+/** Returns a command that asks `server`, an address with a port. A link can contain any name, so it is quoted for the shell. */
+function digLine(name, server = "") {
+  const { rtype = "A", result } = outcome();
   const isPlain = /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/i.test(name);
   const quoted = isPlain ? name : `-q '${name.replaceAll("'", "'\\''")}' -t`;
   const [, address, port] = /^\[?([0-9a-f.:]+?)\]?:(\d+)$/i.exec(server) ?? [];
   const at = address ? `@${address} ${port === "53" ? "" : `-p ${port} `}` : "";
   // Without an answer, its status is of interest.
-  return `dig ${at}${data ? "+noall +answer " : ""}${quoted} ${type}`;
+  return `dig ${at}${result === "NOERROR" ? "+noall +answer " : ""}${quoted} ${rtype}`;
 }
 
-function command(line) {
-  const copy = button({ "data-focus": "copy", "aria-label": "Copy the dig command" }, () => copyText(line, copy), "Copy");
-  return element("div", { class: "copy" }, element("code", {}, line), copy);
+/** The answers of all types. The first one with records is unfolded, because the others repeat its endpoints. */
+function records(endpoints) {
+  const [filled, empty] = [true, false].map((has) => found.answers.filter(({ count }) => count > 0 === has));
+  const lines = empty.map(({ rtype, result, reason }) =>
+    element("p", {}, ...separated(element("b", {}, rtype), element("span", { class: colorOfResult(result) }, result), reason && upper(reason))),
+  );
+  return [...filled.map((answer, index) => recordsOf(answer, endpoints, index === 0)), ...lines];
 }
 
-async function copyText(text, button) {
-  let result = "Copied";
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // The clipboard needs a secure context, such as localhost. The text is selected instead.
-    getSelection().selectAllChildren(button.previousSibling);
-    result = "Selected";
-  }
-  button.textContent = result;
-  announce("copy", result);
-  setTimeout(() => (button.textContent = "Copy"), 1500);
-}
-
-// === Records ===
-
-/** The answers of all types. Types without records and with the same result share a line. */
-function records({ answers, endpoints, reading }) {
-  const withRecords = answers.filter(({ records }) => records.length);
-  const empty = Map.groupBy(answers.filter(({ records }) => !records.length), ({ result, reason }) => JSON.stringify([result, reason]));
-  const blocks = withRecords.map((answer, index) => recordBlock(answer, endpoints, index === 0));
-  const lines = [...empty].map(([key, group]) => {
-    const [result, reason] = JSON.parse(key);
-    const types = group.map(({ rtype }) => rtype).join(", ");
-    const color = colorOfResult(result);
-    return element("p", { class: "empty" }, element("b", {}, types), " ", element("span", { class: color }, result), " ", reason && !reading.includes(reason) ? upper(reason) : "");
-  });
-  return section("Answer", 0, element("div", { class: "records" }, ...blocks, ...lines));
-}
-
-/** The records of one type. The first type is unfolded, because the others repeat its endpoints. */
-function recordBlock({ rtype, ttl, records }, endpoints, isFirst) {
-  const title = element("b", {}, rtype, " ", element("span", { class: "soft" }, `${counted(records.length, "record")}${ttlText(ttl, ", ")}`));
-  const rows = element("ul", { class: "endpoints" }, ...records.map((record) => recordRow(record, endpoints)));
-  return foldable(`records ${rtype}`, title, rows, isFirst);
-}
-
-function recordRow(record, endpoints) {
-  const data = element("code", {}, ...recordData(record));
-  return endpointRow(endpoints[record.endpoint], data, true, record.type !== "SRV" && !commonPorts(endpoints));
+function recordsOf({ rtype, ttl, records, count: total, overUdp, overTcp }, endpoints, isFirst) {
+  const short = [overTcp < total && `${count(overTcp)} of ${count(total)} over TCP, TC`, overUdp < total && `${count(overUdp)} over UDP, TC`];
+  const facts = [counted(total, "record"), `TTL ${ttl} s`, ...short].filter(Boolean).join(" · ");
+  const rows = records.map((record) => endpointRow(endpoints[record.endpoint], recordData(record), true));
+  if (total > records.length) rows.push(element("li", { class: "soft" }, `And ${count(total - records.length)} more.`));
+  return foldable(rtype, [element("b", {}, rtype), " ", element("span", { class: "soft" }, facts)], rows, isFirst);
 }
 
 /** The target of an SRV record is a name that can be explained, too. */
 function recordData({ type, data }) {
   const words = data.split(/\s+/);
-  if (type !== "SRV") return [data];
-  return [`${words.slice(0, 3).join(" ")} `, nameLink(words[3] ?? "")];
+  return type === "SRV" ? element("code", {}, `${words.slice(0, 3).join(" ")} `, nameLink(words[3] ?? "")) : element("code", {}, data);
 }
-
-// === Endpoints ===
 
 const portsOf = ({ ports }) =>
   ports.map(({ name, port, protocol }) => `${name ? `${name} ` : ""}${port}${protocol === "TCP" ? "" : ` ${protocol}`}`).join(", ");
 
 /** Returns the ports of all endpoints, if they have the same. */
-function commonPorts(endpoints) {
-  const all = new Set(endpoints.map(portsOf));
+function commonPorts() {
+  const all = new Set((found.endpoints ?? []).map(portsOf));
   return all.size === 1 ? [...all][0] : "";
 }
 
 /** One endpoint. Its ports are shown only if those of others differ. */
-function endpointRow(endpoint, data, isReturned, hasOwnPorts) {
-  if (!endpoint) return element("li", {}, icon("note", "idle"), element("p", {}, data));
+function endpointRow(endpoint, data, isReturned) {
+  if (!endpoint) return element("li", {}, data);
   const { hostname, cluster, state, why, object } = endpoint;
-  const color = colorOfState(state, isReturned, isReturned ? "attention" : "fine");
+  const color = colorOfState(state, isReturned, isReturned ? "attention" : "ok");
   const isPlain = isReturned && state === "alive";
-  const parts = [
-    data,
-    element("b", {}, [hostname, cluster || "no one cluster"].filter(Boolean).join(" · ")),
-    isPlain ? undefined : element("span", { class: `state ${color}` }, labelOf(state)),
-    isPlain ? undefined : since(endpoint),
-    element("span", { class: "soft" }, element("code", {}, object), hasOwnPorts ? ` ${portsOf(endpoint)}` : ""),
-  ];
-  const reason = isReturned && why ? element("p", {}, upper(why)) : undefined;
-  return element("li", {}, icon(shapeOfState(state), color), element("div", {}, element("p", {}, ...separated(parts)), reason));
+  const place = marked(state, color, [hostname, cluster || "federated"].filter(Boolean).join(" · "));
+  const ports = commonPorts() ? "" : ` ${portsOf(endpoint)}`;
+  const facts = isPlain ? [] : [element("b", { class: color }, labelOf(state)), since(endpoint)];
+  const reason = isReturned && why && element("span", {}, upper(why));
+  return element("li", {}, ...separated(data, place, ...facts, element("code", { class: "soft" }, `${object}${ports}`), reason));
 }
 
-/** Endpoints that are not in the answer, by the reason. */
-function notReturned(endpoints) {
-  if (!endpoints.length) return [];
-  const groups = Map.groupBy(endpoints, ({ why, state }) => why ?? labelOf(state));
-  const content = [...groups].map(([why, group]) => {
-    const rows = group.map((endpoint) => endpointRow(endpoint, element("code", {}, endpoint.addresses.join(" ")), false, !commonPorts(endpoints)));
-    return element("div", {}, element("h4", {}, `${upper(why)} (${count(group.length)})`), element("ul", { class: "endpoints" }, ...rows));
+/** Endpoints that are not in the answer, by the reason, and those behind the first page. */
+function endpointParts(endpoints) {
+  const row = (endpoint, isReturned) => endpointRow(endpoint, element("code", {}, endpoint.addresses.join(" ")), isReturned);
+  const left = Map.groupBy(endpoints.filter(({ returned }) => !returned), ({ why, state }) => why ?? labelOf(state));
+  const groups = [...left].map(([why, group]) => {
+    const rows = group.map((endpoint) => row(endpoint, false));
+    return element("div", {}, element("h4", {}, `${upper(why)} (${count(rows.length)}${next ? " so far" : ""})`), element("ul", {}, ...rows));
   });
-  return [section("Not returned", endpoints.length, element("div", { class: "groups" }, ...content))];
-}
-
-// === History ===
-
-function historyOf(history, row) {
-  if (!history.length) return undefined;
-  const older = history.slice(CHANGES);
-  const rest = older.length ? foldable("history", `${count(older.length)} older`, changeList(older, timeOf), false) : undefined;
-  const all = row && element("p", {}, link(address.addressOf("changes", { service: row.key }), "Open in Recent changes"));
-  return section("History", 0, element("div", {}, ...[changeList(history.slice(0, CHANGES), timeOf), rest, all].filter(Boolean)));
+  // The records show the first ones already, unless no record has an endpoint.
+  const later = endpoints.slice(found.answers ? LIMIT : 0).filter(({ returned }) => returned);
+  const rows = later.map((endpoint) => row(endpoint, true));
+  const more = next ? [element("p", {}, button("Show more endpoints", showMore))] : [];
+  return [
+    part("Not returned", groups.length && groups),
+    part("Endpoints", (rows.length || more.length) && [element("ul", {}, ...rows), ...more]),
+  ];
 }
 
 /** A part that can be folded, and stays as the reader left it when the answer changes. */
-function foldable(key, title, content, isOpen) {
-  const details = element("details", {}, element("summary", { "data-focus": key }, title), content);
-  details.open = folds.get(key) ?? isOpen;
+function foldable(key, title, rows, isOpen) {
+  const open = folds.get(key) ?? isOpen ? { open: "" } : {};
+  const details = element("details", open, element("summary", { "data-focus": key }, ...title), element("ul", {}, ...rows));
   details.addEventListener("toggle", () => folds.set(key, details.open));
   return details;
 }

@@ -1,223 +1,238 @@
-// Starts the page, and shows what the address bar names.
+// Starts the page, loads what the address names, and loads it again when the server says that it has changed.
 
-import * as address from "./address.js";
+import { go, here, isPast, moment, parameter, serviceOf, setSuffixes, start as startAddress, suffix } from "./address.js";
 import * as answer from "./answer.js";
+import { Refused, Unreachable, follow, isFollowing, load, sections } from "./api.js";
 import * as changes from "./changes.js";
-import { byId, setOptions, setText, startTips } from "./dom.js";
-import * as filters from "./filters.js";
-import * as headline from "./headline.js";
-import * as map from "./map.js";
-import * as model from "./model.js";
+import { announce, byId, element, link, replace, setOptions, setText } from "./dom.js";
 import * as problems from "./problem.js";
-import { Refused, Unreachable, restart, start } from "./server.js";
-import * as time from "./time.js";
-import { count, exactTime, refreshTimes, secondsOf, zoneName } from "./words.js";
+import * as table from "./table.js";
+import { ZONE, colorOfImpact, count, counted, exactTime, timeOf, upper } from "./words.js";
 
-/** Milliseconds between two requests of the same details, however often they change. */
-const SPACING = 2000;
+/** Milliseconds between two loads, however often something changes, and until the problems of the server are loaded again. */
+const SPACING = 1000;
+const POLL = 10000;
 
-/** `connecting`, `live`, `polling` if the server gives no stream, `past` if it shows another moment, or `lost`. */
-let connection = "connecting";
-/** Why the moment of the address cannot be shown. */
-let refusal;
-const isConnected = () => !["connecting", "lost"].includes(connection);
-const zone = zoneName();
+let status;
+let causes = [];
+/** The version of the current table, as the stream has told. */
+let version;
+/** Since when there is no connection, and why the moment of the address cannot be shown. */
+let lostSince, refusal;
+/** What must be loaded again. */
+const PLACE = { rows: true, answer: true };
+const ALL = { ...PLACE, changes: true };
+const stale = { ...ALL };
+let timer, isLoading;
+let last = -SPACING;
+
+/** Loads what is stale, at once or when the spacing is over. */
+function request(parts = {}, isUrgent = false) {
+  Object.assign(stale, parts);
+  if (isUrgent) last = -SPACING;
+  if (isLoading || document.hidden) return;
+  clearTimeout(timer);
+  timer = setTimeout(refresh, Math.max(0, last + SPACING - performance.now()));
+}
+
+async function refresh() {
+  isLoading = true;
+  last = performance.now();
+  const wanted = { ...stale };
+  const place = here({});
+  Object.assign(stale, { rows: false, answer: false, changes: false });
+  try {
+    const loaded = await Promise.allSettled([showStatus(), wanted.changes && changes.refresh(), wanted.rows && table.refresh(version)]);
+    for (const { reason } of loaded) if (reason) throw reason;
+    [lostSince, refusal] = [undefined, undefined];
+    if (parameter("name") && (wanted.answer || stale.answer)) await answer.refresh();
+    stale.answer = false;
+  } catch (error) {
+    Object.assign(stale, wanted);
+    if (error instanceof Refused) showRefusal(error);
+    else if (error instanceof Unreachable) lostSince ??= new Date();
+    else console.error(error);
+  }
+  isLoading = false;
+  show();
+  // Meanwhile, the reader has gone to another place, or the server has changed. What failed waits for the next interval.
+  const isNewer = !isPast() && version > status?.tables;
+  if (here({}) !== place) request(PLACE, true);
+  else if (!lostSince && !refusal && (stale.rows || stale.answer || isNewer)) request(isNewer ? PLACE : {});
+}
+
+/** Loads the state of the server and the causes of its problems. */
+async function showStatus() {
+  const [found, list] = await Promise.all([load("status"), load("problems", { limit: 1 })]);
+  [status] = found.items;
+  setSuffixes(status.nameSuffixes);
+  for (const part of [table, changes, answer]) part.showStatus(status);
+  const before = JSON.stringify(causes);
+  causes = problems.showCauses(sections(list).causes ?? []);
+  if (before !== JSON.stringify(causes)) stale.answer = true;
+}
+
+/** The server does not know the moment of the address, or a filter is none. */
+function showRefusal({ message }) {
+  [lostSince, refusal] = [undefined, upper(message)];
+  table.forget();
+  causes = problems.showCauses([]);
+}
+
+/** Returns the sentence, and what follows it. */
+function sentences() {
+  if (refusal) return [refusal];
+  if (lostSince) return [status ? `Disconnected since ${timeOf(lostSince)}: this is the last known state` : "Cannot reach the server"];
+  if (!status) return ["Loading"];
+  if (status.state === "loading") return ["No answers yet: SERVFAIL for every name"];
+  const { ok, attention, failing } = status.services;
+  const verb = (number, one, many) => (number === 1 ? one : many);
+  const to = (state, text) => link(here({ state, cluster: "", namespace: "", q: "" }), text);
+  const troubled = [
+    failing && to("failing", `${counted(failing, "service")} ${verb(failing, "fails", "fail")}`),
+    attention && to("attention", `${failing ? count(attention) : counted(attention, "service")} ${verb(attention, "needs", "need")} attention`),
+  ].filter(Boolean);
+  const all = counted(ok + attention + failing, "service");
+  const ofServices = troubled.flatMap((part, index) => (index ? [", ", part] : [part]));
+  const source = sentenceOfSource();
+  if (source) return [source, ...(ofServices.length ? ofServices : [all])];
+  if (ofServices.length) return [element("span", {}, ...ofServices), all];
+  if (status.level !== "ok") return [`${counted(causes.length, "problem")} ${verb(causes.length, "needs", "need")} attention`, `All names are answered; ${all}`];
+  return [ok ? "All names are answered" : "No services yet", all];
+}
+
+/** Says that the answers are old, if the source cannot be read. One dead API server is one sentence. */
+function sentenceOfSource() {
+  const cause = causes.find(({ kind }) => kind === "source-failed");
+  if (!cause) return undefined;
+  const isWhole = status.watches.every((watch) => cause.subject.includes(watch)) || / more$/.test(cause.subject);
+  const source = isWhole ? "the API server" : cause.subject;
+  return `Cannot read ${source} since ${timeOf(cause.since)}; the answers are those of then`;
+}
+
+function levelOf() {
+  if (refusal) return "attention";
+  return lostSince || status?.state === "loading" ? "failing" : status ? colorOfImpact(status.level) : "idle";
+}
+
+let spoken;
+
+function showHeadline() {
+  const level = levelOf();
+  const [sentence, ...rest] = sentences();
+  byId("headline").className = level;
+  byId("sentence").className = `mark s-${level === "idle" ? "note" : level}`;
+  replace(byId("sentence"), sentence);
+  replace(byId("rest"), ...rest);
+  const text = byId("sentence").textContent;
+  if (spoken !== undefined && spoken !== text) announce(text);
+  spoken = text;
+  document.title = status ? `${level === "ok" ? "" : `${text} – `}${status.cluster} – global-dns` : "global-dns";
+}
+
+function showHeader() {
+  const connection = lostSince ? "lost" : !status ? "connecting" : isPast() ? "past" : isFollowing() ? "live" : "polling";
+  document.body.dataset.connection = connection;
+  setText(byId("connection"), { connecting: "Connecting", lost: "Disconnected", past: "Past", live: "Live", polling: "Every 10 s" }[connection]);
+  byId("past").hidden = !isPast();
+  setText(byId("past-text"), `Shows ${exactTime(moment())} ${ZONE}, not now.`);
+  showClock();
+  if (!status) return;
+  setText(byId("own-cluster"), status.cluster);
+  byId("own-cluster").title = `global-dns ${status.version}`;
+  setText(byId("replica"), status.replica || "–");
+  setOptions(byId("zone"), status.nameSuffixes.map((one) => [one, one]), suffix());
+}
+
+const showClock = () => setText(byId("clock"), `${exactTime(moment())} ${ZONE}`);
+
 /** If the window is as narrow, the answer covers everything else. */
 const isNarrow = matchMedia("(max-width: 960px)");
 
-// === Details: what is loaded only while it is open ===
-
-/**
- * Returns a function that runs `action` now, or after the spacing if it has just run. A request that fails is repeated. Its
- * `cancel` ends the wait.
- */
-function spaced(action) {
-  let timer;
-  let last = -SPACING;
-  const run = () => {
-    if (document.hidden) return;
-    last = performance.now();
-    action().catch((error) => {
-      if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-      timer = setTimeout(run, 2 * SPACING);
-    });
-  };
-  const request = (isUrgent) => {
-    if (isUrgent) last = -SPACING;
-    clearTimeout(timer);
-    timer = setTimeout(run, Math.max(0, last + SPACING - performance.now()));
-  };
-  return Object.assign(request, { cancel: () => clearTimeout(timer) });
+function show() {
+  showHeader();
+  showHeadline();
+  problems.show();
+  if (status) table.show();
+  changes.showBar();
+  showAside();
 }
 
-const refreshAnswer = spaced(async () => {
-  const name = address.parameter("name");
-  if (name) await answer.show(name);
-});
-
-const refreshView = spaced(async () => {
-  const view = { problems, changes }[address.currentView()];
-  if (!view) return;
-  await view.show();
-  showFilters();
-});
-
-const refreshTime = spaced(time.refresh);
-
-// === What is shown ===
-
-function showFilters() {
-  filters.show({ problems, changes }[address.currentView()]?.known() ?? {});
+/** Shows the answer of the name of the address, or the last changes. */
+function showAside() {
+  const name = parameter("name");
+  const isOpen = Boolean(name || parameter("show"));
+  document.body.classList.toggle("with-aside", isOpen);
+  byId("aside").hidden = !isOpen;
+  for (const part of document.querySelectorAll("header, #past, #rest, #causes, #services")) part.inert = isOpen && isNarrow.matches;
+  setText(byId("title"), name || "Recent changes");
+  byId("close").href = here({ name: "", show: "" });
+  byId("to-changes").href = here({ show: "changes", name: "" });
+  answer.open(name);
+  if (isOpen && !name) replace(byId("content"), changes.recent());
 }
 
-function showHead() {
-  const head = model.headOf();
-  headline.show(connection, refusal);
-  showClock();
-  byId("past").hidden = !address.isPast();
-  setText(byId("past-text"), `Shows ${exactTime(address.moment())} ${zone}, not now.`);
-  document.body.dataset.link = connection;
-  setText(byId("link"), { live: "Live", polling: "Every 5 s", past: "Past", lost: "Disconnected" }[connection] ?? "Connecting");
-  if (!head) return;
-  setText(byId("cluster"), head.cluster);
-  byId("cluster").title = `global-dns ${head.version}`;
-  setText(byId("replica"), head.replica ?? "–");
-  const suffixes = head.nameSuffixes;
-  byId("by-zone").hidden = suffixes.length < 2;
-  byId("zone").hidden = suffixes.length > 1;
-  setText(byId("zone"), suffixes[0] ?? head.zones.join(" "));
-  setOptions(byId("by-zone"), suffixes.map((suffix) => [suffix, suffix]), address.parameter("zone") || suffixes[0]);
-  const problems = Object.values(head.problems).reduce((sum, number) => sum + number, 0);
-  setText(byId("problems-count"), problems ? count(problems) : "");
-}
+let shownName = "";
+let shownTime = "";
 
-/** Shows the place that the address names. `isByReader` says that the reader has just gone there. */
-function show(isByReader) {
-  const view = address.currentView();
-  const name = address.parameter("name");
-  document.body.dataset.view = view;
-  document.body.classList.toggle("with-answer", Boolean(name));
-  byId("answer").hidden = !name;
-  for (const part of document.querySelectorAll("header, #headline > :not(.sentence), main > :not(#answer)")) part.inert = Boolean(name) && isNarrow.matches;
-  if (!name) answer.hide();
-  byId("close").href = address.here({ name: "" });
-  for (const tab of document.querySelectorAll("nav a")) {
-    tab.href = address.lastAddressOf(tab.dataset.to);
-    if (tab.dataset.to === view) tab.setAttribute("aria-current", "page");
-    else tab.removeAttribute("aria-current");
-  }
-  showHead();
-  map.show(isByReader);
-  setText(byId("services-count"), model.headOf() ? map.countText() : "");
-  showFilters();
-}
-
-/** The parts of the place that were shown last, to know what the reader changed. */
-let shownName = address.parameter("name");
-let shownTime = address.parameter("at");
-let shownView;
-let shownMarks;
-
-/** Between now and the past, details follow their summary: what was requested before is of another time. */
-function forgetRequests() {
-  for (const refresh of [refreshAnswer, refreshView]) refresh.cancel();
-  for (const details of [answer, problems]) details.ignoreResponse();
-}
-
+/** Shows the place that the address names now. */
 function navigate() {
-  const name = address.parameter("name");
-  const at = address.parameter("at");
-  const marks = name + address.parameter("span");
-  const place = address.here({ name: "", open: "", at: "", span: "" });
-  if (at !== shownTime) {
-    if (Boolean(at) !== Boolean(shownTime)) forgetRequests();
-    shownTime = at;
-    restart();
-  }
-  if (marks !== shownMarks) refreshTime(true);
-  shownMarks = marks;
-  time.show();
-  const isNewView = place !== shownView;
-  show(isNewView && isConnected());
-  if (isNewView && isConnected()) refreshView(true);
-  if (name !== shownName) {
-    refreshAnswer(true);
-    if (name) byId("answer-title").focus({ preventScroll: true });
-    else if (address.currentView() === "services") map.focusRow();
-    else document.querySelector("nav [aria-current]").focus();
-  }
-  [shownName, shownView] = [name, place];
+  const name = parameter("name");
+  if (parameter("at") !== shownTime) version = undefined;
+  shownTime = parameter("at");
+  show();
+  request(PLACE, true);
+  if (name === shownName) return;
+  if (name) byId("title").focus({ preventScroll: true });
+  else table.focusRow(serviceOf(shownName));
+  shownName = name;
 }
 
-// === Start ===
+function startKeys() {
+  addEventListener("keydown", (event) => {
+    const isTyping = event.target.matches("input, select");
+    if (event.key === "Escape" && !isTyping) go(here({ name: "", show: "" }));
+    if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    byId("search").select();
+  });
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    table.focusRow();
+  });
+}
 
-time.start();
-
-address.start(navigate);
-filters.start();
-map.start();
-startTips();
-byId("by-zone").addEventListener("change", ({ target }) => address.go(address.here({ zone: target.value })));
-addEventListener("keydown", (event) => {
-  const isTyping = event.target.matches("input, select");
-  if (event.key === "Escape" && !isTyping) address.go(address.here({ name: "" }));
-  if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  event.preventDefault();
-  byId("search").focus();
-  byId("search").select();
-});
-byId("skip").addEventListener("click", (event) => {
-  event.preventDefault();
-  address.go(address.lastAddressOf("services"));
-  map.focusRow();
-});
-isNarrow.addEventListener("change", () => show(false));
-
-const showClock = () => setText(byId("clock"), `${secondsOf(address.moment())} ${zone}`);
-setInterval(showClock, 1000);
-setInterval(refreshTimes, 15000);
-setInterval(() => document.hidden || time.show(), 5000);
-setInterval(refreshTime, 60000);
-
-showClock();
-navigate();
-start({
-  loaded() {
-    const isPast = address.isPast();
-    if (isPast) connection = "past";
-    else if (connection !== "polling") connection = "live";
-    refusal = undefined;
-    show(false);
-    if (!isPast) changes.forget();
-    refreshAnswer(isPast);
-    refreshView(isPast);
-    refreshTime();
-  },
-  unknown({ message }) {
-    [connection, refusal] = ["past", message];
-    model.forget();
-    show(false);
-    refreshAnswer(true);
-  },
-  followed(hasStream) {
-    connection = hasStream ? "live" : "polling";
-    showHead();
-  },
-  update(changed) {
-    show(false);
-    refreshTime();
-    const row = model.rowOfName(address.parameter("name"));
-    if (!row || changed.has(row.key) || changed.size === 0) refreshAnswer();
-    if (address.currentView() === "problems") refreshView();
+/** What the page does with the messages of the stream. */
+const onMessage = {
+  table({ version: newest, services }) {
+    version = newest;
+    showHeader();
+    // The first message says what the page is about to load.
+    if (isPast() || (!services && status?.tables === newest) || !status) return;
+    const own = serviceOf(parameter("name"));
+    const isStale = { rows: !services || table.concerns(services), answer: !services || !own || services.includes(own) };
+    request({ rows: stale.rows || isStale.rows, answer: stale.answer || isStale.answer });
   },
   change(event) {
     changes.add(event);
-    const row = model.rowOfName(address.parameter("name"));
-    if (!row || !event.services || event.services.includes(row.key)) refreshAnswer();
-    if (address.currentView() === "changes") refreshView();
+    changes.showBar();
+    showAside();
   },
-  lost() {
-    connection = "lost";
-    show(false);
-  },
+  reset: () => request(ALL),
+  error: () => request(),
+};
+
+startAddress(navigate);
+changes.startBar();
+table.start(() => request({ rows: true }, true));
+startKeys();
+byId("zone").addEventListener("change", ({ target }) => go(here({ zone: target.value })));
+isNarrow.addEventListener("change", showAside);
+document.addEventListener("visibilitychange", () => {
+  follow(onMessage);
+  request(ALL, true);
 });
+setInterval(showClock, 1000);
+setInterval(() => (isPast() && !lostSince ? undefined : request(isFollowing() ? {} : ALL)), POLL);
+follow(onMessage);
+navigate();

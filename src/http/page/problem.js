@@ -1,107 +1,114 @@
-// Problems: their subjects with links to what they concern, their sentences, and what to do. The view of all of them, which the
-// server filters, page by page.
+// Problems: the causes above everything, and the problems of one name. Each has its section: what is wrong, why, and what to do.
 
-import * as address from "./address.js";
-import { load } from "./server.js";
-import { byId, element, icon, link, replace, separated } from "./dom.js";
-import * as model from "./model.js";
-import { colorOf, count, shapeOfColor, since } from "./words.js";
+import { go, here, parameter, serviceAddress } from "./address.js";
+import { load, sections } from "./api.js";
+import { byId, element, link, marked, replace, separated } from "./dom.js";
+import { colorOf, count, counted, since, sinceText, upper } from "./words.js";
 
-/** Returns the zone in which the page names services: the one of the address, or the first one. */
-export function suffix() {
-  const suffixes = model.headOf()?.nameSuffixes ?? [];
-  const chosen = address.parameter("zone");
-  return suffixes.includes(chosen) ? chosen : (suffixes[0] ?? "");
+/** Problems that an open line lists. */
+const LISTED = 20;
+
+let causes = [];
+/** The problems of the open line, and their cause as a text. */
+let affected = {};
+
+const idOf = ({ kind, subject }) => `${kind}/${subject}`;
+
+/** Returns what to do. The manual may be anywhere, so its section is only named. */
+const whatToDo = ({ hint, anchor }) =>
+  element("p", {}, element("b", {}, "What to do: "), `${hint}. `, element("span", { class: "soft" }, "Manual: ", element("code", {}, anchor)));
+
+/** Returns one of several problems of a kind. `own` is the service that everything around is about. */
+function problemRow({ subject, service, detail, ...age }, own) {
+  const name = service && service !== own ? link(serviceAddress(service), service) : undefined;
+  const other = subject === service || subject === own ? undefined : subject;
+  return element("li", {}, ...separated(name, other, detail && element("span", {}, detail), since(age)));
 }
 
-/** Returns the address of the answer to a name, in the current view. */
-export const answerAddress = (name) => address.here({ name: name.replace(/\.$/, "") });
-
-/** Returns the address of the answer to the name of a service, `namespace/service`. */
-export function serviceAddress(key) {
-  const [namespace, service] = key.split("/");
-  return answerAddress(model.nameOf({ namespace, service }, suffix()));
-}
-
-/** Returns the link of what a problem concerns: the services of its cluster, the answer of its service, or its kind. */
-export function subjectLink({ kind, subject, service, cluster, services }, text = subject || kind) {
-  if (service && subject !== cluster) return link(serviceAddress(service), text);
-  if (cluster && services !== 0) return link(address.addressOf("services", { cluster, state: "trouble" }), text);
-  return link(address.addressOf("problems", { kind, cluster }), text);
-}
-
-/** Returns the section of the manual, which may be hosted anywhere. */
-export const manual = ({ anchor }) => element("span", { class: "soft" }, "Manual: ", element("code", {}, anchor));
-
-/** Returns one problem of a group. `own` is the service that everything around is about. */
-export function problemRow(problem, own) {
-  const { subject, service, cluster, detail } = problem;
-  // Most details name the cluster.
-  const where = cluster && cluster !== subject && !detail.includes(cluster) ? [`cluster ${cluster}:`] : [];
-  const of = service && service !== subject && service !== own ? [link(serviceAddress(service), service)] : [];
-  const parts = [
-    subject && subject !== own ? subjectLink(problem) : undefined,
-    element("span", {}, ...separated([...of, ...where, detail])),
-    since(problem),
-  ];
-  return element("li", {}, ...separated(parts));
-}
-
-/** Returns a list for each kind of problem: what is wrong and what to do once, and below it what is affected. */
-export function problemGroups(problems, own) {
-  const groups = Map.groupBy(problems, ({ kind, level }) => `${kind} ${level}`);
-  return [...groups.values()].map((group) => {
-    const [{ level, sentence, hint }] = group;
-    const color = colorOf(level);
+/** Returns a section for each kind of problem: what is wrong, in which cases and why, and what to do. */
+export function problemSections(problems, own) {
+  return [...Map.groupBy(problems, ({ kind }) => kind).values()].map((group) => {
+    const [{ level, sentence }] = group;
     return element(
       "section",
-      { class: "group" },
-      icon(shapeOfColor(color), color),
-      element("h3", {}, `${sentence} (${level})`),
-      element("ul", { class: "rows" }, ...group.map((problem) => problemRow(problem, own))),
-      element("p", { class: "soft" }, `What to do: ${hint}. `, manual(group[0])),
+      {},
+      element("h4", {}, marked(colorOf(level), colorOf(level), `${sentence} (${level})`)),
+      element("ul", {}, ...group.map((problem) => problemRow(problem, own))),
+      // Each problem has its own names in what to do; the names differ only between services.
+      ...[...new Map(group.map((problem) => [problem.hint, problem])).values()].map(whatToDo),
     );
   });
 }
 
-// === View ===
-
-/** Problems on one page. */
-const LIMIT = 100;
-
-let request = 0;
-let shown = [];
-
-/** Returns the kinds and services that the filters of this view offer. */
-export function known() {
-  const causes = model.headOf()?.attention ?? [];
-  const both = [...causes, ...shown];
-  return { kinds: both.map(({ kind }) => kind), services: both.map(({ service }) => service).filter(Boolean) };
+/** Takes over the causes, and shows them: errors before warnings. Returns them in this order. */
+export function showCauses(known) {
+  const order = ({ level }) => (level === "error" ? 0 : 1);
+  causes = known.toSorted((one, other) => order(one) - order(other));
+  show();
+  return causes;
 }
 
-/** Does not show the response to the last request. */
-export const ignoreResponse = () => (request += 1);
+/** Returns the sentence of a kind of problem, if a cause has it. */
+export const sentenceOf = (kind) => causes.find((cause) => cause.kind === kind)?.sentence ?? upper((kind ?? "").replaceAll("-", " "));
 
-/** Loads and shows the page of problems that the address names. */
-export async function show() {
-  const own = ++request;
-  const offset = Number(address.parameter("offset")) || 0;
-  const names = ["kind", "level", "cluster", "service"];
-  const filters = Object.fromEntries(names.map((name) => [name, address.parameter(name)]));
-  const { problems, total } = await load("problems", { ...filters, offset, limit: LIMIT });
-  if (own !== request) return;
-  shown = problems;
-  const none = Object.values(filters).some(Boolean) ? "No problem matches the filters" : "No problems";
-  const blank = element("div", { class: "blank" }, element("h2", {}, none));
-  replace(byId("problem-list"), ...(problems.length ? problemGroups(problems) : [blank]));
-  replace(byId("pages"), ...pages(offset, problems.length, total));
+/** Shows the causes, one of them with its section if the address names it. */
+export function show() {
+  byId("causes").hidden = !causes.length;
+  replace(byId("causes"), ...causes.map((cause) => line(cause, idOf(cause) === parameter("open"))));
 }
 
-function pages(offset, number, total) {
-  if (total <= LIMIT && !offset) return [];
-  const to = (start) => address.here({ offset: start > 0 ? String(start) : "" });
-  const parts = [element("span", {}, `${count(Math.min(offset + 1, total))} to ${count(offset + number)} of ${count(total)}`)];
-  if (offset > 0) parts.unshift(link(to(offset - LIMIT), "Previous"));
-  if (offset + number < total) parts.push(link(to(offset + LIMIT), "Next"));
-  return parts;
+function line(cause, isOpen) {
+  const color = colorOf(cause.level);
+  const facts = separated(cause.subject && element("b", {}, cause.subject), cause.sentence, since(cause), ...numbers(cause));
+  const detail = cause.detail && element("span", { class: "detail" }, cause.detail);
+  const summary = element("summary", { "data-focus": idOf(cause) }, marked(color, color, ...facts, detail));
+  summary.addEventListener("click", (event) => {
+    event.preventDefault();
+    go(here({ open: isOpen ? "" : idOf(cause) }), true);
+  });
+  const content = isOpen ? [element("div", { class: "section" }, ...details(cause))] : [];
+  return element("li", {}, element("details", isOpen ? { open: "" } : {}, summary, ...content));
+}
+
+/** Returns how many it affects, or the one. */
+function numbers({ services, endpoints, failing, count: total, service, subject }) {
+  const of = (number, noun) => (number > 0 ? counted(number, noun) : undefined);
+  const counts = [service ? undefined : of(services, "service"), of(endpoints, "endpoint")].filter(Boolean);
+  if (!counts.length && !service) counts.push(total > 1 ? counted(total, "problem") : "");
+  const one = service && service !== subject ? service : "";
+  const fails = failing > 0 && `${service ? one : counted(failing, "service")} ${failing === 1 ? "fails" : "fail"}`;
+  return [element("span", { class: "number" }, [fails ? "" : one, ...counts].filter(Boolean).join(", ")), fails && element("b", { class: "failing" }, fails)];
+}
+
+/** Returns the section of an open line: why, what to do, and what the cause affects. */
+function details(cause) {
+  const key = JSON.stringify(cause);
+  if (affected.key !== key) loadAffected(cause, key);
+  const { items = [], next, failure } = affected;
+  const rows = items.map((problem) => problemRow({ ...problem, since: sinceText(problem) === sinceText(cause) ? "" : problem.since }, cause.subject));
+  const { cluster, services } = cause;
+  const filter = cluster && services ? link(here({ cluster, state: "", q: "", open: "" }), `Show the services of ${cluster}`) : undefined;
+  return [
+    cause.detail && !rows.length ? element("p", {}, upper(cause.detail)) : undefined,
+    whatToDo(cause),
+    rows.length ? element("ul", { class: "affected" }, ...rows) : undefined,
+    next || failure ? element("p", { class: "soft" }, failure ?? `And ${count(cause.count - items.length)} more.`) : undefined,
+    filter && element("p", {}, filter),
+  ];
+}
+
+/** Loads the problems of a cause. Those of another one are not shown meanwhile. */
+async function loadAffected({ kind, cluster, service }, key) {
+  affected = { key, items: affected.kind === kind && affected.cluster === cluster ? affected.items : [], kind, cluster };
+  const [namespace] = service?.split("/") ?? [];
+  let found;
+  try {
+    const document = await load("problems", { kind, cluster, namespace, text: service, limit: LISTED });
+    found = { items: sections(document).problems, next: document.continue };
+  } catch (error) {
+    found = { failure: error.message };
+  }
+  if (affected.key !== key) return;
+  affected = { ...affected, ...found };
+  show();
 }

@@ -89,3 +89,24 @@ fn files_have_no_inline_code_no_markup_from_texts_and_no_foreign_address() {
         assert!(!foreign.contains("http://"), "{}", file.path);
     }
 }
+
+/// Returns the paths that a script imports.
+fn imports(script: &File) -> impl Iterator<Item = String> {
+    let lines = script.content.lines();
+    let imported = lines.filter_map(|line| line.split_once(" from \"./"));
+    imported.map(|(_, file)| format!("/page/{}", file.trim_end_matches("\";")))
+}
+
+#[test]
+fn scripts_import_each_other_without_a_circle() {
+    let mut scripts: Vec<&File> = FILES
+        .iter()
+        .filter(|file| file.media_type == SCRIPT)
+        .collect();
+    while !scripts.is_empty() {
+        // Those that import none of the others are below all of them.
+        let paths: Vec<&str> = scripts.iter().map(|script| script.path).collect();
+        scripts.retain(|script| imports(script).any(|path| paths.contains(&&*path)));
+        assert!(scripts.len() < paths.len(), "{paths:?} import each other");
+    }
+}

@@ -1,12 +1,13 @@
 //! Markup in every text of the API, and in names that a link contains. The page and its policy are those of the server.
 //! Requests of pages of other sites.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::thread;
 
 use serde_json::{Value, json};
+use support::server::Server;
 use support::wait::wait_for;
 
 use crate::browser::chromium::{Chromium, WIDE};
@@ -14,13 +15,14 @@ use crate::browser::{demo, open, url};
 
 const ATTACK: &str = "<img src=x onerror=\"window.attacked=1\"><script>window.attacked=1</script>";
 
-/// Puts the attack before every text of a document. Times are made by the server alone.
+/// Puts the attack before every text of a document. The server alone makes times and names sections.
 fn poison(document: &mut Value) {
     match document {
         Value::String(text) => text.insert_str(0, ATTACK),
         Value::Array(items) => items.iter_mut().for_each(poison),
         Value::Object(fields) => {
-            let fields = fields.iter_mut().filter(|(name, _)| *name != "time");
+            let is_text = |name: &&String| !["time", "section"].contains(&name.as_str());
+            let fields = fields.iter_mut().filter(|(name, _)| is_text(name));
             fields.for_each(|(_, value)| poison(value));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -35,86 +37,101 @@ fn assert_no_markup(chromium: &mut Chromium) {
     );
 }
 
+/// What takes the place of requests to the API: a document for each view, and a stream of messages.
+const SUBSTITUTE: &str = "
+    window.fetch = async (path) => new Response(documents[/api.v1.(\\w+)/.exec(path)[1]]);
+    window.EventSource = class extends EventTarget {
+        static OPEN = 1;
+        readyState = 1;
+        constructor() {
+            super();
+            setTimeout(() => messages.forEach(([type, data]) => this.dispatchEvent(new MessageEvent(type, {data}))), 500);
+        }
+        close() {}
+    };";
+
+/// Returns a script with poisoned documents of a server, with fields that the demo does not have.
+fn substitute(server: &Server) -> String {
+    let event = json!({"id": 1, "time": "2026-01-01T00:00:00Z", "kind": "grew", "services": ["prod/db"], "text": "a sentence"});
+    let line = |section: &str, text: &str| json!({"section": section, "text": text});
+    let mut change = event.clone();
+    change["section"] = json!("events");
+    let mut further = BTreeMap::from([
+        ("events", vec![event.clone()]),
+        (
+            "explain",
+            vec![
+                line("nearest names that exist", "cache.prod.global."),
+                line("names", "pay.shop.global."),
+                line("notes", "a note"),
+                change,
+            ],
+        ),
+    ]);
+    let mut documents = json!({});
+    for view in ["status", "problems", "table", "events", "explain"] {
+        let name = ["", "?name=db.prod.global"][usize::from(view == "explain")];
+        let mut document = server.api(&format!("/api/v1/{view}{name}"));
+        let items = document["items"].as_array_mut().unwrap();
+        items.extend(further.remove(view).unwrap_or_default());
+        if view == "status" {
+            let link = json!({"name": "north", "link": "frozen", "since": "2026-01-01T00:00:00Z"});
+            items[0]["clusters"].as_array_mut().unwrap().push(link);
+        }
+        items.iter_mut().for_each(poison);
+        documents[view] = document.to_string().into();
+    }
+    let mut streamed = event;
+    streamed["id"] = json!(2);
+    streamed["text"] = json!("streamed");
+    poison(&mut streamed);
+    let table = json!({"version": 1, "services": [ATTACK]});
+    let messages = json!([
+        ["change", streamed.to_string()],
+        ["table", table.to_string()]
+    ]);
+    format!("const documents = {documents}, messages = {messages};{SUBSTITUTE}")
+}
+
 #[test]
 fn markup_in_every_field_of_the_api_is_shown_as_text() {
     let server = demo();
-    let mut summary = server.api("/api/v1/summary");
-    // Fields that this sample does not have.
-    let link = json!({"name": "east", "link": "frozen", "since": "2026-01-01T00:00:00Z"});
-    summary["clusters"].as_array_mut().unwrap().push(link);
-    let mut update = json!({"tables": 7, "services": [summary["services"][1]], "removed": []});
-    update["services"][0]["service"] = json!("streamed");
-    let mut problems = server.api("/api/v1/problems");
-    let mut explanation = server.api("/api/v1/explain?name=db.prod.global");
-    explanation["nearest"] = json!(["cache.prod.global."]);
-    explanation["notes"] = json!(["a note"]);
-    explanation["names"] =
-        json!([{"name": "pay.shop.global.", "namespace": "shop", "service": "pay"}]);
-    let mut event = json!({"id": 1, "time": "2026-01-01T00:00:00Z", "kind": "grew", "services": ["prod/db"],
-        "cluster": "east", "endpoints": ["db-0"], "text": "a sentence"});
-    explanation["history"] = json!([event]);
-    for document in [
-        &mut summary,
-        &mut update,
-        &mut problems,
-        &mut explanation,
-        &mut event,
-    ] {
-        poison(document);
-    }
-    let events = json!({"schemaVersion": 2, "events": [event]});
-    event["id"] = json!(2);
-    let stream = format!("event: change\ndata: {event}\n\nevent: summary\ndata: {update}\n\n");
     let mut chromium = Chromium::start(WIDE);
-    chromium.substitute(Box::new(move |path| {
-        let document = match path.split('?').next().unwrap() {
-            "summary" => &summary,
-            "problems" => &problems,
-            "explain" => &explanation,
-            "status" => return None,
-            "events" if path == "events" => &events,
-            // The end of the stream makes the page connect again.
-            _ => return Some((stream.clone(), "text/event-stream")),
-        };
-        Some((document.to_string(), "application/json"))
-    }));
+    chromium.run_first(&substitute(&server));
     chromium.go(&url(&server, ""));
-    chromium.wait_for("document.querySelector('#attention .fold')");
-    chromium.evaluate("document.querySelector('#attention .fold').click()");
-    for (route, texts) in [
+    chromium.wait_for("document.querySelector('#causes summary')");
+    chromium.evaluate("document.querySelector('#causes summary').click()");
+    for (place, texts) in [
         (
-            "location.hash.replace('?', 'problems?name=db.prod.global&')",
+            "location.hash + '&name=db.prod.global'",
             &[
-                ("#cluster", "hub"),
+                ("#own-cluster", "hub"),
                 ("#replica", ""),
-                ("#by-zone", "svc.clusterset.local."),
-                ("#sentence", "ready"),
-                ("#attention", "Gateway is down"),
-                ("#attention .unfolded", "check the gateway"),
-                ("#attention .affected", "in this cluster: db-2"),
-                ("#problem-list", "Mirror of a service in another namespace"),
-                ("#problem-list", "problems.html#namespace-mismatch"),
-                ("#explanation", "10.96.10.1"),
-                ("#explanation", "a note"),
-                ("#explanation", "a sentence"),
-                ("#explanation", "Pods are not ready"),
-                ("#explanation", "its pod is not ready"),
-                ("#explanation", "EndpointSlice/prod/db-x7k2p"),
-                ("#explanation", "cache.prod.global"),
-                ("#explanation", "pay.shop.global"),
+                ("#zone", "svc.clusterset.local."),
+                ("#causes", "Gateway is down"),
+                ("#causes .section", "check the gateway"),
+                ("#causes .section", "problems.html#gateway-down"),
+                ("#causes .affected", "cluster 'west': cache-0"),
+                ("#map thead", "north"),
+                ("#map thead", "frozen"),
+                ("#map tbody", "db"),
+                ("#map tbody", "headless"),
+                ("#content", "10.96.10.1"),
+                ("#content", "a note"),
+                ("#content", "a sentence"),
+                ("#content", "Mirror of a service in another namespace"),
+                ("#content", "its pod is not ready"),
+                ("#content", "EndpointSlice/prod/db-x7k2p"),
+                ("#content", "cache.prod.global"),
+                ("#content", "pay.shop.global"),
             ][..],
         ),
-        ("'#/changes'", &[("#change-list", "a sentence")]),
         (
-            "'#/'",
-            &[
-                ("#map tbody", "db"),
-                ("#map tbody", "streamed"),
-                ("#map tbody", "headless"),
-            ],
+            "'#show=changes'",
+            &[("#content", "a sentence"), ("#content", "streamed")],
         ),
     ] {
-        chromium.evaluate(&format!("location.hash = {route}"));
+        chromium.evaluate(&format!("location.hash = {place}"));
         for (selector, text) in texts {
             let text = json!(format!("{ATTACK}{text}"));
             chromium.wait_for(&format!(
@@ -122,7 +139,7 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
             ));
         }
         let overflow = chromium.evaluate("document.documentElement.scrollWidth - innerWidth");
-        assert!(overflow.as_i64().unwrap() <= 0, "{route}: {overflow}");
+        assert!(overflow.as_i64().unwrap() <= 0, "{place}: {overflow}");
         assert_no_markup(&mut chromium);
     }
     chromium.assert_no_complaint();
@@ -132,21 +149,20 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
 fn markup_in_a_link_is_shown_as_text() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
-    for route in [
-        "#/?name=",
-        "#/?name=%3Cimg%20src=x%20onerror=%22window.attacked=1%22%3E",
-        "#/?name=%",
+    for place in [
+        "#name=",
+        "#name=%3Cimg%20src=x%20onerror=%22window.attacked=1%22%3E",
+        "#name=%",
         "#//evil.example",
-        "#/changes?service=<img src=x>",
-        "#/problems?kind=<img src=x>&offset=<img src=x>",
-        "#/?q=<img src=x>&state=<img src=x>&zone=<img src=x>&open=<img src=x>",
+        "#show=<img src=x>&open=<img src=x>",
+        "#q=<img src=x>&state=<img src=x>&zone=<img src=x>&namespace=<img src=x>",
     ] {
         chromium.go("about:blank");
-        chromium.go(&url(&server, route));
-        chromium.wait_for_text("#link", "Live");
-        if route.contains("img%20src") {
-            chromium.wait_for_text("#answer-title", "<img src=x");
-            chromium.wait_for_text("#explanation", "img");
+        chromium.go(&url(&server, place));
+        chromium.wait_for("document.body.dataset.connection === 'live'");
+        if place.contains("img%20src") {
+            chromium.wait_for_text("#title", "<img src=x");
+            chromium.wait_for_text("#content", "img");
         }
         assert_no_markup(&mut chromium);
     }
@@ -204,8 +220,7 @@ fn serve_document(html: String) -> u16 {
     port
 }
 
-/// A web page makes the browser send requests to a port-forward. They have no `Origin`, and the page could measure how long
-/// they take, or only cause load.
+/// A web page makes the browser send requests to a port-forward. They have no `Origin`. An icon would be loaded.
 #[test]
 fn pages_of_other_sites_get_no_response_and_can_only_link_to_the_page() {
     let server = demo();
@@ -213,35 +228,20 @@ fn pages_of_other_sites_get_no_response_and_can_only_link_to_the_page() {
     let port = serve_document(format!(
         "<!doctype html><title>foreign</title><a href='{own}/'>link</a><script>\
          const image = new Image(); \
-         const loaded = new Promise((resolve) => {{ image.onload = image.onerror = resolve; }}); \
-         image.src = '{own}/page/icon.svg'; document.body.append(image); \
-         const fetched = fetch('{own}/api/v1/summary', {{mode: 'no-cors'}}).catch(() => undefined); \
-         Promise.all([loaded, fetched]).then(() => {{ window.done = true; }});</script>"
+         image.onload = image.onerror = ({{type}}) => {{ window.loaded = type; }}; \
+         image.src = '{own}/page/icon.svg';</script>"
     ));
     // Another port of the same host is the same site. The other name of the host is another site.
     for host in ["localhost", "127.0.0.1"] {
         let mut chromium = Chromium::start(WIDE);
-        chromium.record_responses();
         chromium.go(&format!("http://{host}:{port}/"));
-        chromium.wait_for("window.done");
-        // Chromium reports a response at any time, also after the page has handled it.
-        let mut responses = wait_for("both responses", || {
-            let responses = chromium.responses(&own);
-            (responses.len() >= 2).then_some(responses)
-        });
-        responses.sort();
-        let refused = ["/api/v1/summary", "/page/icon.svg"].map(|path| (path.to_owned(), 403));
-        assert_eq!(responses, refused, "{host}");
+        chromium.wait_for("window.loaded");
+        assert_eq!(chromium.evaluate("window.loaded"), "error", "{host}");
         chromium.evaluate("document.querySelector('a').click()");
         wait_for("the page", || {
             let tree = chromium.call("Page.getFrameTree", json!({}));
             (tree["frameTree"]["frame"]["url"] == format!("{own}/")).then_some(())
         });
-        chromium.wait_for_text("#link", "Live");
-        let statuses: BTreeSet<u64> = chromium.responses(&own)[2..]
-            .iter()
-            .map(|(_, status)| *status)
-            .collect();
-        assert_eq!(statuses, BTreeSet::from([200]), "{host}");
+        chromium.wait_for_text("#connection", "Live");
     }
 }

@@ -26,9 +26,6 @@ pub struct Window(pub u32, pub u32, pub &'static str);
 pub const WIDE: Window = Window(1440, 900, "light");
 pub const PHONE: Window = Window(360, 740, "light");
 
-/// Returns the response of the server to a path, or `None` to pass the request on.
-pub type Substitute = Box<dyn Fn(&str) -> Option<(String, &'static str)>>;
-
 /// A running Chromium with one page. The drop ends it.
 pub struct Chromium {
     requests: ChildStdin,
@@ -39,11 +36,6 @@ pub struct Chromium {
     loaded: Value,
     /// Errors and warnings of the console, exceptions, and violations of the policy.
     complaints: Vec<String>,
-    substitute: Option<Substitute>,
-    /// The requests, if they are recorded: ID and URL.
-    requested: Vec<(Value, String)>,
-    /// The statuses of the responses by the ID of their request. Chromium may report one before its request.
-    statuses: Vec<(Value, u64)>,
     _process: Process,
     _profile: TempDir,
 }
@@ -73,9 +65,6 @@ impl Chromium {
             session: Value::Null,
             loaded: Value::Null,
             complaints: Vec::new(),
-            substitute: None,
-            requested: Vec::new(),
-            statuses: Vec::new(),
             _process: process,
             _profile: profile,
         };
@@ -133,18 +122,8 @@ impl Chromium {
     fn note(&mut self, message: &Value) {
         let params = &message["params"];
         match message["method"].as_str() {
-            Some("Fetch.requestPaused") => self.respond(params),
             Some("Page.lifecycleEvent") if params["name"] == "load" => {
                 self.loaded = params["loaderId"].clone();
-            }
-            Some("Network.requestWillBeSent") => {
-                let url = params["request"]["url"].as_str().unwrap().to_owned();
-                self.requested.push((params["requestId"].clone(), url));
-            }
-            // The status that arrived, also if the page may not see the response.
-            Some("Network.responseReceivedExtraInfo") => {
-                let status = params["statusCode"].as_u64().unwrap();
-                self.statuses.push((params["requestId"].clone(), status));
             }
             Some("Runtime.exceptionThrown") => self.complain(&params["exceptionDetails"]),
             Some("Runtime.consoleAPICalled") if params["type"] != "log" => self.complain(params),
@@ -159,48 +138,10 @@ impl Chromium {
         self.complaints.push(about.to_string());
     }
 
-    /// Makes the browser ask `substitute` before each request to the API.
-    pub fn substitute(&mut self, substitute: Substitute) {
-        self.substitute = Some(substitute);
-        self.call(
-            "Fetch.enable",
-            json!({"patterns": [{"urlPattern": "*/api/v1/*"}]}),
-        );
-    }
-
-    fn respond(&mut self, paused: &Value) {
-        let url = paused["request"]["url"].as_str().unwrap();
-        let path = url.split_once("/api/v1/").unwrap().1;
-        let id = &paused["requestId"];
-        match self
-            .substitute
-            .as_ref()
-            .and_then(|substitute| substitute(path))
-        {
-            Some((body, media_type)) => {
-                let headers = json!([{"name": "content-type", "value": media_type}]);
-                let body = STANDARD.encode(body);
-                let response = json!({"requestId": id, "responseCode": 200, "responseHeaders": headers, "body": body});
-                self.send("Fetch.fulfillRequest", response);
-            }
-            None => _ = self.send("Fetch.continueRequest", json!({"requestId": id})),
-        }
-    }
-
-    /// Records requests and the statuses of their responses from now on.
-    pub fn record_responses(&mut self) {
-        self.call("Network.enable", json!({}));
-    }
-
-    /// Returns the paths below a URL that were requested, with the statuses of the responses that have arrived.
-    pub fn responses(&mut self, base: &str) -> Vec<(String, u64)> {
-        self.evaluate("0");
-        let below = self.requested.iter().filter_map(|(id, url)| {
-            let path = url.strip_prefix(base)?;
-            let (_, status) = self.statuses.iter().find(|(of, _)| of == id)?;
-            Some((path.to_owned(), *status))
-        });
-        below.collect()
+    /// Runs a script before those of each document.
+    pub fn run_first(&mut self, script: &str) {
+        let source = json!({"source": script});
+        self.call("Page.addScriptToEvaluateOnNewDocument", source);
     }
 
     // === Page ===
@@ -282,15 +223,12 @@ impl Chromium {
         }
     }
 
-    /// Presses a key: `Enter`, `ArrowDown`, `Escape`.
+    /// Presses a key: `Enter`, `Tab`, `Escape`.
     pub fn press(&mut self, key: &str) {
         let (code, text) = match key {
             "Enter" => (13, "\r"),
             "Tab" => (9, ""),
             "Escape" => (27, ""),
-            "End" => (35, ""),
-            "ArrowDown" => (40, ""),
-            "PageDown" => (34, ""),
             _ => panic!("unknown key {key}"),
         };
         for kind in ["keyDown", "keyUp"] {

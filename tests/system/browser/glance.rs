@@ -1,121 +1,147 @@
-//! The first glance, the map and its filters, with the services of the demo.
+//! The first glance: what is wrong, the services, their filters, and the past, with the services of the demo.
+
+use support::objects::{Manifest, gateway_mirror};
+use support::server::Server;
+use support::standin::{Behavior, StandIn};
 
 use crate::browser::chromium::{Chromium, WIDE};
 use crate::browser::{SERVICES, demo, open, url};
-
-/// Returns an expression for the cell of a service and a cluster.
-fn cell(service: &str, cluster: &str) -> String {
-    format!(
-        "(() => {{ const at = [...document.querySelectorAll('#map thead th')].findIndex((th) => th.abbr === '{cluster}'); \
-         const row = [...document.querySelectorAll('#map tbody tr')].find((tr) => \
-         tr.querySelector('a')?.textContent === '{service}'); return row?.children[at]; }})()"
-    )
-}
 
 fn shown_services(chromium: &mut Chromium) -> Vec<String> {
     let links = "[...document.querySelectorAll('#map tbody a')].map((a) => a.textContent)";
     serde_json::from_value(chromium.evaluate(links)).unwrap()
 }
 
-/// Chooses an option of a filter of services, or sets the text of the search.
-fn filter(chromium: &mut Chromium, name: &str, value: &str) {
-    let selector = match name {
-        "q" => "#search".to_owned(),
-        _ => format!("[data-for=services] [data-filter={name}]"),
-    };
-    chromium.evaluate(&format!(
-        "(() => {{ const input = document.querySelector('{selector}'); input.value = '{value}'; \
-         input.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
-    ));
-}
-
 #[test]
 fn first_glance_says_what_is_wrong_where_and_since_when() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
-    let status = server.api("/api/v1/status");
+    let status = server.api("/api/v1/status")["items"][0].take();
     for (selector, expected) in [
         ("#sentence", "1 service fails"),
-        ("#cluster", "hub"),
+        ("#rest", "6 services"),
+        ("#own-cluster", "hub"),
         ("#replica", status["replica"].as_str().unwrap()),
-        ("#by-zone", "global.\nsvc.clusterset.local."),
-        ("#link", "Live"),
+        ("#connection", "Live"),
     ] {
         assert_eq!(chromium.text(selector), expected, "{selector}");
     }
     assert_eq!(chromium.evaluate("headline.className"), "failing");
     let title = chromium.evaluate("document.title");
     assert_eq!(title, "1 service fails – hub – global-dns");
-    let place = chromium.text("#where");
-    assert!(place.starts_with("west and 1 more before "), "{place}");
-    chromium.wait_for_text("#attention", "west Gateway is down: prod/cache before ");
-    chromium.wait_for_text("#attention", "cluster 'west': cache-0");
-    // A cause unfolds, and leads to the services that it affects.
-    chromium.evaluate("document.querySelector('#attention .fold').click()");
-    chromium.wait_for_text("#attention .unfolded", "What to do: check the gateway");
-    chromium.wait_for("document.querySelector('#attention .affected li')");
-    chromium.wait_for("location.hash === '#/?open=gateway-down/west'");
-    chromium.screenshot("cause-1440-light");
-    chromium.evaluate(
-        "[...document.querySelectorAll('#attention .cause a')].find((link) => link.innerText === 'prod/cache').click()",
+    chromium.wait_for_text("#causes", "west Gateway is down before ");
+    chromium.wait_for_text(
+        "#causes",
+        "1 endpoint prod/cache fails cluster 'west': cache-0",
     );
-    chromium.wait_for_text("#answer-title", "cache.prod.global");
+    // A cause has its section in the page, and leads to the services that it affects.
+    chromium.evaluate("document.querySelector('#causes summary').click()");
+    chromium.wait_for("location.hash === '#open=gateway-down/west'");
+    chromium.wait_for_text(
+        "#causes .section",
+        "What to do: check the gateway in cluster west",
+    );
+    chromium.wait_for_text("#causes .section", "Manual: problems.html#gateway-down");
+    chromium.wait_for_text("#causes .affected", "prod/cache");
+    chromium.screenshot("cause-1440-light");
+    chromium.evaluate("document.querySelector('#causes .affected a').click()");
+    chromium.wait_for_text("#title", "cache.prod.global");
     chromium.assert_no_complaint();
 }
 
 #[test]
-fn map_has_services_in_trouble_first_and_the_state_of_each_cluster() {
+fn rows_have_services_in_trouble_first_and_the_state_of_each_cluster() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
-    chromium.wait_for_text("#map", "db.prod");
     assert_eq!(shown_services(&mut chromium), SERVICES);
-    for (service, cluster, expected) in [
-        ("db.prod", "hub", "2/3 not ready before "),
-        ("db.prod", "east", "2/2 alive; 2 of 2 endpoints alive"),
-        ("cache.prod", "west", "0/1 down before "),
-        (
-            "pay.shop",
-            "east",
-            "1/1 standby; 1 of 1 endpoint alive, 0 returned",
-        ),
-        ("web.shop", "east", "no endpoint"),
-    ] {
-        let text = chromium.evaluate(&format!("{}.textContent", cell(service, cluster)));
-        let text = text.as_str().unwrap();
-        assert!(text.starts_with(expected), "{service}, {cluster}: {text}");
-    }
+    let rows = "[...document.querySelectorAll('#map tr')].map((row) => [...row.children].filter((cell) => cell.checkVisibility()).map((cell) => cell.innerText).join('|'))";
+    let rows: Vec<String> = serde_json::from_value(chromium.evaluate(rows)).unwrap();
+    assert_eq!(
+        rows,
+        [
+            "Service|Answer|Kind|hub here|east|west|federated|Problem",
+            "cache.prod|1 of 1|headless|–|–|0/1 down|–|Gateway is down",
+            "db.prod|5 of 6|headless|2/3 not ready|2/2|1/1|–|Pod not ready",
+            "api.shop|1 of 1|flat|–|1/1|–|–|",
+            "db-east.shop|1 of 1|headless|–|1/1|–|–|",
+            "pay.shop|1 of 3|local, step 1 of 2|1/1|1/1 standby|1/1 standby|–|",
+            "web.shop|1 of 1|federated|–|–|–|1/1|",
+        ]
+    );
 }
 
 #[test]
 fn filters_select_rows_and_their_address_shows_the_same() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
-    chromium.wait_for_text("#map", "db.prod");
-    for (name, value, expected) in [
-        ("q", "DB", &["db.prod", "db-east.shop"][..]),
-        ("q", "pa op", &["pay.shop"]),
-        ("q", "pay.shop.global", &["pay.shop"]),
-        ("kind", "federated", &["web.shop"]),
-        ("state", "standby", &["pay.shop"]),
-        ("state", "failing", &["cache.prod"]),
-        ("state", "attention", &[]),
-        ("state", "trouble", &["cache.prod"]),
-        ("namespace", "prod", &["cache.prod", "db.prod"]),
-        ("cluster", "west", &["cache.prod", "db.prod", "pay.shop"]),
+    for (name, input, value, expected) in [
+        ("q", "search", "DB", &["db.prod", "db-east.shop"][..]),
+        ("q", "search", "pay.shop.global", &["pay.shop"]),
+        ("state", "state", "failing", &["cache.prod"]),
+        ("state", "state", "attention", &[]),
+        ("namespace", "namespace", "prod", &["cache.prod", "db.prod"]),
+        (
+            "cluster",
+            "cluster",
+            "west",
+            &["cache.prod", "db.prod", "pay.shop"],
+        ),
     ] {
-        filter(&mut chromium, name, value);
-        assert_eq!(shown_services(&mut chromium), expected, "{name} {value}");
-        let count = format!("{} of {}", expected.len(), SERVICES.len());
-        assert_eq!(chromium.text("#services-count"), count);
-        let address = format!("#/?{name}={}", value.replace(' ', "+"));
-        assert_eq!(chromium.evaluate("location.hash"), address);
+        chromium.evaluate(&format!(
+            "document.getElementById('{input}').value = '{value}'; ['input', 'change'].forEach((type) => \
+             document.getElementById('{input}').dispatchEvent(new Event(type)))"
+        ));
+        let address = format!("#{name}={value}");
+        chromium.wait_for(&format!("location.hash === '{address}'"));
+        let count = format!(
+            "document.querySelectorAll('#map tbody a').length === {}",
+            expected.len()
+        );
+        chromium.wait_for(&count);
+        assert_eq!(shown_services(&mut chromium), expected, "{address}");
         chromium.go("about:blank");
         chromium.go(&url(&server, &address));
-        chromium.wait_for_text("#services-count", &count);
+        chromium.wait_for("document.body.dataset.connection === 'live'");
         assert_eq!(shown_services(&mut chromium), expected, "{address}");
         chromium.evaluate("clear.click()");
-        // The address changes before the page follows it.
-        chromium.wait_for("location.hash === '#/' && clear.hidden");
+        chromium.wait_for("clear.hidden && document.querySelectorAll('#map tbody a').length === 6");
     }
     chromium.assert_no_complaint();
+}
+
+fn service(name: &str) -> Manifest {
+    gateway_mirror("prod", name, "east", "10.100.0.1").into()
+}
+
+#[test]
+fn page_follows_changes_shows_the_past_and_says_that_the_api_server_cannot_be_read() {
+    let standin = StandIn::start(Behavior::Normal, &service("one").0).unwrap();
+    let server =
+        Server::ready_of_cluster(&standin.kubeconfig, &["links.enabled=false", "grace=0s"]);
+    let mut chromium = open(&server, "", WIDE);
+    assert_eq!(chromium.text("#sentence"), "All names are answered");
+    for object in service("two").0 {
+        standin.put(&object);
+    }
+    chromium.wait_for("document.querySelectorAll('#map tbody a').length === 2");
+    chromium.evaluate("document.getElementById('to-changes').click()");
+    chromium.wait_for_text("#content", "Cluster east joined prod/two");
+    // The bar has a mark for the change. Before it, there was one service.
+    chromium.wait_for("document.querySelector('.t-changes').getAttribute('d').includes('M')");
+    let start = server.api("/api/v1/status")["items"][0]["historyStart"].take();
+    let past = format!("new Date(Date.parse({start}) + 1).toISOString()");
+    chromium.evaluate(&format!("location.hash = 'at=' + {past}"));
+    chromium.wait_for_text("#past", "not now");
+    chromium.wait_for_text("#sentence", "No answers yet: SERVFAIL for every name");
+    chromium.evaluate("back.click()");
+    chromium.wait_for("document.querySelectorAll('#map tbody a').length === 2");
+    chromium.evaluate("location.hash = 'at=2001-01-01T00:00:00Z'");
+    chromium.wait_for_text("#sentence", "The history begins at ");
+    chromium.evaluate("location.hash = ''");
+    standin.set_behavior(Behavior::Unreachable);
+    chromium.wait_for("/^Cannot read the API server since \\d\\d:\\d\\d; the answers are those of then$/.test(sentence.innerText)");
+    assert_eq!(chromium.evaluate("headline.className"), "attention");
+    chromium.screenshot("dead-1440-light");
+    drop(server);
+    chromium.wait_for_text("#sentence", "Disconnected since ");
 }

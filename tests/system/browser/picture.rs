@@ -19,12 +19,8 @@ const MAX_SIZE: usize = 150_000;
 fn picture_of_the_page_is_small() {
     if std::env::var_os(WRITE).is_some() {
         let server = demo();
-        let mut chromium = open(
-            &server,
-            "#/?name=db.prod.global",
-            Window(1280, 800, "light"),
-        );
-        chromium.wait_for("document.querySelector('#explanation .endpoints')");
+        let mut chromium = open(&server, "#name=db.prod.global", Window(1280, 800, "light"));
+        chromium.wait_for("document.querySelector('#content .verdict')");
         let picture = chromium.capture(json!({"format": "webp", "quality": 90}));
         fs::write(repository(PICTURE), picture).unwrap();
     }
