@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::dig::dig_recursively;
 use support::http::Page;
