@@ -46,5 +46,5 @@ fn demo_answers_and_commands_work() {
     let metrics = server.admin("/metrics").body;
     assert!(!metrics.contains("process_open_fds"));
     server.signal("TERM");
-    assert!(server.end().success());
+    assert!(server.end().unwrap().success());
 }
