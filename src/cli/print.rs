@@ -166,10 +166,10 @@ fn time_in(text: &str, zone: &TimeZone) -> String {
     }
 }
 
-/// Replaces control characters and marks of direction. The text may be from a forged pod or object, and a terminal would execute
-/// them.
+/// Replaces control characters and marks of direction, but no tab. The text may be from a forged pod or object, and a terminal would
+/// execute them.
 pub fn harmless(text: &str) -> String {
-    text.replace(is_deceptive, "\u{fffd}")
+    text.replace(|c| is_deceptive(c) && c != '\t', "\u{fffd}")
 }
 
 /// Returns a value as JSON.

@@ -321,8 +321,8 @@ pub fn faults() -> Vec<Fault> {
         fault(
             "a server has other zones",
             |fleet| fleet.0[WEST].flags.push("--zone=global,mesh.example"),
-            &["zones differ: global. in hub and east; global. mesh.example. in west"],
-            "--zone",
+            &["zones differ: global. in east and hub; global. mesh.example. in west"],
+            "set the same zones",
         ),
         fault(
             "a server has another version",

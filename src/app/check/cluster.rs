@@ -22,7 +22,8 @@ use crate::source::file;
 /// The answers of an API server.
 pub(super) struct ApiServer {
     version: Fact<String>,
-    pods: Fact<Vec<Value>>,
+    /// `None`: no server was looked for.
+    pods: Option<Fact<Vec<Value>>>,
     /// The account whose permissions were reviewed, for sentences.
     account: String,
     needed: Vec<Review>,
@@ -48,15 +49,14 @@ impl ApiServer {
         let mut links = named(&settings["links"], "namespaces");
         links.retain(|_| settings["links"]["enabled"] != false);
         let pods = match is_direct {
-            true => Ok(Vec::new()),
+            true => None,
             false => {
-                cluster
-                    .pods(args.view.server.server_namespace.as_ref())
-                    .await
+                let namespace = args.view.server.server_namespace.as_ref();
+                Some(cluster.pods(namespace).await.map(parse))
             }
         };
-        let pods = pods.map(parse);
-        let account = pods.as_ref().ok().and_then(|pods| pods.first());
+        let pods_read = pods.iter().flatten().flatten();
+        let account = pods_read.into_iter().next();
         let account = account.map(pods::account);
         let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         let (version, needed, not_needed, objects) = tokio::join!(
@@ -83,8 +83,11 @@ impl ApiServer {
         let mut findings = Vec::new();
         if no_server {
             match &self.pods {
-                Ok(all) => findings.push(pods::check(all)),
-                Err(why) => findings.push(Finding::unknown(Check::Pods, why, "see the line above")),
+                Some(Ok(all)) => findings.push(pods::check(all)),
+                Some(Err(why)) => {
+                    findings.push(Finding::unknown(Check::Pods, why, "see the line above"));
+                }
+                None => {}
             }
         }
         match &self.version {

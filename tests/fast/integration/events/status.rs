@@ -50,6 +50,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "historyStart": status["historyStart"],
         "settings": status["settings"],
         "level": "ok",
+        "services": {"ok": 1, "attention": 0, "failing": 0},
         "age": status["age"],
         "watches": status["watches"],
         "problems": {"error": 0, "warning": 0, "note": 0},
