@@ -23,8 +23,7 @@ let lostSince, refusal;
 const PLACE = { rows: true, answer: true };
 const ALL = { ...PLACE, changes: true };
 const stale = { ...ALL };
-let timer, isLoading;
-let last = -SPACING;
+let [timer, isLoading, last] = [undefined, false, -SPACING];
 
 /** Loads what is stale, at once or when the spacing is over. */
 function request(parts = {}, isUrgent = false) {
@@ -42,7 +41,10 @@ async function refresh() {
   const place = here({});
   Object.assign(stale, { rows: false, answer: false, changes: false });
   try {
-    const loaded = await Promise.allSettled([showStatus(), wanted.changes && changes.refresh(), wanted.rows && table.refresh(version)]);
+    const isFirst = !status;
+    // A search may contain the zone, which the status names.
+    if (isFirst) await showStatus();
+    const loaded = await Promise.allSettled([isFirst || showStatus(), wanted.changes && changes.refresh(), wanted.rows && table.refresh(version)]);
     for (const { reason } of loaded) if (reason) throw reason;
     [lostSince, refusal] = [undefined, undefined];
     if (parameter("name") && (wanted.answer || stale.answer)) await answer.refresh();
@@ -105,7 +107,7 @@ function sentences() {
 function sentenceOfSource() {
   const cause = causes.find(({ kind }) => kind === "source-failed");
   if (!cause) return undefined;
-  const isWhole = status.watches.every((watch) => cause.subject.includes(watch)) || / more$/.test(cause.subject);
+  const isWhole = !cause.subject || status.watches.every((watch) => cause.subject.includes(watch)) || / more$/.test(cause.subject);
   const source = isWhole ? "the API server" : cause.subject;
   return `Cannot read ${source} since ${timeOf(cause.since)}; the answers are those of then`;
 }
@@ -172,8 +174,7 @@ function showAside() {
   if (isOpen && !name) replace(byId("content"), changes.recent());
 }
 
-let shownName = "";
-let shownTime = "";
+let [shownName, shownTime] = ["", ""];
 
 /** Shows the place that the address names now. */
 function navigate() {
@@ -202,7 +203,6 @@ function startKeys() {
   });
 }
 
-/** What the page does with the messages of the stream. */
 const onMessage = {
   table({ version: newest, services }) {
     version = newest;
