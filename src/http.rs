@@ -31,7 +31,7 @@ pub use metrics::Metrics;
 
 use crate::model::ProblemKind;
 use crate::table::Table;
-use crate::view::{CELLS, Filter, Server, View, ViewError, document, problem_with_age};
+use crate::view::{CELLS, Filter, Server, View, ViewError, document, problem_with_age, schemas};
 use stream::Streams;
 
 /// The state that the handlers share.
@@ -65,6 +65,7 @@ pub fn api_routes(server: Server, hosts: ApiHosts) -> Router {
     let streams = Streams::default();
     Router::new()
         .route("/api/v1/{view}", get(view))
+        .route("/api/v1/schemas", get(async || Json(schemas())))
         .with_state((server, streams))
         .merge(page::routes())
         .layer(CompressionLayer::new())

@@ -18,6 +18,7 @@ mod filter;
 mod kind;
 mod page;
 mod problems;
+mod schema;
 mod server;
 mod status;
 mod table;
@@ -34,6 +35,7 @@ pub use facts::{CurrentFacts, INTENDED_FAILURES, MAX_CLUSTERS, MAX_FAILING, Tabl
 pub use filter::Filter;
 pub use kind::{Parameter, View};
 pub use page::MAX_LIMIT;
+pub use schema::schemas;
 pub use server::{Identity, Server};
 
 /// Makes the document of what a filter selects.

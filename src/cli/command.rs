@@ -33,7 +33,7 @@ pub enum Command {
     Demo(Box<DemoArgs>),
     /// Explain the answer for a name, or why there is none
     Explain(Box<ExplainArgs>),
-    /// Print the table: every service with its endpoints, and every problem
+    /// Print what is wrong, and all services, those with trouble first
     Table(Box<TableArgs>),
     /// Print the last changes of the answers
     Events(Box<EventsArgs>),

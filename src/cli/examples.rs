@@ -50,14 +50,12 @@ Exit codes: 0 the name exists; 1 failure; 2 wrong usage; 3 the name does not exi
         "table" => {
             "\
 Examples:
-  # All services, endpoints and problems
+  # What is wrong with the server and its source, and all services, those with trouble first
   global-dns table
-  # One row for each service, those with problems first
-  global-dns table --summary
-  # What is down in one cluster
-  global-dns table --cluster east --state down,not-ready
-  # Services of a namespace, again at each change
-  global-dns table db -n prod --watch
+  # Trouble of services with an endpoint in one cluster
+  global-dns table --cluster east --state failing,attention
+  # What was answered at 03:12
+  global-dns table db -n prod --at 03:12
   # The objects of the cluster, without a server
   global-dns table --direct --cluster-name hub
 
@@ -124,7 +122,7 @@ Examples:
   # What is answered for a service, and why
   global-dns explain db.prod
   # Which services have trouble, and in which cluster
-  global-dns table --summary
+  global-dns table
   # Find mistakes of an installation
   global-dns check
 "

@@ -6,7 +6,7 @@ use clap::Arg;
 pub(super) const PREFIX: &str = "GLOBAL_DNS_";
 
 /// The flags without a variable: each is about one run of a command.
-const WITHOUT_VARIABLE: [&str; 10] = [
+const WITHOUT_VARIABLE: [&str; 9] = [
     "all_namespaces",
     "at",
     "cluster",
@@ -15,7 +15,6 @@ const WITHOUT_VARIABLE: [&str; 10] = [
     "print_settings",
     "since",
     "state",
-    "summary",
     "watch",
 ];
 

@@ -441,3 +441,22 @@ async fn name_is_explained_without_problems_of_other_services() {
     assert_eq!(problems.len(), 1, "{document}");
     assert_eq!(problems[0]["service"], "shop/web");
 }
+
+/// The schemas are made of the types of the objects, so that a field without one does not compile.
+#[tokio::test]
+async fn each_view_with_objects_has_a_schema() {
+    let api = api(&Publisher::default());
+    let schemas = items(&api, "schemas").await;
+    for view in [
+        "table",
+        "endpoints",
+        "explain",
+        "problems",
+        "events",
+        "status",
+    ] {
+        assert!(schemas[view].is_object(), "{view}");
+    }
+    let state = &schemas["table"]["$defs"]["Impact"];
+    assert!(state.to_string().contains("\"failing\""), "{state}");
+}

@@ -8,11 +8,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A text of one line that is safe to print. Control characters, line and paragraph separators, and marks of direction are
 /// escaped, such as `\n` and `\u{202e}`. They are also escaped in a text of a server of another version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(from = "String")]
 pub struct Line(String);
 

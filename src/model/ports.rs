@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use triomphe::ThinArc;
@@ -24,7 +25,18 @@ pub struct Port {
 
 /// `protocol` of a port.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    JsonSchema,
 )]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "lowercase")]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -53,7 +54,7 @@ struct Shared {
 }
 
 /// A change, with the time at which its table was published.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Event {
     /// Increases by one with each event of a process. The first part of the number differs between processes. It is
     /// less than 2⁵³, so that JavaScript represents it exactly.

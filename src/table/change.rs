@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::iter;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
@@ -23,6 +24,7 @@ use crate::model::{ClusterName, Line, ServiceKey, list_some};
     IntoStaticStr,
     VariantArray,
     Default,
+    JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -69,7 +71,7 @@ pub enum ChangeKind {
 }
 
 /// A change of one service, or the same change of several.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// The kind.
     pub kind: ChangeKind,
@@ -78,6 +80,7 @@ pub struct Change {
         serialize_with = "serialize_keys",
         skip_serializing_if = "BTreeSet::is_empty"
     )]
+    #[schemars(with = "Vec<String>")]
     pub services: BTreeSet<ServiceKey>,
     /// The cluster, if the change concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! How bad the state of a service is for clients.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use strum::IntoStaticStr;
 
@@ -8,7 +9,19 @@ use super::service::{NameFailure, Service};
 use crate::model::{Problem, ProblemKind};
 
 /// How bad something is for clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    IntoStaticStr,
+    JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Impact {

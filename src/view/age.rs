@@ -1,11 +1,12 @@
 //! Since when something holds.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Problem, Timestamp};
 
 /// Since when something holds, as far as the server knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Age {
     /// The time since which it holds, if it is known (RFC 3339).

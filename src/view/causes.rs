@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -48,8 +49,8 @@ pub(super) struct ProblemCause {
 }
 
 /// The report on a cause.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct CauseReport {
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct CauseReport {
     /// The section of the document.
     section: &'static str,
     kind: ProblemKind,
@@ -82,7 +83,7 @@ struct CauseReport {
 }
 
 /// The numbers of problems by level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct LevelCounts {
     pub(super) error: u32,
     pub(super) warning: u32,

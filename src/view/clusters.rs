@@ -1,5 +1,6 @@
 //! The clusters that a server knows.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
@@ -8,7 +9,7 @@ use crate::table::Table;
 use crate::table::links::{ClusterLink, LinkState, UnknownReason};
 
 /// A cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterReport {
     /// Its name, after aliases.

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::ptr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -14,7 +15,7 @@ use crate::zone::answer::answer_question;
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
 
 /// The report on one endpoint.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EndpointReport {
     /// Namespace, label `N`.
     pub namespace: String,
@@ -45,7 +46,7 @@ pub struct EndpointReport {
 }
 
 /// The report on one port.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PortReport {
     /// Name, label `P`, if the port has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +71,7 @@ pub struct PortReport {
     Deserialize,
     IntoStaticStr,
     VariantArray,
+    JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]

@@ -30,6 +30,8 @@ use crate::zone::Zones;
 use asked::Asked;
 use explanation::{Explanation, ListedEndpoint};
 
+pub(super) use explanation::AnswerReport;
+
 /// Maximum number of changes in an explanation.
 const MAX_CHANGES: usize = 10;
 

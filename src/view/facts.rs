@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::Serialize;
 use strum::VariantNames as _;
 
@@ -76,7 +77,7 @@ pub struct TableFacts {
 }
 
 /// The numbers of services by how bad their state is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct ServiceStates {
     pub(super) ok: u32,
     pub(super) attention: u32,

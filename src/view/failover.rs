@@ -1,11 +1,12 @@
 //! The failover order of a service, in documents.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::table::failover::{Failover, Step};
 
 /// The report on the failover order of a service.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct FailoverReport {
     /// The order, such as `east:west` or, if it moves by itself, `auto:local:east+west:*`.
     pub order: String,
@@ -18,7 +19,7 @@ pub(super) struct FailoverReport {
 }
 
 /// The report on a step of a failover order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct StepReport {
     /// The clusters, as in the order.
     pub clusters: String,

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
@@ -16,7 +17,7 @@ use crate::model::{Level, Line, Problem, ProblemKind};
 use crate::table::Table;
 
 /// A problem.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct ProblemReport {
     /// The section of the document.
     section: &'static str,

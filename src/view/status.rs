@@ -1,5 +1,6 @@
 //! The view `status`: the server and its source.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,9 +19,9 @@ use crate::table::Impact;
 use crate::zone::Zone;
 
 /// The state of a server.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+pub(super) struct Status {
     /// The name of the host: in a cluster, that of the pod.
     replica: String,
     /// `clusterName`.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use strum::IntoStaticStr;
 
@@ -20,7 +21,7 @@ use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone, Zones};
 
 /// A service.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServiceRow {
     /// Namespace, label `N`.
@@ -66,7 +67,7 @@ pub(super) struct ServiceRow {
 }
 
 /// What a cluster contributes to a service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterCell {
     /// The cluster. Empty: an address of no single cluster.
@@ -85,7 +86,9 @@ pub(super) struct ClusterCell {
 }
 
 /// The state of a cell, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub(super) enum CellState {

@@ -10,6 +10,7 @@
     reason = "tests, also with enums of other crates"
 )]
 
+mod commands; // commands with their output, as cases in files
 mod conformance; // the requirements of RFCs, section by section
 mod fuzz; // the corpora of the fuzz targets; models of the rules; every view against the replies
 mod integration; // several modules together: sockets, the program, zone files, the boundaries of modules

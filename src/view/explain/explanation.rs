@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -56,9 +57,9 @@ pub(super) struct ListedEndpoint<'t> {
 }
 
 /// The answer for one record type.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AnswerReport {
+pub(in crate::view) struct AnswerReport {
     section: &'static str,
     /// `A`, `AAAA` and `SRV`; at an apex `SOA` and `NS`; at `dns-version` `TXT`.
     rtype: String,
@@ -79,7 +80,7 @@ pub(super) struct AnswerReport {
 }
 
 /// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct RecordReport {
     /// Owner name, with the final dot.
     name: String,

@@ -128,11 +128,7 @@ fn credential_plugin_runs_once_for_a_command() {
     let kubeconfig = api_server.with_plugin();
     let home = tempfile::tempdir().unwrap();
     let mut slow = command(&kubeconfig.path, &["table"], &home);
-    let start = Instant::now();
-    let ended = run(slow.env("SECONDS_OF_PLUGIN", "2"));
-    let took = start.elapsed();
-    assert_answered(&ended);
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert_answered(&run(slow.env("SECONDS_OF_PLUGIN", "2")));
     let calls = api_server.calls();
     assert_eq!(calls.len(), 1, "{calls:?}");
     let info: Value = serde_json::from_str(&calls[0]).unwrap();
