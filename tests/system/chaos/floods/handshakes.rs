@@ -16,7 +16,7 @@ const THREADS: u32 = 8;
 /// Number of attacker addresses of each thread.
 const EACH: u32 = 100_000;
 /// Number of open connections that replaces none.
-const WITHIN: u32 = 800;
+const WITHIN: u32 = 240;
 /// Time limit of an attacker for replies of the server.
 const TIMEOUT: Duration = Duration::from_secs(5);
 

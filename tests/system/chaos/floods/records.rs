@@ -57,7 +57,7 @@ fn key_updates_do_not_block_honest_clients() {
     });
 }
 
-/// The server refuses each one with an alert (rustls never renegotiates), and closes the connection.
+/// The server refuses each one with an alert: rustls never renegotiates.
 #[test]
 fn renegotiations_do_not_block_honest_clients() {
     flood_encrypted("TLS 1.2: renegotiation", |server, until| {
