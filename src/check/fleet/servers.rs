@@ -93,7 +93,8 @@ fn answers(context: &str, replicas: &[Replica]) -> Option<Finding> {
         (!hash.is_null()).then(|| (hash.to_string(), &replica.name))
     });
     let groups = group(hashes);
-    let names: Vec<String> = groups.values().map(join).collect();
+    let mut names: Vec<String> = groups.values().map(join).collect();
+    names.sort();
     (groups.len() > 1).then(|| {
         Finding::failing(
             CHECK,

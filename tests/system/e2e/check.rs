@@ -313,17 +313,6 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
     let admin_run = CheckRun::run_as(cluster, "admin", &flags)?;
     let sentence = "namespaces that do not exist here: 'nowere', which the settings name, 'nowhere', of web in cluster 'west'";
     admin_run.check_line("attention", "namespaces", sentence)?;
-    // `explain` reads a Service that does not matter for answers, with the permissions of `serve`.
-    let mut explain = global_dns(&[
-        "explain",
-        "plain.default.global",
-        "--direct",
-        "--context",
-        USER,
-    ]);
-    let text = process::run(explain.arg("--kubeconfig").arg(&cluster.kubeconfig)).stdout;
-    let note = "Service/default/plain of this cluster has a cluster IP, and is not exported";
-    ensure!(text.contains(note), "explain printed: {text}");
     for object in [plain_service(), odd_service()] {
         cluster.delete(&object)?;
     }
@@ -376,7 +365,8 @@ fn check_one_namespace(cluster: &Cluster) -> Result<()> {
     });
     cluster.put(&role_binding)?;
     let run = CheckRun::run_until(cluster, &["--namespace=default".to_owned()], |run| {
-        ensure!(run.sentences("ok", "permissions").len() == 1, "{run:#?}");
+        // Without permissions for Links, their state is unknown.
+        ensure!(run.failing().is_empty(), "{run:#?}");
         ensure!(run.sentences("ok", "server").len() == 1, "{run:#?}");
         Ok(())
     })?;
