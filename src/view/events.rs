@@ -45,11 +45,11 @@ pub(super) fn events(server: &Server, filter: &Filter) -> Result<Document, ViewE
         let since = known_since.to_text();
         document.fail(0, &format!("this server knows the events since {since}"));
     }
-    let services = listed(&shown.published);
-    if let Some(sentence) = filter.unmatched(services.iter().copied())
-        && selected.is_empty()
-    {
-        document.fail(0, &sentence);
+    if selected.is_empty() {
+        let services = listed(&shown.published);
+        let unmatched = filter.unmatched(services.iter().copied());
+        let none = || format!("no such change since {}", known_since.to_text());
+        document.fail(0, &unmatched.unwrap_or_else(none));
     }
     Ok(document)
 }

@@ -428,6 +428,7 @@ fn check_pods(cluster: &Cluster) -> Result<()> {
 }
 
 fn check_orphans(cluster: &Cluster) -> Result<()> {
+    grant(cluster, &needed_rules(), true)?;
     cluster.delete(&link("north"))?;
     let run = CheckRun::run_until(cluster, &[], |run| {
         let found = run.sentences("attention", "unlinked").join("");
