@@ -1,8 +1,7 @@
 //! The open TCP connections, and the choice of the one to close if there are too many.
 //!
-//! A new connection replaces the one that has been idle longest. Idle time is the time since the last complete query. A
-//! connection with unread octets or an unsent reply is not idle, and goes only if none is. So a client that hoards
-//! connections loses them first, and active clients get answers.
+//! A new connection replaces the one whose last complete query was longest ago. So a client that hoards connections, or does
+//! not read its replies, loses them first. What a replaced connection has received is still answered.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -53,8 +52,6 @@ pub(super) struct OpenConnection {
     client: IpAddr,
     /// Time of the last query, or the start of the connection if it had no query.
     last_query: Mutex<Instant>,
-    /// Whether a reply waits for the client.
-    is_writing: AtomicBool,
     /// Cancelled when the connection must close.
     replaced: CancellationToken,
 }
@@ -80,7 +77,6 @@ impl Connections {
             stream,
             client,
             last_query: Mutex::new(Instant::now()),
-            is_writing: AtomicBool::new(false),
             replaced: CancellationToken::new(),
         });
         let mut open = self.0.open.lock();
@@ -88,9 +84,9 @@ impl Connections {
         if self.0.is_unlimited.load(Relaxed) {
             // The process ends soon, and each connection with it.
         } else if of_client >= self.0.limit / 2 {
-            replace_longest_idle(&mut open, |one| one.client == client);
+            replace_oldest(&mut open, |one| one.client == client);
         } else if open.len() >= self.0.limit {
-            replace_longest_idle(&mut open, |_| true);
+            replace_oldest(&mut open, |_| true);
         }
         open.push(new.clone());
         self.0
@@ -137,17 +133,14 @@ fn client(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Removes the candidate that has been idle longest, and tells it.
-fn replace_longest_idle(
+/// Removes the candidate with the oldest last query, and tells it.
+fn replace_oldest(
     open: &mut Vec<Arc<OpenConnection>>,
     is_candidate: impl Fn(&OpenConnection) -> bool,
 ) {
-    let mut candidates: Vec<usize> = (0..open.len()).collect();
-    candidates.retain(|index| is_candidate(&open[*index]));
-    candidates.sort_by_cached_key(|index| *open[*index].last_query.lock());
-    let idle = candidates.iter().find(|index| open[**index].is_idle());
-    if let Some(index) = idle.or(candidates.first()) {
-        open.remove(*index).replaced.cancel();
+    let candidates = (0..open.len()).filter(|index| is_candidate(&open[*index]));
+    if let Some(oldest) = candidates.min_by_key(|index| *open[*index].last_query.lock()) {
+        open.remove(oldest).replaced.cancel();
     }
 }
 
@@ -157,11 +150,6 @@ impl OpenConnection {
     /// Records the time of a query.
     pub(super) fn note_query(&self) {
         *self.last_query.lock() = Instant::now();
-    }
-
-    /// Records whether a reply waits for the client.
-    pub(super) fn note_writing(&self, is_writing: bool) {
-        self.is_writing.store(is_writing, Relaxed);
     }
 
     /// Waits until another connection replaces this one.
@@ -230,10 +218,6 @@ impl OpenConnection {
             }
         }
     }
-
-    fn is_idle(&self) -> bool {
-        !self.is_writing.load(Relaxed) && !self.has_octets()
-    }
 }
 
 #[cfg(test)]
@@ -273,33 +257,22 @@ mod tests {
         open.replaced().now_or_never().is_some()
     }
 
+    /// A client that does not read its replies has no new queries, so it does not keep its place.
     #[tokio::test]
-    async fn new_connection_replaces_the_longest_idle() {
+    async fn new_connection_replaces_the_one_with_the_oldest_query() {
         let mut world = World::new(3).await;
         let mut open = Vec::new();
         for address in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
             open.push(world.add(address).await);
         }
         open[0].note_query();
-        open[1].note_writing(true);
-        let fourth = world.add("192.0.2.4").await;
+        world.clients[1].write_all(&[0]).await.unwrap();
+        open[1].stream.readable().await.unwrap();
+        open.push(world.add("192.0.2.4").await);
         let replaced: Vec<bool> = open.iter().map(is_replaced).collect();
-        assert_eq!(replaced, [false, false, true], "an unsent reply");
-        world.clients[0].write_all(&[0]).await.unwrap();
-        open[0].stream.readable().await.unwrap();
+        assert_eq!(replaced, [false, true, false, false], "unread octets");
         world.add("192.0.2.5").await;
-        assert!(is_replaced(&fourth), "the others have octets and a reply");
-        assert!(!is_replaced(&open[0]) && !is_replaced(&open[1]));
-    }
-
-    #[tokio::test]
-    async fn busy_connection_is_replaced_if_none_is_idle() {
-        let mut world = World::new(2).await;
-        let (first, second) = (world.add("192.0.2.1").await, world.add("192.0.2.2").await);
-        first.note_writing(true);
-        second.note_writing(true);
-        world.add("192.0.2.3").await;
-        assert_eq!([&first, &second].map(is_replaced), [true, false]);
+        assert!(is_replaced(&open[2]) && !is_replaced(&open[0]));
     }
 
     #[tokio::test]

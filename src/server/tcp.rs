@@ -222,7 +222,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), EndReason> {
         let shared = self.shared.clone();
-        shared.note_writing(true);
         let writing = async {
             self.stream.write_all(self.framing.replies()).await?;
             self.stream.flush().await
@@ -235,7 +234,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             },
             () = shared.replaced() => return Err(EndReason::Replaced),
         }
-        shared.note_writing(false);
         self.framing.clear_replies();
         Ok(())
     }
