@@ -105,7 +105,7 @@ function sentences() {
 
 /** Says that the answers are old, if the source cannot be read. One dead API server is one sentence. */
 function sentenceOfSource() {
-  const cause = causes.find(({ kind }) => kind === "source-failed");
+  const cause = causes.find(({ kind }) => kind === "source-unavailable");
   if (!cause) return undefined;
   const isWhole = !cause.subject || status.watches.every((watch) => cause.subject.includes(watch)) || / more$/.test(cause.subject);
   const source = isWhole ? "the API server" : cause.subject;
