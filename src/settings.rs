@@ -43,7 +43,7 @@ const API_ADDRESS: &str = "127.0.0.1:9154";
 #[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
-    /// Name of this cluster: that in the Links of the other clusters, because names, certificates and replica sets contain it.
+    /// Name of this cluster, as in the Links of the other clusters: names, certificates and replica sets contain it.
     #[default(constant(DEFAULT_CLUSTER_NAME))]
     pub cluster_name: ClusterName,
     /// Zones to answer for. If a name is in several, the longest one decides. Never make a zone a search domain.
@@ -51,9 +51,9 @@ pub struct Settings {
     pub zones: Vec<ZoneSetting>,
     /// Namespaces to watch. The server then needs permissions only there. Empty: all namespaces.
     pub namespaces: Vec<Namespace>,
-    /// Names of clusters, if they differ from those in the Links: the name in the Link, and the name to use.
+    /// Names of clusters that differ from those in the Links: `{link: name}`.
     pub cluster_aliases: BTreeMap<ClusterName, ClusterName>,
-    /// Clusters to leave out: their mirrors are ignored. A member of this cluster stays.
+    /// Clusters whose mirrors are ignored. Members of this cluster stay.
     pub exclude_clusters: Vec<ClusterName>,
     /// Headless Services of this cluster that are members of names.
     pub local_members: LocalMembers,
@@ -67,8 +67,8 @@ pub struct Settings {
     pub short_names: ShortNameSettings,
     /// Names with the members of several services: `{prod/crdb: [crdb-east/crdb, crdb-west/crdb]}`.
     pub aliases: BTreeMap<ServicePath, Vec<ServicePath>>,
-    /// Settings of single services: `{prod/db: {failover: east:west, ttl: 10, gatewayDown: include}}`. An annotation of the
-    /// Service in this cluster takes precedence.
+    /// Settings of single services: `{prod/db: {failover: east:west, ttl: 10, gatewayDown: include}}`. Annotations of the Service
+    /// in this cluster take precedence.
     pub services: BTreeMap<ServicePath, ServiceSettings>,
     /// Failover between clusters.
     pub failover: FailoverSettings,
@@ -82,7 +82,7 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Clients and limits.
     pub limits: LimitSettings,
-    /// Time for which earlier tables are kept in memory, for `explain` and `table` with `--at`. `0s`: not at all.
+    /// Time for which earlier tables are kept in memory, for `--at`. `0s`: not at all.
     #[default(Period(Duration::from_hours(24)))]
     pub history: Period,
     /// Time during which queries are still answered after SIGTERM or SIGINT.
@@ -170,8 +170,8 @@ pub struct ListenSettings {
     pub tls: Vec<ListenAddress>,
     /// DNS over QUIC. Empty: no listener. Experimental: one handshake at a time, and connections are not limited.
     pub quic: Vec<ListenAddress>,
-    /// Names and addresses that requests of the API may have as Host or Origin, such as those of an Ingress, besides localhost,
-    /// loopback addresses and the address that received the request.
+    /// Further names and addresses that requests of the API may have as Host or Origin, such as those of an Ingress. Localhost,
+    /// loopback addresses and the address that received the request are always allowed.
     pub api_hosts: Vec<ApiHost>,
 }
 
@@ -183,8 +183,8 @@ pub struct TlsSettings {
     pub certificate: PathBuf,
     /// Private key, as `tls.key` of a Secret.
     pub key: PathBuf,
-    /// Certificate authorities, as `ca.crt` of a Secret: clients must present a certificate that one of them issued. Empty:
-    /// clients need no certificate.
+    /// Certificate authorities, as `ca.crt` of a Secret, one of which must have issued the certificate of a client. Empty: clients
+    /// need no certificate.
     pub client_ca: PathBuf,
 }
 

@@ -7,7 +7,7 @@ use support::repository::repository;
 const COMBINATIONS: &str = r#"
 minimum values: {}
 
-# The example of docs/src/install.md and of the design, without `listen` and `tls`, which are the chart's.
+# Every setting, without `listen` and `tls`, which are the chart's.
 all settings:
   config:
     clusterName: hub
