@@ -119,7 +119,6 @@ mod rules;
 mod service;
 mod settings;
 mod shared;
-mod short;
 mod short_name;
 pub mod store;
 pub mod timers;

@@ -138,6 +138,12 @@ impl ServiceKey {
     pub fn labels(&self) -> [&str; 2] {
         [self.service.as_str(), self.namespace.as_str()]
     }
+
+    /// Returns the short names that can depend on it: its own, and that of the name of its namespace, of which it can hide the
+    /// cluster that has its name.
+    pub fn short_names(&self) -> [ServiceName; 2] {
+        [self.service.clone(), self.namespace.as_service()]
+    }
 }
 
 /// Parses `NAMESPACE/SERVICE`.

@@ -151,6 +151,18 @@ impl Change {
         }
     }
 
+    /// Sets what was seen that explains it.
+    pub(super) fn because(mut self, cause: Option<String>) -> Self {
+        self.cause = cause.map(Line::from);
+        self
+    }
+
+    /// Sets its service, and writes its sentence.
+    pub(super) fn of_service(mut self, service: &ServiceKey) -> Self {
+        self.services = [service.clone()].into();
+        self.described()
+    }
+
     /// Returns whether clients may notice it: `warn` in the log.
     pub fn is_trouble(&self) -> bool {
         match self.kind {
@@ -206,11 +218,11 @@ impl Change {
         while self.services.len() > MAX_KEYS {
             self.services.pop_last();
         }
-        self.describe();
+        *self = std::mem::take(self).described();
     }
 
     /// Writes its sentence.
-    pub(super) fn describe(&mut self) {
+    pub(super) fn described(mut self) -> Self {
         use ChangeKind::*;
         let of = self.subject();
         let (cluster, place) = match &self.cluster {
@@ -241,12 +253,13 @@ impl Change {
             Failing if self.after.is_some() => format!("The name of {of} fails"),
             Failing => format!("The name of {of} answers again"),
             ShortName => self.changed(&format!("The short name of {of}")),
-            Demo => return,
+            Demo => return self,
         };
         let reason = self.after.as_ref().filter(|_| self.kind == Failing);
         let cause = self.cause.as_ref().or(reason);
         let cause = cause.map_or(String::new(), |cause| format!(": {cause}"));
         self.text = format!("{text}{cause}.").into();
+        self
     }
 
     /// Returns the services in words.

@@ -167,6 +167,12 @@ impl Table {
         self.short_name(service)?.owner.as_deref().ok()
     }
 
+    /// Returns whether a service owns its short name.
+    pub fn owns_short_name(&self, key: &ServiceKey) -> bool {
+        let owner = self.short_service(key.service.as_str());
+        owner.is_some_and(|owner| owner.key == *key)
+    }
+
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         self.short_names.get(service)
