@@ -19,7 +19,7 @@ pub(super) fn is_own(service: &KubeObject<'_>) -> bool {
 /// Returns whether a Service has an annotation of this server, or one that looks like it.
 fn has_settings(service: &KubeObject<'_>) -> bool {
     let has = |key: &&str| service.annotation(key).is_some();
-    key::SETTINGS.iter().any(has) || !service.unknown_settings().is_empty()
+    key::SETTINGS.iter().any(has) || service.unknown_settings().next().is_some()
 }
 
 /// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, it matters

@@ -89,7 +89,7 @@ impl ServiceSettings {
     /// Reads the annotations of a Service of this cluster.
     pub(super) fn of_own(service: &KubeObject<'_>) -> Self {
         let mut settings = Self::default();
-        for key in service.unknown_settings().iter().take(MAX_UNKNOWN) {
+        for key in service.unknown_settings().take(MAX_UNKNOWN) {
             let nearest = most_similar(key, key::SETTINGS.map(str::to_owned));
             let reason = match nearest {
                 Some(nearest) => format!("no annotation has this name; the nearest is {nearest}"),
