@@ -58,23 +58,10 @@ pub struct ServiceSettings {
 type SetOrder = Option<Option<FailoverOrder>>;
 
 /// The treatment of endpoints with a gateway that is down (rule M4).
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Deserialize,
-    Serialize,
-    EnumString,
-    IntoStaticStr,
-    JsonSchema,
-)]
+#[derive(Deserialize, Serialize, EnumString, IntoStaticStr, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", ascii_case_insensitive)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GatewayDown {
     /// They are left out, unless the name would then have no endpoint.
     #[default]

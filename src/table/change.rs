@@ -11,23 +11,10 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 use crate::model::{ClusterName, Line, ServiceKey, list_some};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
-    Default,
-    JsonSchema,
-)]
+#[derive(Serialize, EnumString, IntoStaticStr, VariantArray, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ChangeKind {
     /// A cluster has its first endpoint of a service.
     Joined,

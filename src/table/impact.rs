@@ -9,21 +9,10 @@ use super::service::{NameFailure, Service};
 use crate::model::{Problem, ProblemKind};
 
 /// How bad something is for clients.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    IntoStaticStr,
-    JsonSchema,
-)]
+#[derive(Serialize, IntoStaticStr, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Impact {
     /// Nothing is wrong.
     #[default]

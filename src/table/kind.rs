@@ -6,10 +6,9 @@ use crate::model::{ClusterName, list_some};
 
 /// The way in which a service of the clusters reaches this cluster. The documentation of [`table`](super) describes
 /// each kind. Kinds that are united have the first of their kinds in this order.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
-)]
+#[derive(Display, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServiceKind {
     /// Headless mirrors, with one endpoint for each remote pod.
     Headless,
