@@ -161,6 +161,11 @@ pub struct Conditions {
 // === impl ServiceSpec ===
 
 impl<'j> ServiceSpec<'j> {
+    /// Returns whether the Service is headless.
+    pub(super) fn is_headless(&self) -> bool {
+        self.cluster_ip.as_deref() == Some("None")
+    }
+
     /// Returns `clusterIPs`, or only `clusterIP` if that list is absent. API servers fill in the list, but files often
     /// omit it.
     pub(super) fn addresses(&self) -> &[JsonText<'j>] {
@@ -271,19 +276,6 @@ impl<'j> KubeObject<'j> {
         }
         let body: Body<T> = serde_json::from_str(self.json)?;
         Ok(body.spec.unwrap_or_default())
-    }
-
-    /// Returns whether the object is a headless Service. Like the field selector of the API server, it ignores the rest
-    /// of `spec`, so that an invalid Service is still selected and reported.
-    pub fn is_headless(&self) -> bool {
-        #[derive(Default, Deserialize)]
-        #[serde(bound(deserialize = "'de: 'j"))]
-        struct HeadlessSpec<'j> {
-            #[serde(rename = "clusterIP")]
-            cluster_ip: JsonText<'j>,
-        }
-        let spec = self.spec::<HeadlessSpec<'_>>();
-        spec.is_ok_and(|spec| &*spec.cluster_ip == "None")
     }
 
     /// Reads the body of an EndpointSlice.

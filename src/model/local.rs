@@ -26,11 +26,11 @@ fn has_settings(service: &KubeObject<'_>) -> bool {
 /// only that they exist.
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
     let has_settings = has_settings(service);
-    if !has_settings && !service.is_headless() && service.label(key::EXPORTED).is_none() {
+    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
+    if !has_settings && !spec.is_headless() && service.label(key::EXPORTED).is_none() {
         return Ok(Object::Plain);
     }
-    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
-    let (form, addresses, ports) = if service.is_headless() {
+    let (form, addresses, ports) = if spec.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
         (form, SmallVec::new(), ports(spec.ports.as_ref()))

@@ -450,12 +450,6 @@ impl ProblemKind {
         &ROWS[self as usize]
     }
 
-    /// Returns the kinds of a family. Metrics have a value for each, even if it is zero.
-    pub fn of_family(family: Family) -> impl Iterator<Item = Self> {
-        let rows = ROWS.iter().filter(move |row| row.family == family);
-        rows.map(|row| row.kind)
-    }
-
     /// Returns the kind's name in logs, metrics and reports.
     pub fn name(self) -> &'static str {
         self.into()

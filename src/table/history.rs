@@ -135,12 +135,6 @@ impl History {
             .map_or_else(Timestamp::default, |first| first.start)
     }
 
-    /// Returns the number of earlier tables. The current table is not one.
-    #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
-        self.tables.len() - 1
-    }
-
     /// Counts a version of each of these services. Returns whether all of them have too many in this hour.
     fn count_versions(&mut self, keys: &ServiceKeys, now: Timestamp) -> bool {
         if now >= self.hour.after(HOUR) {
