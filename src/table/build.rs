@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
-use super::content::{HostOfService, KnownClusters};
+use super::content::HostOfService;
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
 use super::rules::Rules;
@@ -59,7 +59,7 @@ fn build_with(
 ) -> Built {
     let mut table = last.clone();
     let known = Arc::new(known_clusters(store, rules));
-    table.known_clusters = KnownClusters(known.clone());
+    table.known_clusters = known.clone();
     table.skipped = store.skipped().clone();
     table.links = timers.links.states.clone();
     if table.links != last.links {
@@ -67,7 +67,8 @@ fn build_with(
         timers.date(&last.link_problems, &mut problems);
         table.link_problems = problems.into();
     }
-    let mut is_changed = table.skipped != last.skipped || table.links != last.links;
+    let mut is_changed =
+        table.skipped != last.skipped || table.links != last.links || known != last.known_clusters;
     let mut has_other_answers = false;
     let services = closure(last, dirty, &known, rules);
     let (mut changed, mut next_timers) = (ServiceKeys::new(), Vec::new());
@@ -209,9 +210,9 @@ fn closure(
     let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();
     services.extend(aliases);
-    if *last.known_clusters.0 != *known {
+    if *last.known_clusters != *known {
         // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
-        let changed = &*last.known_clusters.0 ^ known;
+        let changed = &*last.known_clusters ^ known;
         let depends_on = |term: &ClusterTerm| match term {
             ClusterTerm::Named(name) => changed.contains(name) || !known.contains(name),
             term => term.defect().is_some(),

@@ -24,7 +24,7 @@ pub struct Table {
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub(super) links: Arc<LinkStates>,
     /// The clusters that something here knows (rule K5a).
-    pub(super) known_clusters: KnownClusters,
+    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
     /// The services whose names wait for expected clusters (rule K8).
     pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
@@ -47,17 +47,6 @@ struct NamespaceServices {
     with_names: usize,
 }
 
-/// The clusters that something here knows. They are no part of what is served: the problems that follow from them are.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KnownClusters(pub(super) Arc<BTreeSet<ClusterName>>);
-
-impl PartialEq for KnownClusters {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-#[cfg(test)]
 thread_local! {
     /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
     pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };

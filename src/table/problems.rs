@@ -10,8 +10,7 @@ use super::links::{ClusterLink, LinkState, LinkStates};
 use super::rules::NonMember;
 use super::service::{NameFailure, Service};
 use crate::model::{
-    ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
-    ServiceName, list_some,
+    ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, list_some,
 };
 
 /// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
@@ -61,33 +60,21 @@ impl Table {
         of_short_names.chain(&*self.zone_problems)
     }
 
-    /// Returns the problems of names, and the one of all links, that an earlier table does not have. `changed` are the services in
-    /// which they differ.
-    pub fn new_problems<'k>(
-        &self,
-        last: Option<&Self>,
-        changed: impl Iterator<Item = &'k ServiceKey>,
-    ) -> Vec<&Problem> {
-        let names = changed.flat_map(|key| [key.service.clone(), key.namespace.as_service()]);
-        let names: BTreeSet<ServiceName> = names.collect();
-        fn of<'t>(table: &'t Table, name: &ServiceName) -> &'t [Problem] {
-            table
-                .short_name(name.as_str())
-                .map_or(&[], |short| &short.problems)
-        }
-        let of_names = names.iter().flat_map(|name| {
-            let known = last.map_or(&[][..], |last| of(last, name));
-            of(self, name).iter().filter(|one| !known.contains(one))
-        });
-        let known = last.map_or(&[][..], |last| &last.zone_problems);
-        let of_zones = self.zone_problems.iter().filter(|one| !known.contains(one));
-        let is_known = |one: &Problem| {
-            let mut known = last.into_iter().flat_map(|last| &*last.link_problems);
-            known.any(|known| known.fact() == one.fact())
-        };
-        let of_links = self.link_problems.iter();
-        let of_links = of_links.filter(|one| one.cluster.is_none() && !is_known(one));
-        of_names.chain(of_zones).chain(of_links).collect()
+    /// Returns the problems of the names that depend on changed services, of names of zones, and the one of all links.
+    pub fn problems_beside<'t>(
+        &'t self,
+        changed: impl Iterator<Item = &'t ServiceKey>,
+    ) -> impl Iterator<Item = &'t Problem> {
+        let names: BTreeSet<_> = changed.flat_map(ServiceKey::short_names).collect();
+        let short = names
+            .into_iter()
+            .filter_map(|name| self.short_name(name.as_str()));
+        let of_links = self
+            .link_problems
+            .iter()
+            .filter(|one| one.cluster.is_none());
+        let of_names = short.flat_map(|short| &short.problems);
+        of_names.chain(&*self.zone_problems).chain(of_links)
     }
 
     /// Returns the problem for which a reader skipped an object, if it did.
