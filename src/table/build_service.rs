@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::Candidate;
+use super::candidates::Candidate;
 use super::candidates::candidates;
 use super::choose::{choose, kind_of};
+use super::context::Items;
 use super::context::{BuildContext, BuiltService};
+use super::endpoint::Rank;
 use super::failover::{Failover, StepHealth};
 use super::gate::Gate;
-use super::items::Items;
-use super::kind::Rank;
 use super::local::non_member;
 use super::merge::{limit_ports, mark_duplicates, merge};
+use super::order::resolve;
 use super::order::{is_unused, kept_order, order, order_of, order_problems};
-use super::settings::resolve;
 use super::timers::ServiceTimers;
 use super::{MissingHost, NameFailure, NameIndex, Service};
 use crate::model::{

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::Table;
+use super::endpoint::MissingHost;
+use super::endpoint::ServiceKind;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::StepHealth;
 use super::gate::Gate;
-use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState};
-use super::missing::MissingHost;
 use super::service::Service;
 use super::short_name::NoOwner;
 use super::store::ServiceKeys;

@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::content::Table;
 use super::endpoint::Endpoint;
-use super::missing::MissingHost;
+use super::endpoint::MissingHost;
 use super::name_index::{Members, Property, cluster_ranges};
 use super::service::Service;
 use crate::model::Problem;

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::candidate::Candidate;
+use super::candidates::Candidate;
 use super::context::BuildContext;
+use super::context::Items;
 use super::dead_ports::DeadPorts;
-use super::items::Items;
-use super::kind::Rank;
+use super::endpoint::Rank;
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind, cluster_ip};

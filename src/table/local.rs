@@ -2,12 +2,12 @@
 
 use smallvec::smallvec;
 
-use super::candidate::Candidate;
+use super::candidates::Candidate;
 use super::context::BuildContext;
+use super::context::Items;
 use super::dead_ports::exported_problem;
+use super::endpoint::Rank;
 use super::endpoint::distinct;
-use super::items::Items;
-use super::kind::Rank;
 use super::rules::{LocalMembers, NonMember, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind, cluster_ip};
 use crate::model::{
