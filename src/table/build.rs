@@ -4,6 +4,7 @@
 //! gives the same table; a property test checks this.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::content::HostOfService;
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
 use super::rules::Rules;
+use super::shared::set;
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
 use super::{Endpoint, Service, ServiceKind, Table, short_name};
@@ -67,24 +69,29 @@ fn build_with(
         timers.date(&last.link_problems, &mut problems);
         table.link_problems = problems.into();
     }
-    let mut is_changed =
-        table.skipped != last.skipped || table.links != last.links || known != last.known_clusters;
+    let mut is_changed = !table.skipped.ptr_eq(&last.skipped) && table.skipped != last.skipped
+        || table.links != last.links
+        || known != last.known_clusters;
     let mut has_other_answers = false;
     let services = closure(last, dirty, &known, rules);
     let (mut changed, mut next_timers) = (ServiceKeys::new(), Vec::new());
     for key in &services {
         let old = last.find(key);
+        let sources = rules.aliases.sources_of(key);
+        let of_services = iter::once(key).chain(sources);
+        let items: Vec<_> = of_services.flat_map(|one| store.items_of(one)).collect();
         let context = BuildContext {
             key,
             store,
             rules,
+            items: &items,
             known_clusters: &known,
             timers,
             old,
         };
         let built = catch_unwind(AssertUnwindSafe(|| build_service(context)));
         let built = built.unwrap_or_else(|_| panicked(last, context));
-        is_changed |= table.non_members.set(key, built.non_member);
+        is_changed |= set(&mut table.non_members, key, built.non_member);
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
             next_timers.push((key.clone(), built.timers));
         }

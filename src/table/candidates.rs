@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::context::BuildContext;
-use super::context::Items;
 use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, Rank};
 use super::links::Links;
 use super::{cluster_ip, headless, local};
@@ -17,15 +16,13 @@ const MAX_LISTED: usize = 5;
 /// Collects what the items of a service offer. Items of excluded clusters offer nothing. A service is known if there is a
 /// candidate, also one without endpoints.
 pub(super) fn candidates<'s>(
-    key: &ServiceKey,
-    items: &Items<'s>,
     context: BuildContext<'s>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Candidate<'s>> {
-    let rules = context.rules;
-    let mut of_hosts = headless::endpoint_mirrors(items);
-    let mut candidates = Vec::new();
-    for (object, item) in items.iter() {
+    let BuildContext { key, rules, .. } = context;
+    let mut of_hosts = headless::endpoint_mirrors(context);
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    for (object, item) in context.items {
         if let Some(link) = item.link().filter(|link| rules.excludes(link)) {
             let cluster = rules.name_of(link);
             let detail = format!("cluster '{cluster}' is excluded by the setting excludeClusters");
@@ -41,32 +38,22 @@ pub(super) fn candidates<'s>(
             ItemKind::GatewayMirror | ItemKind::FlatMirror | ItemKind::Federated => {
                 cluster_ip::candidate(object, item, context)
             }
-            ItemKind::Own(own) => local::candidate(object, item, own, items, context, problems),
+            ItemKind::Own(own) => local::candidate(object, item, own, context, problems),
         });
     }
     headless::report_orphans(of_hosts, rules, problems);
-    report_unknown_sources(key, &candidates, context, problems);
+    let is_known = |source: &ServiceKey| candidates.iter().any(|one| one.item.service == *source);
+    let sources = rules.aliases.sources_of(key).iter();
+    let unknown = list_some(sources.filter(|source| !is_known(source)), MAX_LISTED);
+    if !unknown.is_empty() {
+        problems.push(Problem::new(ProblemKind::UnknownAlias, unknown));
+    }
     // Of endpoints with one name, that of a mirror comes first.
     candidates.sort_by_key(|candidate| candidate.item.own().is_some());
     for candidate in &mut candidates {
         candidate.omit_long_names(key, rules.longest_zone, problems);
     }
     candidates
-}
-
-/// Reports the sources of an alias that no mirror or member of this cluster makes.
-fn report_unknown_sources(
-    key: &ServiceKey,
-    candidates: &[Candidate<'_>],
-    context: BuildContext<'_>,
-    problems: &mut Vec<Problem>,
-) {
-    let is_known = |source: &ServiceKey| candidates.iter().any(|one| one.item.service == *source);
-    let sources = context.rules.aliases.sources_of(key).iter();
-    let names = list_some(sources.filter(|source| !is_known(source)), MAX_LISTED);
-    if !names.is_empty() {
-        problems.push(Problem::new(ProblemKind::UnknownAlias, names));
-    }
 }
 
 /// What one item offers for the clusters that it stands for (rule K1).

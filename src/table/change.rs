@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::model::{ClusterName, Line, ServiceKey, list_some};
@@ -63,11 +63,7 @@ pub struct Change {
     /// The kind.
     pub kind: ChangeKind,
     /// The services, each once, at most [`MAX_KEYS`]; in JSON `namespace/name`. With the cluster, they are the keys of the change.
-    #[serde(
-        serialize_with = "serialize_keys",
-        skip_serializing_if = "BTreeSet::is_empty"
-    )]
-    #[schemars(with = "Vec<String>")]
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub services: BTreeSet<ServiceKey>,
     /// The cluster, if the change concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,13 +103,6 @@ const OPPOSITES: [[ChangeKind; 2]; 4] = [
     [ChangeKind::Down, ChangeKind::Up],
     [ChangeKind::Linked, ChangeKind::Unlinked],
 ];
-
-fn serialize_keys<S: Serializer>(
-    keys: &BTreeSet<ServiceKey>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(keys.iter().map(ToString::to_string))
-}
 
 // === impl Change ===
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use rpds::RedBlackTreeSetSync;
 
 use super::links::LinkStates;
-use super::rules::NonMember;
 use super::service::Service;
-use super::shared::SharedMap;
+use super::shared::{SharedMap, set};
 use super::short_name::ShortName;
 use super::store::Skipped;
 use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName, Text};
@@ -18,8 +17,8 @@ use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName, Tex
 pub struct Table {
     namespaces: SharedMap<Namespace, NamespaceServices>,
     pub(super) short_names: SharedMap<ServiceName, ShortName>,
-    /// Headless Services of this cluster that are not members. Their endpoints are not served.
-    pub(super) non_members: SharedMap<ServiceKey, NonMember>,
+    /// Why headless Services of this cluster are not members. Their endpoints are not served.
+    pub(super) non_members: SharedMap<ServiceKey, Arc<Problem>>,
     pub(super) skipped: Skipped,
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub(super) links: Arc<LinkStates>,
@@ -89,7 +88,7 @@ impl Table {
     /// Returns the number of services.
     pub(super) fn len(&self) -> usize {
         let namespaces = self.namespaces.iter();
-        namespaces.map(|(_, one)| one.services.len()).sum()
+        namespaces.map(|(_, one)| one.services.size()).sum()
     }
 
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
@@ -136,12 +135,12 @@ impl Table {
         let (had_names, has_names) = (has_names(old), has_names(new.as_ref()));
         let changed = self.namespaces.get(namespace).cloned();
         let mut changed = changed.unwrap_or_default();
-        // The namespace is removed first, so that it is copied once for each build and not for each of its services.
-        self.namespaces.set(namespace, None);
+        // The namespace is removed first, so that its nodes are copied once for each build and not for each of its services.
+        self.namespaces.remove_mut(namespace);
         changed.with_names = changed.with_names + usize::from(has_names) - usize::from(had_names);
-        changed.services.set(service, new);
+        set(&mut changed.services, service, new);
         if !changed.services.is_empty() {
-            self.namespaces.set(namespace, Some(changed));
+            self.namespaces.insert_mut(namespace.clone(), changed);
         }
         true
     }

@@ -1,14 +1,15 @@
 //! What the build of one service reads and returns.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::Service;
-use super::rules::{NonMember, Rules};
+use super::rules::Rules;
 use super::store::Store;
 use super::timers::{ServiceTimers, Timers};
 use crate::model::{
-    ClusterName, FailoverOrder, Item, ItemKind, ObjectKey, OwnForm, OwnService, ServiceKey,
-    SliceContent,
+    ClusterName, FailoverOrder, Item, ItemKind, ObjectKey, OwnForm, Problem, ServiceKey,
+    ServiceSettings, SliceContent,
 };
 
 /// What the build of one service reads.
@@ -17,6 +18,8 @@ pub(super) struct BuildContext<'b> {
     pub(super) key: &'b ServiceKey,
     pub(super) store: &'b Store,
     pub(super) rules: &'b Rules,
+    /// The items of the service with the keys of their objects: its own, and those of the services that it is an alias of.
+    pub(super) items: &'b [(&'b ObjectKey, &'b Item)],
     /// The clusters that something here knows.
     pub(super) known_clusters: &'b BTreeSet<ClusterName>,
     /// What the last builds remember.
@@ -33,7 +36,7 @@ pub(super) struct BuiltService {
     /// What the next build remembers of it.
     pub(super) timers: ServiceTimers,
     /// Why the headless Service of this cluster is not a member of it.
-    pub(super) non_member: Option<NonMember>,
+    pub(super) non_member: Option<Arc<Problem>>,
 }
 
 // === impl BuildContext ===
@@ -53,101 +56,54 @@ impl<'b> BuildContext<'b> {
         };
         self.timers.is_started && self.old.is_none_or(is_new)
     }
-}
 
-/// The items of one service: its own, and those of the services that it is an alias of.
-#[derive(Debug, Default)]
-pub(super) struct Items<'i>(Vec<(&'i ObjectKey, &'i Item)>);
-
-// === impl Items ===
-
-impl<'i> Items<'i> {
-    /// Collects the items of a service.
-    pub(super) fn of(service: &ServiceKey, store: &'i Store, rules: &Rules) -> Self {
-        let sources = rules.aliases.sources_of(service);
-        let services = std::iter::once(service).chain(sources);
-        let items = services.flat_map(|service| store.items_of(service));
-        Self(items.collect())
+    /// Returns the Service of this cluster with the settings of the service. Of an alias, its own Service alone has them.
+    pub(super) fn own(&self) -> Option<&'b Item> {
+        let is_own = |item: &&Item| item.own().is_some() && item.service == *self.key;
+        self.items.iter().map(|(_, item)| *item).find(is_own)
     }
 
-    /// Returns whether there is no item.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the items with the keys of their objects.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'i ObjectKey, &'i Item)> + Clone {
-        self.0.iter().copied()
-    }
-
-    /// Returns the Services of this cluster (rule M5).
-    pub(super) fn own(&self) -> impl Iterator<Item = (&'i Item, OwnService)> {
-        self.iter()
-            .filter_map(|(_, item)| Some((item, item.own()?)))
-    }
-
-    /// Returns the Service of this cluster with the settings of a service. Of an alias, its own Service alone has them.
-    pub(super) fn own_of(&self, service: &ServiceKey) -> Option<&'i Item> {
-        let mut own = self.own().map(|(item, _)| item);
-        own.find(|item| item.service == *service)
+    /// Returns what the annotations of that Service set.
+    pub(super) fn settings(&self) -> Option<&'b ServiceSettings> {
+        self.own()?.settings.as_deref()
     }
 
     /// Returns whether the service has pods (rule K5a): a headless mirror, or a headless Service of this cluster with a selector
     /// or an endpoint.
-    pub(super) fn have_pods(&self, store: &Store, rules: &Rules) -> bool {
+    pub(super) fn has_pods(&self) -> bool {
         let has_endpoint = |object: &ObjectKey| {
-            let slices = store.slices_of(object);
+            let slices = self.store.slices_of(object);
             slices.iter().any(|(_, slice)| match &slice.content {
                 SliceContent::Endpoints(listed) => !listed.entries.is_empty(),
                 SliceContent::Hosts(_) | SliceContent::Ready(_) => false,
             })
         };
-        let has_own_pods =
-            |(object, item): (&ObjectKey, &Item)| match item.own().map(|own| own.form) {
-                Some(OwnForm::Headless { has_selector }) => has_selector || has_endpoint(object),
-                Some(OwnForm::ClusterIp | OwnForm::Other) | None => false,
-            };
-        let mut copies = self.copies(rules);
-        copies.any(|(_, item)| item.kind == ItemKind::HeadlessMirror)
-            || self.iter().any(has_own_pods)
+        self.items.iter().any(|(object, item)| match item.kind {
+            ItemKind::HeadlessMirror => !self.is_excluded(item),
+            ItemKind::Own(own) => match own.form {
+                OwnForm::Headless { has_selector } => has_selector || has_endpoint(object),
+                OwnForm::ClusterIp | OwnForm::Other => false,
+            },
+            _ => false,
+        })
     }
 
-    /// Returns whether Linkerd mirrors the service from another cluster, in any way.
+    /// Returns whether Linkerd mirrors the service from another cluster, in any way. An endpoint mirror without its headless
+    /// mirror is skipped (rule M2).
     pub(super) fn has_mirror(&self) -> bool {
-        // An endpoint mirror without its headless mirror is skipped (rule M2).
         let is_mirror = |item: &Item| item.own().is_none() && item.kind != ItemKind::EndpointMirror;
-        self.iter().any(|(_, item)| is_mirror(item))
+        self.items.iter().any(|(_, item)| is_mirror(item))
     }
 
-    /// Returns the items whose annotations are copied from other clusters: mirrors, without those of excluded clusters.
-    pub(super) fn copies(&self, rules: &Rules) -> impl Iterator<Item = (&'i ObjectKey, &'i Item)> {
-        let is_excluded = |item: &Item| item.link().is_some_and(|link| rules.excludes(link));
-        self.iter()
-            .filter(move |(_, item)| item.own().is_none() && !is_excluded(item))
+    /// Returns the annotations that are copied from other clusters: those of mirrors, without those of excluded clusters.
+    pub(super) fn copied_settings(&self) -> impl Iterator<Item = &'b ServiceSettings> {
+        let items = self.items.iter().map(|(_, item)| *item);
+        let copies = items.filter(|item| item.own().is_none() && !self.is_excluded(item));
+        copies.filter_map(|item| item.settings.as_deref())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::testing::{local, rules, service_keys, store};
-
-    #[test]
-    fn headless_service_has_pods_if_it_has_a_selector_or_an_endpoint() {
-        let with = |has_selector: bool, hosts: &[(&str, &str, bool)]| {
-            let [mut service, slice] = local("prod", "db", hosts);
-            service["spec"]["selector"] = if has_selector {
-                json!({"app": "db"})
-            } else {
-                Value::Null
-            };
-            let (store, db) = (store(&[service, slice]), service_keys(&["db"]));
-            Items::of(db.first().unwrap(), &store, &rules()).have_pods(&store, &rules())
-        };
-        let host = [("db-0", "10.0.0.1", false)];
-        assert!(with(true, &host) && with(true, &[]));
-        assert!(with(false, &host) && !with(false, &[]));
+    /// Returns whether an item is of an excluded cluster.
+    fn is_excluded(&self, item: &Item) -> bool {
+        item.link().is_some_and(|link| self.rules.excludes(link))
     }
 }

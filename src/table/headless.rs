@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 
 use super::candidates::Candidate;
 use super::context::BuildContext;
-use super::context::Items;
 use super::dead_ports::DeadPorts;
 use super::endpoint::Rank;
 use super::rules::Rules;
@@ -163,9 +162,9 @@ fn adopt(host: &MissingHost, ports: &[&Ports], store: &Store, rules: &Rules) -> 
 }
 
 /// Collects the endpoint mirrors of a service. It may have thousands.
-pub(super) fn endpoint_mirrors<'s>(items: &Items<'s>) -> EndpointMirrors<'s> {
+pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors<'s> {
     let mut by_parent = EndpointMirrors::new();
-    for (object, item) in items.iter() {
+    for (object, item) in context.items {
         if let (Some(host), Some(link)) = (&item.host, item.link()) {
             let parent = (&object.namespace, host.parent.clone(), link);
             let mirrors = by_parent.entry(parent).or_default();

@@ -31,7 +31,7 @@ const BUSY_STEP: Duration = Duration::from_secs(3600 / MAX_VERSIONS as u64);
 const MAX_CHANGED: usize = 20_000;
 
 /// What a table needs besides the versions of its services, in endpoints: its head, its lists of shards, and one more for so many
-/// services (see [`SharedMap`](super::shared::SharedMap)).
+/// services.
 const HEAD: usize = 8;
 const SERVICES_OF_ENDPOINT: usize = 512;
 

@@ -11,7 +11,6 @@ use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::gate::Gate;
 use super::links::{ClusterLink, LinkState, LinkStates};
-use super::rules::NonMember;
 use super::service::{NameFailure, Service};
 use crate::model::{
     ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, list_some,
@@ -89,18 +88,8 @@ impl Table {
     }
 
     /// Returns why a headless Service of this cluster is not a member. Returns `None` if it is one or does not exist.
-    pub fn non_member(&self, key: &ServiceKey) -> Option<Problem> {
-        let ServiceKey { namespace, service } = key;
-        let detail = match self.non_members.get(key)? {
-            NonMember::Off => "it is not a member: localMembers is none".to_owned(),
-            NonMember::NotExported(export) => format!(
-                "it is not a member: {}: kubectl label service {service} --namespace {namespace} --overwrite mirror.linkerd.io/exported=true",
-                export.defect().unwrap_or_default()
-            ),
-        };
-        let object = ObjectRef::service(&ObjectKey::of_service(key));
-        let problem = Problem::new(ProblemKind::LeftOut, detail);
-        Some(problem.of_service(key).of_object(object))
+    pub fn non_member(&self, key: &ServiceKey) -> Option<&Problem> {
+        self.non_members.get(key).map(AsRef::as_ref)
     }
 }
 

@@ -7,8 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    ClusterName, Export, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName,
-    ServiceSettings,
+    ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName, ServiceSettings,
 };
 
 /// The settings that determine the members of services and the names that exist.
@@ -86,15 +85,6 @@ pub enum LocalMembers {
     Exported,
     /// No Service.
     None,
-}
-
-/// The reason for which a headless Service of this cluster is not a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NonMember {
-    /// Links do not select it by default, no mirror of its name exists, and it has no annotation of this server.
-    NotExported(Export),
-    /// `localMembers: none`.
-    Off,
 }
 
 /// The services that have a short name.

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use super::content::Table;
 use super::rules::{ChildZone, Grammar, Rules, ShortNames};
 use super::service::Service;
+use super::shared::set;
 use super::store::ServiceKeys;
 use super::timers::Timers;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
@@ -101,7 +102,7 @@ pub(super) fn assign_owners(
         if let Some(new) = &mut new {
             timers.date(old.map_or(&[], |old| &old.problems), &mut new.problems);
         }
-        is_changed |= table.short_names.set(&name, new);
+        is_changed |= set(&mut table.short_names, &name, new);
     }
     is_changed
 }

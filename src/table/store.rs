@@ -142,9 +142,8 @@ impl Store {
             self.unprefixed_slices.insert(slice);
         }
         if let Object::Skipped(problem) = object {
-            let key = key.clone();
-            self.skipped
-                .set(&ObjectRef { kind, key }, Some(problem.clone()));
+            let (key, problem) = (key.clone(), problem.clone());
+            self.skipped.insert_mut(ObjectRef { kind, key }, problem);
         }
         for cluster in linked(object) {
             *self.linked_clusters.entry(cluster.clone()).or_default() += 1;
@@ -161,7 +160,7 @@ impl Store {
         }
         if let Object::Skipped(_) = object {
             let key = key.clone();
-            self.skipped.set(&ObjectRef { kind, key }, None);
+            self.skipped.remove_mut(&ObjectRef { kind, key });
         }
         for cluster in linked(object) {
             if let Entry::Occupied(mut count) = self.linked_clusters.entry(cluster.clone()) {
