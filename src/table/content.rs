@@ -100,11 +100,6 @@ impl Table {
         services.map(|(_, service)| service.as_ref())
     }
 
-    /// Returns the names of all namespaces with services, in no particular order.
-    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.namespaces.iter().map(|(name, _)| name.as_str())
-    }
-
     /// Returns whether a namespace has services, with or without endpoints.
     pub fn has_namespace(&self, namespace: &str) -> bool {
         self.namespaces.get(namespace).is_some()
@@ -164,11 +159,6 @@ impl Table {
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         self.short_names.get(service)
-    }
-
-    /// Returns all short names, in no particular order.
-    pub fn short_names(&self) -> impl Iterator<Item = &str> {
-        self.short_names.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other

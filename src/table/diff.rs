@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::Table;
-use super::endpoint::MissingHost;
-use super::endpoint::ServiceKind;
-use super::endpoint::{Endpoint, EndpointLiveness};
+use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use super::failover::StepHealth;
 use super::gate::Gate;
 use super::links::{ClusterLink, LinkState};
@@ -217,14 +215,6 @@ fn step_cause(versions: Versions<&Service>) -> Option<String> {
 
 // === Clusters ===
 
-/// What was seen of endpoints of one cluster: the kind of the change, the endpoints, their texts before and after, and the cause.
-type Seen<'s> = (
-    ChangeKind,
-    Vec<&'s Endpoint>,
-    Versions<Option<String>>,
-    Option<String>,
-);
-
 /// Returns the changes of a cluster of a service, or of the endpoints that belong to no single one. `is_moved` says whether another
 /// order or step explains why other endpoints are selected.
 fn cluster_changes(
@@ -247,49 +237,59 @@ fn cluster_changes(
             }
         }
     }
-    let cause = loss(&gone, cluster, versions[1]);
-    let [lost, gained] = [&gone, &added].map(|list| addresses(list));
     let kinds = endpoints.map(kinds);
     let has_kinds = kinds.iter().all(|kinds| !kinds.is_empty());
     let is_turned = |[old, new]: &Versions<&Endpoint>| old.is_selected != new.is_selected;
     let has_other_kind =
         has_kinds && kinds[0] != kinds[1] || !is_moved && kept.iter().any(is_turned);
-    let mut seen = match is_member {
-        [false, _] => vec![(Joined, added, [None, gained], None)],
-        [_, false] => vec![(Left, gone, [lost, None], cause)],
-        _ if has_other_kind => vec![(Kind, added, kinds.map(Some), None)],
-        _ => vec![
-            (Shrank, gone, [lost, None], cause),
-            (Grew, added, [None, gained], None),
-        ],
+    let gains = |kind| of_endpoints(kind, &added, [None, addresses(&added)]);
+    let loses = |kind| {
+        let cause = loss(&gone, cluster, versions[1]);
+        of_endpoints(kind, &gone, [addresses(&gone), None]).because(cause)
     };
-    seen.retain(|(kind, of, ..)| !of.is_empty() || !matches!(kind, Shrank | Grew));
-    seen.extend(seen_of_kept(&kept));
-    let change = |(kind, of, texts, cause): Seen<'_>| {
-        let hosts = of.iter().filter_map(|one| one.hostname.as_ref());
-        let hosts = hosts.map(|host| host.as_str().into());
-        Change {
-            cluster: cluster.cloned(),
-            endpoints: hosts.take(MAX_ENDPOINTS).collect(),
-            count: of.len().max(1),
-            ..Change::between(kind, texts).because(cause)
+    let mut changes = match is_member {
+        [false, _] => vec![gains(Joined)],
+        [_, false] => vec![loses(Left)],
+        _ if has_other_kind => vec![of_endpoints(Kind, &added, kinds.map(Some))],
+        _ => {
+            let shrank = (!gone.is_empty()).then(|| loses(Shrank));
+            let grew = (!added.is_empty()).then(|| gains(Grew));
+            shrank.into_iter().chain(grew).collect()
         }
     };
-    seen.into_iter().map(change).collect()
+    changes.extend(changes_of_kept(&kept));
+    for change in &mut changes {
+        change.cluster = cluster.cloned();
+    }
+    changes
 }
 
-/// Returns what was seen of endpoints that stay.
-fn seen_of_kept<'s>(kept: &[Versions<&'s Endpoint>]) -> Vec<Seen<'s>> {
-    let mut seen = Vec::new();
+/// Makes a change of some endpoints of a cluster.
+fn of_endpoints(
+    kind: ChangeKind,
+    endpoints: &[&Endpoint],
+    texts: Versions<Option<String>>,
+) -> Change {
+    let hosts = endpoints.iter().filter_map(|one| one.hostname.as_ref());
+    let hosts = hosts.map(|host| host.as_str().into());
+    Change {
+        endpoints: hosts.take(MAX_ENDPOINTS).collect(),
+        count: endpoints.len().max(1),
+        ..Change::between(kind, texts)
+    }
+}
+
+/// Returns the changes of endpoints that stay.
+fn changes_of_kept(kept: &[Versions<&Endpoint>]) -> Vec<Change> {
+    let mut changes = Vec::new();
     let moved = kept.iter().filter(|[old, new]| !old.has_addresses_of(new));
     let moved = [0, 1].map(|version| moved.clone().map(|pair| pair[version]).collect::<Vec<_>>());
     let mut texts = moved.each_ref().map(|list| addresses(list));
     if texts[0] == texts[1] {
         texts = moved.each_ref().map(|list| ports(list));
     }
-    let [_, moved] = moved;
-    if !moved.is_empty() {
-        seen.push((ChangeKind::Address, moved, texts, None));
+    if !moved[1].is_empty() {
+        changes.push(of_endpoints(ChangeKind::Address, &moved[1], texts));
     }
     let mut turned: BTreeMap<ChangeKind, Vec<&Endpoint>> = BTreeMap::new();
     for pair in kept {
@@ -297,7 +297,7 @@ fn seen_of_kept<'s>(kept: &[Versions<&'s Endpoint>]) -> Vec<Seen<'s>> {
             turned.entry(kind).or_default().push(pair[1]);
         }
     }
-    seen.extend(turned.into_iter().map(|(kind, endpoints)| {
+    changes.extend(turned.into_iter().map(|(kind, endpoints)| {
         let cause = match (kind, endpoints[0].liveness) {
             (ChangeKind::Down, EndpointLiveness::GatewayDown) => {
                 Some("no address of its gateway is ready")
@@ -305,9 +305,9 @@ fn seen_of_kept<'s>(kept: &[Versions<&'s Endpoint>]) -> Vec<Seen<'s>> {
             (ChangeKind::Down, EndpointLiveness::NotReady) => Some("it has no ready endpoint"),
             _ => None,
         };
-        (kind, endpoints, [None, None], cause.map(str::to_owned))
+        of_endpoints(kind, &endpoints, [None, None]).because(cause.map(str::to_owned))
     }));
-    seen
+    changes
 }
 
 /// Returns the change of an endpoint's liveness, if answers may differ.
