@@ -36,7 +36,7 @@ pub use interned::{Text, intern};
 pub use item::{
     Clusters, Export, FederatedClusters, Item, ItemKind, MirroredHost, OwnForm, OwnService,
 };
-pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectRef, ServiceKey, ServicePath};
+pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use lease::Lease;

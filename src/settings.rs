@@ -26,7 +26,7 @@ pub use zone::ZoneSetting;
 
 use crate::http::ApiHost;
 use crate::log::{LogFilter, LogFormat};
-use crate::model::{ClusterName, FailoverOrder, GatewayDown, Namespace, ServicePath};
+use crate::model::{ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey};
 use crate::model::{ServiceName, ServiceSettings};
 use crate::server::ListenAddress;
 use crate::setting_text::or_empty;
@@ -66,10 +66,10 @@ pub struct Settings {
     /// Short names, which have no namespace, such as `db.global`.
     pub short_names: ShortNameSettings,
     /// Names with the members of several services: `{prod/crdb: [crdb-east/crdb, crdb-west/crdb]}`.
-    pub aliases: BTreeMap<ServicePath, Vec<ServicePath>>,
+    pub aliases: BTreeMap<ServiceKey, Vec<ServiceKey>>,
     /// Settings of single services: `{prod/db: {failover: east:west, ttl: 10, gatewayDown: include}}`. Annotations of the Service
     /// in this cluster take precedence.
-    pub services: BTreeMap<ServicePath, ServiceSettings>,
+    pub services: BTreeMap<ServiceKey, ServiceSettings>,
     /// Failover between clusters.
     pub failover: FailoverSettings,
     /// Linkerd's Links and the Leases of its mirror controllers, which tell which clusters are linked.

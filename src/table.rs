@@ -85,10 +85,8 @@
 //!
 //! `tests/fast/recordings` replays events of Linkerd's mirror controller against all rules.
 
-mod alias;
 pub mod build;
 mod build_service;
-mod candidate;
 mod candidates;
 pub mod change;
 mod choose;
@@ -103,40 +101,28 @@ pub mod gate;
 mod hash;
 mod headless;
 mod history;
-mod impact;
-mod items;
-mod kind;
 pub mod links;
 mod local;
 mod merge;
-mod missing;
 pub mod name_index;
 mod order;
 mod problems;
 pub mod publish;
-mod published;
 mod rules;
 mod service;
-mod settings;
 mod shared;
-mod short;
 mod short_name;
 pub mod store;
 pub mod timers;
 
-pub use alias::{Aliases, InvalidAlias};
 pub use build::{Built, build};
 pub use content::Table;
-pub use endpoint::{Address, Endpoint, EndpointLiveness};
+pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind, list_clusters};
 pub use history::{BeforeHistory, Moment};
-pub use impact::Impact;
-pub use kind::{ServiceKind, list_clusters};
-pub use missing::MissingHost;
 pub use name_index::{Members, NameIndex, Property, SharedPort};
-pub use problems::DEFAULT_CLUSTER_NAME;
-pub use publish::Publisher;
-pub use published::Published;
-pub use rules::{ChildZone, Grammar, LocalMembers, Rules, ShortNames};
+pub use problems::{DEFAULT_CLUSTER_NAME, Impact};
+pub use publish::{Published, Publisher};
+pub use rules::{Aliases, ChildZone, Grammar, InvalidAlias, LocalMembers, Rules, ShortNames};
 pub use service::{NameFailure, Service};
 pub use short_name::{Claim, NoOwner, ShortName};
 pub use store::Store;

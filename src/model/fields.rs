@@ -25,28 +25,6 @@ pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<Serv
     Ok(ServiceKey { namespace, service })
 }
 
-/// Reads the cluster of a mirror.
-pub(super) fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Problem> {
-    let cluster = service.label(key::CLUSTER_NAME).unwrap_or_default();
-    ClusterName::interned(cluster).map_err(unusable)
-}
-
-/// Returns the service of a mirror that is not an endpoint mirror.
-pub(super) fn mirrored_service(
-    service: &KubeObject<'_>,
-    cluster: &ClusterName,
-) -> Result<ServiceKey, Problem> {
-    let name = match service.annotation(key::REMOTE_FQ_NAME) {
-        Some(fq_name) => {
-            let (name, rest) = split(fq_name)?;
-            same_namespace(service, rest)?;
-            name
-        }
-        None => strip_cluster(service.name(), cluster)?,
-    };
-    service_key(service, name)
-}
-
 /// Splits the first label off a dotted name.
 pub(super) fn split(name: &str) -> Result<(&str, &str), Problem> {
     let key = key::REMOTE_FQ_NAME;

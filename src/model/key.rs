@@ -52,21 +52,3 @@ pub const PREFIX: &str = "global-dns/";
 
 /// The annotations of this server.
 pub const SETTINGS: [&str; 4] = [TTL, GATEWAY_DOWN, FAILOVER, EXPECTED_CLUSTERS];
-
-/// The other labels and annotations.
-pub const OTHERS: [&str; 14] = [
-    MIRRORED_SERVICE,
-    CLUSTER_NAME,
-    HEADLESS_MIRROR,
-    REMOTE_FQ_NAME,
-    EXPORTED,
-    REMOTE_DISCOVERY,
-    REMOTE_SERVICE,
-    LOCAL_DISCOVERY,
-    HEADLESS,
-    SERVICE_NAME,
-    MANAGED_BY,
-    MCS_SERVICE,
-    SOURCE_CLUSTER,
-    TRIGGER_TIME,
-];

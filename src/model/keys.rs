@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::interned::{Text, intern};
@@ -42,7 +41,7 @@ pub struct ObjectRef {
 }
 
 /// A service of the cluster set, of any kind. It has the same namespace and name in every cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
     /// Namespace, the same in every cluster (namespace sameness).
     pub namespace: Namespace,
@@ -138,6 +137,12 @@ impl ServiceKey {
     pub fn labels(&self) -> [&str; 2] {
         [self.service.as_str(), self.namespace.as_str()]
     }
+
+    /// Returns the short names that can depend on it: its own, and that of the name of its namespace, of which it can hide the
+    /// cluster that has its name.
+    pub fn short_names(&self) -> [ServiceName; 2] {
+        [self.service.clone(), self.namespace.as_service()]
+    }
 }
 
 /// Parses `NAMESPACE/SERVICE`.
@@ -156,25 +161,7 @@ impl FromStr for ServiceKey {
     }
 }
 
-/// A service in the settings: `NAMESPACE/SERVICE`. In documents, a [`ServiceKey`] has two fields.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServicePath(pub ServiceKey);
-
-impl FromStr for ServicePath {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self)
-    }
-}
-
-impl fmt::Display for ServicePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-setting_text!(ServicePath: r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$");
+setting_text!(ServiceKey: r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$");
 
 impl fmt::Display for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

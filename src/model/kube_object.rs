@@ -5,7 +5,7 @@
 //! and the rest only if the object matters: the endpoints of most slices are never looked at. An invalid field affects one
 //! object only, and the name of that object is still known.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -14,7 +14,6 @@ use std::ops::Deref;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::{ObjectKey, key};
 
@@ -28,7 +27,7 @@ pub struct KubeObject<'j> {
 }
 
 /// A text. It borrows from the JSON if it has no escapes.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub struct JsonText<'j>(#[serde(borrow)] Cow<'j, str>);
 
@@ -50,18 +49,22 @@ struct Metadata<'j> {
     namespace: Option<JsonText<'j>>,
     resource_version: Option<JsonText<'j>>,
     creation_timestamp: Option<JsonText<'j>>,
+    #[serde(borrow)]
     labels: Option<Pairs<'j>>,
+    #[serde(borrow)]
     annotations: Option<Pairs<'j>>,
 }
 
-/// The labels or annotations of [`key`].
-#[derive(Debug, Default)]
-struct Pairs<'j> {
-    known: Vec<(&'static str, Cow<'j, str>)>,
-    /// Keys of this server that it does not know, such as those with a typing error.
-    unknown: Vec<String>,
-    /// A description of the first value that is not a string.
-    invalid: Option<String>,
+/// Labels or annotations.
+type Pairs<'j> = BTreeMap<JsonText<'j>, PairValue<'j>>;
+
+/// The value of a label or an annotation.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum PairValue<'j> {
+    Text(#[serde(borrow)] JsonText<'j>),
+    /// A value that is not a string, which only a file can have.
+    Invalid(Value),
 }
 
 /// The fields of a Service's `spec` that are read.
@@ -158,6 +161,11 @@ pub struct Conditions {
 // === impl ServiceSpec ===
 
 impl<'j> ServiceSpec<'j> {
+    /// Returns whether the Service is headless.
+    pub(super) fn is_headless(&self) -> bool {
+        self.cluster_ip.as_deref() == Some("None")
+    }
+
     /// Returns `clusterIPs`, or only `clusterIP` if that list is absent. API servers fill in the list, but files often
     /// omit it.
     pub(super) fn addresses(&self) -> &[JsonText<'j>] {
@@ -219,32 +227,41 @@ impl<'j> KubeObject<'j> {
         NonZeroU32::new(time.as_second().try_into().ok()?)
     }
 
-    /// Returns the value of a label of [`key`].
+    /// Returns the value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.metadata.labels.as_ref()?.get(key)
+        value(self.metadata.labels.as_ref()?, key)
     }
 
-    /// Returns the annotations with the prefix of this server that it does not know.
-    pub fn unknown_settings(&self) -> &[String] {
-        let annotations = self.metadata.annotations.as_ref();
-        annotations.map_or(&[], |annotations| &annotations.unknown)
-    }
-
-    /// Returns the value of an annotation of [`key`].
+    /// Returns the value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.metadata.annotations.as_ref()?.get(key)
+        value(self.metadata.annotations.as_ref()?, key)
+    }
+
+    /// Returns the annotations with the prefix of this server that it does not know, such as those with a typing error.
+    pub fn unknown_settings(&self) -> impl Iterator<Item = &str> {
+        let names = self.metadata.annotations.iter().flatten();
+        let names = names.map(|(name, _)| &**name);
+        names.filter(|name| name.starts_with(key::PREFIX) && !key::SETTINGS.contains(name))
     }
 
     /// Returns why selectors cannot be evaluated on the object: its metadata is invalid, it has no name, or a label is
     /// not a string.
     pub fn problem(&self) -> Option<String> {
-        let labels = || self.metadata.labels.as_ref()?.invalid.clone();
+        let mut labels = self.metadata.labels.iter().flatten();
+        let invalid = |(name, value): (&JsonText<'_>, &PairValue<'_>)| match value {
+            PairValue::Invalid(value) => Some(format!(
+                "the value of label {} is {value}, not a string",
+                &**name
+            )),
+            PairValue::Text(_) => None,
+        };
         let nameless = || {
             self.key()
                 .is_none()
                 .then(|| "metadata.name is missing".to_owned())
         };
-        self.problem.clone().or_else(labels).or_else(nameless)
+        let problem = self.problem.clone().or_else(|| labels.find_map(invalid));
+        problem.or_else(nameless)
     }
 
     /// Reads `spec`. Returns the default if there is none.
@@ -259,19 +276,6 @@ impl<'j> KubeObject<'j> {
         }
         let body: Body<T> = serde_json::from_str(self.json)?;
         Ok(body.spec.unwrap_or_default())
-    }
-
-    /// Returns whether the object is a headless Service. Like the field selector of the API server, it ignores the rest
-    /// of `spec`, so that an invalid Service is still selected and reported.
-    pub fn is_headless(&self) -> bool {
-        #[derive(Default, Deserialize)]
-        #[serde(bound(deserialize = "'de: 'j"))]
-        struct HeadlessSpec<'j> {
-            #[serde(rename = "clusterIP")]
-            cluster_ip: JsonText<'j>,
-        }
-        let spec = self.spec::<HeadlessSpec<'_>>();
-        spec.is_ok_and(|spec| &*spec.cluster_ip == "None")
     }
 
     /// Reads the body of an EndpointSlice.
@@ -289,6 +293,20 @@ impl Deref for JsonText<'_> {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+impl Borrow<str> for JsonText<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Returns the value of a label or an annotation.
+fn value<'o>(pairs: &'o Pairs<'_>, key: &str) -> Option<&'o str> {
+    match pairs.get(key)? {
+        PairValue::Text(text) => Some(text),
+        PairValue::Invalid(_) => None,
     }
 }
 
@@ -314,53 +332,6 @@ impl<'de> Visitor<'de> for MetadataVisitor<'_, 'de> {
             map.next_value::<IgnoredAny>()?;
         }
         Ok(())
-    }
-}
-
-// === impl Pairs ===
-
-impl Pairs<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        let (_, value) = self.known.iter().find(|(known, _)| *known == key)?;
-        Some(value)
-    }
-}
-
-impl<'de: 'j, 'j> Deserialize<'de> for Pairs<'j> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PairsVisitor)
-    }
-}
-
-struct PairsVisitor;
-
-impl<'de> Visitor<'de> for PairsVisitor {
-    type Value = Pairs<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of strings")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs<'de>, M::Error> {
-        let mut pairs = Pairs::default();
-        while let Some(name) = map.next_key::<JsonText<'de>>()? {
-            let mut keys = key::OTHERS.iter().chain(&key::SETTINGS);
-            let known = keys.find(|known| **known == &*name);
-            let raw: &'de RawValue = map.next_value()?;
-            match (known, serde_json::from_str::<JsonText<'de>>(raw.get())) {
-                (Some(known), Ok(value)) => pairs.known.push((*known, value.0)),
-                (None, Ok(_)) if name.starts_with(key::PREFIX) => {
-                    pairs.unknown.push(name.to_string());
-                }
-                (None, Ok(_)) => {}
-                (_, Err(_)) => {
-                    let invalid =
-                        || format!("the value of label {} is {raw}, not a string", &*name);
-                    pairs.invalid.get_or_insert_with(invalid);
-                }
-            }
-        }
-        Ok(pairs)
     }
 }
 

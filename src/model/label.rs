@@ -127,13 +127,6 @@ impl Namespace {
     }
 }
 
-impl ServiceName {
-    /// Returns the namespace with the same name.
-    pub fn as_namespace(&self) -> Namespace {
-        Namespace(self.0.clone())
-    }
-}
-
 impl Hostname {
     /// Makes the name of an endpoint without a hostname: its address with dashes, as in CoreDNS (`10-1-2-3`).
     ///

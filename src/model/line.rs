@@ -13,10 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// A text of one line that is safe to print. Control characters, line and paragraph separators, and marks of direction are
 /// escaped, such as `\n` and `\u{202e}`. They are also escaped in a text of a server of another version.
-#[derive(
-    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line(String);
 
 /// Returns whether a character can end a line, control a terminal, or change the order of the text around it: controls,

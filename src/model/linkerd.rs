@@ -3,17 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use smallvec::SmallVec;
-
 use super::fields::{
-    cluster, cluster_addresses, mirrored_service, pod_ports, ports, same_namespace, service_key,
-    shorten, split, strip_cluster, unusable, usable_address,
+    cluster_addresses, pod_ports, ports, same_namespace, service_key, shorten, split,
+    strip_cluster, unusable, usable_address,
 };
 use super::kube_object::{LinkSpec, ServiceSpec, SliceBody};
 use super::{
     ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, Listed,
-    ListedHost, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
-    ServiceSettings, SliceContent, intern, key, slice,
+    ListedHost, MirroredHost, Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings,
+    SliceContent, intern, key, slice,
 };
 
 /// The suffix of the names of federated services.
@@ -27,20 +25,14 @@ pub(super) fn is_mirror(service: &KubeObject<'_>) -> bool {
 /// Reads a Service that Linkerd mirrored.
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
     is_of_linkerd(service)?;
-    let read = || {
-        let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
-        if is_endpoint_mirror(service) {
-            endpoint_mirror(service, &spec)
-        } else if service.label(key::CLUSTER_NAME).is_none() && is_federated(service) {
-            federated(service, &spec)
-        } else {
-            service_mirror(service, &spec)
-        }
-    };
-    read().map_err(|problem| match service_and_cluster(service) {
-        Some((key, cluster)) => problem.of_service(&key).of_cluster(&cluster),
-        None => problem,
-    })
+    if is_federated(service) {
+        return federated(service);
+    }
+    let cluster = service.label(key::CLUSTER_NAME).unwrap_or_default();
+    let cluster = ClusterName::interned(cluster).map_err(unusable)?;
+    let (host, mirrored) = identity(service, &cluster)?;
+    let mirror = mirror(service, host, &mirrored, &cluster);
+    mirror.map_err(|problem| problem.of_service(&mirrored).of_cluster(&cluster))
 }
 
 /// Rejects a Service that belongs to the Multi-Cluster Services API. Cilium copies labels of an exported Service to the
@@ -90,83 +82,68 @@ fn listed_hosts(body: &SliceBody<'_>) -> Box<Listed<ListedHost>> {
     listed
 }
 
-/// Returns the service and the cluster of a mirror that is skipped, if both can be read.
-fn service_and_cluster(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterName)> {
-    let cluster = cluster(service).ok()?;
-    let key = if is_endpoint_mirror(service) {
-        let (_, name) = mirrored_endpoint(service, &cluster).ok()?;
-        service_key(service, name)
-    } else {
-        mirrored_service(service, &cluster)
-    };
-    Some((key.ok()?, cluster))
-}
+// === Mirrors of one cluster ===
 
-// === Endpoint mirrors ===
-
-/// Returns whether a mirror represents one endpoint.
-fn is_endpoint_mirror(service: &KubeObject<'_>) -> bool {
-    service.label(key::HEADLESS_MIRROR).is_some()
-}
-
-fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
-    let cluster = cluster(service)?;
-    let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
-    let (host, name) = mirrored_endpoint(service, &cluster)?;
-    let hostname = Hostname::interned(host).map_err(unusable)?;
-    let mirrored = service_key(service, name)?;
-    Ok(Item {
-        host: Some(MirroredHost {
-            hostname,
-            parent: intern(parent),
-            pod_ports: pod_ports(spec),
-        }),
-        addresses: cluster_addresses(spec)?,
-        ports: ports(spec.ports.as_ref()),
-        ..Item::new(
-            ItemKind::EndpointMirror,
-            mirrored,
-            Clusters::Linked(cluster),
-        )
-    })
-}
-
-/// Returns the names of the endpoint and the service of an endpoint mirror.
-fn mirrored_endpoint<'o>(
+/// Returns the hostname of an endpoint mirror, and the service of a mirror. Without the annotation, they are the names of the object
+/// and of its parent without the suffix `-CLUSTER` (rule M7).
+fn identity<'o>(
     service: &'o KubeObject<'_>,
     cluster: &ClusterName,
-) -> Result<(&'o str, &'o str), Problem> {
-    let Some(fq_name) = service.annotation(key::REMOTE_FQ_NAME) else {
-        let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
-        return Ok((
-            strip_cluster(service.name(), cluster)?,
-            strip_cluster(parent, cluster)?,
-        ));
+) -> Result<(Option<&'o str>, ServiceKey), Problem> {
+    let parent = service.label(key::HEADLESS_MIRROR);
+    let (host, name) = match (service.annotation(key::REMOTE_FQ_NAME), parent) {
+        (None, None) => (None, strip_cluster(service.name(), cluster)?),
+        (None, Some(parent)) => {
+            let host = strip_cluster(service.name(), cluster)?;
+            (Some(host), strip_cluster(parent, cluster)?)
+        }
+        (Some(fq_name), parent) => {
+            let (host, rest) = match parent {
+                Some(_) => split(fq_name).map(|(host, rest)| (Some(host), rest))?,
+                None => (None, fq_name),
+            };
+            let (name, rest) = split(rest)?;
+            same_namespace(service, rest)?;
+            (host, name)
+        }
     };
-    let (host, rest) = split(fq_name)?;
-    let (name, rest) = split(rest)?;
-    same_namespace(service, rest)?;
-    Ok((host, name))
+    Ok((host, service_key(service, name)?))
 }
 
-// === Mirrors of Services ===
-
-fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
-    let cluster = cluster(service)?;
-    let mirrored = mirrored_service(service, &cluster)?;
-    let is_headless = spec.cluster_ip.as_deref() == Some("None");
-    let (kind, addresses, ports) = if is_headless {
-        let none = Ports::interned([]);
-        (ItemKind::HeadlessMirror, SmallVec::new(), none)
-    } else {
-        let kind = route(service, &cluster, &mirrored)?;
-        (kind, cluster_addresses(spec)?, ports(spec.ports.as_ref()))
-    };
+/// Reads a mirror of one cluster: an endpoint mirror, if it has a hostname.
+fn mirror(
+    service: &KubeObject<'_>,
+    host: Option<&str>,
+    mirrored: &ServiceKey,
+    cluster: &ClusterName,
+) -> Result<Item, Problem> {
+    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
+    let clusters = Clusters::Linked(cluster.clone());
+    let item = |kind| Item::new(kind, mirrored.clone(), clusters);
+    if let Some(host) = host {
+        return Ok(Item {
+            host: Some(MirroredHost {
+                hostname: Hostname::interned(host).map_err(unusable)?,
+                parent: intern(service.label(key::HEADLESS_MIRROR).unwrap_or_default()),
+                pod_ports: pod_ports(&spec),
+            }),
+            addresses: cluster_addresses(&spec)?,
+            ports: ports(spec.ports.as_ref()),
+            ..item(ItemKind::EndpointMirror)
+        });
+    }
+    let settings = ServiceSettings::of_mirror(service).if_any();
+    if spec.is_headless() {
+        return Ok(Item {
+            settings,
+            ..item(ItemKind::HeadlessMirror)
+        });
+    }
     Ok(Item {
-        addresses,
-        ports,
-        settings: ServiceSettings::of_mirror(service).if_any(),
-        ..Item::new(kind, mirrored, Clusters::Linked(cluster))
+        settings,
+        addresses: cluster_addresses(&spec)?,
+        ports: ports(spec.ports.as_ref()),
+        ..item(route(service, cluster, mirrored)?)
     })
 }
 
@@ -198,13 +175,16 @@ fn route(
 
 // === Federated services ===
 
-/// Returns whether a mirror without a cluster name is a federated service.
+/// Returns whether a mirror is a federated service: it has no cluster.
 fn is_federated(service: &KubeObject<'_>) -> bool {
+    let is_of_cluster = [key::CLUSTER_NAME, key::HEADLESS_MIRROR];
     let keys = [key::REMOTE_DISCOVERY, key::LOCAL_DISCOVERY];
-    keys.iter().any(|key| service.annotation(key).is_some())
+    is_of_cluster.iter().all(|key| service.label(key).is_none())
+        && keys.iter().any(|key| service.annotation(key).is_some())
 }
 
-fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
+fn federated(service: &KubeObject<'_>) -> Result<Item, Problem> {
+    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
     let name = service.name();
     let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
         return Err(unusable(format!(
@@ -223,7 +203,7 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
         Clusters::Several(Box::new(clusters)),
     );
     Ok(Item {
-        addresses: cluster_addresses(spec)?,
+        addresses: cluster_addresses(&spec)?,
         ports: ports(spec.ports.as_ref()),
         settings: settings.if_any(),
         ..Item::new(ItemKind::Federated, service_key, clusters)

@@ -19,18 +19,18 @@ pub(super) fn is_own(service: &KubeObject<'_>) -> bool {
 /// Returns whether a Service has an annotation of this server, or one that looks like it.
 fn has_settings(service: &KubeObject<'_>) -> bool {
     let has = |key: &&str| service.annotation(key).is_some();
-    key::SETTINGS.iter().any(has) || !service.unknown_settings().is_empty()
+    key::SETTINGS.iter().any(has) || service.unknown_settings().next().is_some()
 }
 
 /// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, it matters
 /// only that they exist.
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
     let has_settings = has_settings(service);
-    if !has_settings && !service.is_headless() && service.label(key::EXPORTED).is_none() {
+    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
+    if !has_settings && !spec.is_headless() && service.label(key::EXPORTED).is_none() {
         return Ok(Object::Plain);
     }
-    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
-    let (form, addresses, ports) = if service.is_headless() {
+    let (form, addresses, ports) = if spec.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
         (form, SmallVec::new(), ports(spec.ports.as_ref()))

@@ -24,22 +24,10 @@ pub struct Port {
 }
 
 /// `protocol` of a port.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    IntoStaticStr,
-    JsonSchema,
-)]
+#[derive(Serialize, Deserialize, IntoStaticStr, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     /// `TCP`, the default if the field is absent.
     Tcp,

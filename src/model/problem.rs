@@ -42,22 +42,10 @@ pub struct Problem {
 const MAX_DETAIL: usize = 400;
 
 /// How bad a problem is.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    IntoStaticStr,
-    JsonSchema,
-)]
+#[derive(Serialize, Deserialize, IntoStaticStr, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Intended, or normal for a while. `check` stays green.
     Note,
@@ -82,24 +70,10 @@ pub enum Family {
 
 /// The kinds of problems. The set is fixed, because kinds are values of a metric label. Their names are those in JSON, in
 /// metrics and in the log, and the anchors of their sections in the manual.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-    JsonSchema,
-)]
+#[derive(Serialize, Deserialize, Display, IntoStaticStr, VariantArray, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProblemKind {
     /// A field, a name or an address of an object cannot be used, or an endpoint mirror has no headless mirror of the same cluster
     /// and service (M2).
@@ -474,12 +448,6 @@ impl ProblemKind {
     /// Returns the row of the kind.
     pub fn row(self) -> &'static ProblemRow {
         &ROWS[self as usize]
-    }
-
-    /// Returns the kinds of a family. Metrics have a value for each, even if it is zero.
-    pub fn of_family(family: Family) -> impl Iterator<Item = Self> {
-        let rows = ROWS.iter().filter(move |row| row.family == family);
-        rows.map(|row| row.kind)
     }
 
     /// Returns the kind's name in logs, metrics and reports.

@@ -17,9 +17,6 @@ use crate::setting_text::or_empty;
 /// The TTL that can be set, in seconds.
 pub const TTL_RANGE: RangeInclusive<u32> = 1..=30;
 
-/// What is wrong with a TTL that cannot be read.
-const TTL_RULE: &str = "it is not a number of seconds";
-
 /// The maximum number of annotations with an unknown name that are reported.
 const MAX_UNKNOWN: usize = 10;
 
@@ -46,7 +43,7 @@ pub struct ServiceSettings {
     /// `global-dns/expected-clusters`, which only an annotation sets.
     #[serde(skip)]
     pub expected: Option<ExpectedClusters>,
-    /// A sentence without its subject for each annotation that cannot be read: `global-dns/ttl=x: it is not …`.
+    /// What is wrong with annotations: `annotation global-dns/ttl=x: it is not …`.
     #[serde(skip)]
     pub unreadable: Vec<Line>,
     /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
@@ -58,23 +55,10 @@ pub struct ServiceSettings {
 type SetOrder = Option<Option<FailoverOrder>>;
 
 /// The treatment of endpoints with a gateway that is down (rule M4).
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Deserialize,
-    Serialize,
-    EnumString,
-    IntoStaticStr,
-    JsonSchema,
-)]
+#[derive(Deserialize, Serialize, EnumString, IntoStaticStr, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", ascii_case_insensitive)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GatewayDown {
     /// They are left out, unless the name would then have no endpoint.
     #[default]
@@ -89,7 +73,7 @@ impl ServiceSettings {
     /// Reads the annotations of a Service of this cluster.
     pub(super) fn of_own(service: &KubeObject<'_>) -> Self {
         let mut settings = Self::default();
-        for key in service.unknown_settings().iter().take(MAX_UNKNOWN) {
+        for key in service.unknown_settings().take(MAX_UNKNOWN) {
             let nearest = most_similar(key, key::SETTINGS.map(str::to_owned));
             let reason = match nearest {
                 Some(nearest) => format!("no annotation has this name; the nearest is {nearest}"),
@@ -97,7 +81,7 @@ impl ServiceSettings {
             };
             settings.note_unreadable(&shorten(key), &reason);
         }
-        settings.ttl = settings.read(service, key::TTL, TTL_RULE);
+        settings.read_ttl(service);
         let rule = "it is not last-resort or include";
         settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule);
         if let Some(value) = service.annotation(key::FAILOVER) {
@@ -128,8 +112,23 @@ impl ServiceSettings {
             ignored: ignored.collect(),
             ..Self::default()
         };
-        settings.ttl = settings.read(mirror, key::TTL, TTL_RULE);
+        settings.read_ttl(mirror);
         settings
+    }
+
+    /// Reads the TTL. Outside of its range, the nearest one counts.
+    fn read_ttl(&mut self, object: &KubeObject<'_>) {
+        let rule = "it is not a number of seconds";
+        let Some(ttl) = self.read::<u32>(object, key::TTL, rule) else {
+            return;
+        };
+        let (least, most) = (*TTL_RANGE.start(), *TTL_RANGE.end());
+        let counts = ttl.clamp(least, most);
+        if counts != ttl {
+            let text = format!("TTL {ttl} is not between {least} and {most}; {counts} counts");
+            self.unreadable.push(text.into());
+        }
+        self.ttl = Some(counts);
     }
 
     /// Reads one annotation. Notes one that cannot be read, with the reason.
@@ -152,7 +151,7 @@ impl ServiceSettings {
     /// Notes an annotation that cannot be read.
     pub(super) fn note_unreadable(&mut self, annotation: &str, reason: &str) {
         self.unreadable
-            .push(format!("{annotation}: {reason}").into());
+            .push(format!("annotation {annotation}: {reason}").into());
     }
 
     /// Returns the settings if there is any.

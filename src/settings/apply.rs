@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
-use crate::model::{ClusterName, Namespace, ServicePath};
+use crate::model::{ClusterName, Namespace};
 use crate::server::ListenAddress;
 use crate::server::encrypted::{Files, Options};
 use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
@@ -41,11 +41,7 @@ impl Settings {
                 .unwrap_or_default(),
             // The settings are checked when they are read.
             aliases: self.aliases().unwrap_or_default(),
-            services: self
-                .services
-                .iter()
-                .map(|(of, own)| (of.0.clone(), own.clone()))
-                .collect(),
+            services: self.services.clone(),
             failover: self.failover.default.clone(),
             failover_delay: self.failover.delay.0,
             failback_delay: self.failover.back.0,
@@ -57,13 +53,7 @@ impl Settings {
 
     /// Returns the aliases, or why they contradict each other.
     pub(super) fn aliases(&self) -> Result<Aliases, InvalidAlias> {
-        let aliases = self.aliases.clone().into_iter();
-        let keys = |services: Vec<ServicePath>| services.into_iter().map(|one| one.0).collect();
-        Aliases::new(
-            aliases
-                .map(|(alias, services)| (alias.0, keys(services)))
-                .collect(),
-        )
+        Aliases::new(self.aliases.clone())
     }
 
     /// Returns the zones below another one, each with the nearest one.

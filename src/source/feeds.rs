@@ -49,30 +49,19 @@ pub struct Feeds {
     pub(crate) update_times: Arc<UpdateTimes>,
 }
 
-#[derive(Debug)]
-struct State {
-    started: Instant,
-    feeds: BTreeMap<Feed, FeedState>,
-}
+type State = BTreeMap<Feed, FeedState>;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct FeedState {
-    last_activity: Option<Instant>,
+    /// The last activity, or the start.
+    last_activity: Instant,
     is_listed: bool,
     /// Why the source has no objects of its kind, if it does not define them.
     undefined: Option<UnknownReason>,
-    /// Why its list, its watch or its file fails.
-    failure: Option<FeedFailure>,
+    /// Why its list, its watch or its file fails, and the time since which it has failed, also for other reasons.
+    failure: Option<(Line, Timestamp)>,
     /// The different failures that were logged since the feed last had none.
     logged: Vec<String>,
-}
-
-/// A failure of a feed.
-#[derive(Clone, Debug)]
-struct FeedFailure {
-    reason: Line,
-    /// The time since which it has failed, also for other reasons.
-    since: Timestamp,
 }
 
 // === impl Feeds ===
@@ -86,15 +75,11 @@ impl Feeds {
         };
         let kinds = Kind::ALL.into_iter().filter(|kind| kind.is_needed());
         let feeds = kinds.flat_map(|kind| {
-            let feed = |namespace| (Feed { kind, namespace }, FeedState::default());
-            scopes.iter().cloned().map(feed).collect::<Vec<_>>()
+            let feed = |namespace: &Option<Namespace>| Feed::new(kind, namespace.clone());
+            scopes.iter().map(feed).collect::<Vec<_>>()
         });
-        let state = State {
-            started: Instant::now(),
-            feeds: feeds.collect(),
-        };
         Self {
-            state: Arc::new(Mutex::new(state)),
+            state: Arc::new(Mutex::new(feeds.map(FeedState::of).collect())),
             events: Events::default(),
             heartbeat: Heartbeat::default(),
             clock: SteadyClock::start(),
@@ -105,41 +90,40 @@ impl Feeds {
 
     /// Adds the watches of Links in `namespaces`. A table does not need them.
     pub fn with_links(self, namespaces: &[Namespace]) -> Self {
-        let links = namespaces.iter().map(|namespace| {
-            let (kind, namespace) = (Kind::Link, Some(namespace.clone()));
-            (Feed { kind, namespace }, FeedState::default())
-        });
-        self.state.lock().feeds.extend(links);
+        let links = namespaces.iter().cloned().map(Some);
+        let links = links.map(|namespace| FeedState::of(Feed::new(Kind::Link, namespace)));
+        self.state.lock().extend(links);
         self
     }
 
     /// Returns every feed.
     pub fn all(&self) -> BTreeSet<Feed> {
-        self.state.lock().feeds.keys().cloned().collect()
+        self.state.lock().keys().cloned().collect()
     }
 
     /// Returns how the Links are listed, as the states of links need it (rule L2). Returns `None` before that is known.
     pub(super) fn link_list(&self) -> Option<LinkList> {
         let state = self.state.lock();
-        if state.awaits_links() {
+        let mut links = links(&state);
+        if links.clone().any(FeedState::is_awaited) {
             return None;
         }
-        let (_, listed) = state.links().find(|(_, feed)| feed.is_listed)?;
-        let mut links = state.links();
-        let is_complete = links.all(|(_, feed)| feed.is_listed && feed.failure.is_none());
+        let listed = links.clone().find(|feed| feed.is_listed)?;
+        let is_complete = links.all(|feed| feed.is_listed && feed.failure.is_none());
         let list = LinkList::Listed { is_complete };
         Some(listed.undefined.map_or(list, LinkList::None))
     }
 
     /// Returns whether the first list of Links of a namespace is under way.
     pub(super) fn are_links_awaited(&self) -> bool {
-        self.state.lock().awaits_links()
+        let state = self.state.lock();
+        links(&state).any(FeedState::is_awaited)
     }
 
     /// Notes activity on a feed, which ends its failure.
     pub fn note_activity(&self, feed: &Feed) {
-        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
-            state.last_activity = Some(Instant::now());
+        if let Some(state) = self.state.lock().get_mut(feed) {
+            state.last_activity = Instant::now();
             state.failure = None;
             state.logged.clear();
         }
@@ -147,7 +131,7 @@ impl Feeds {
 
     /// Notes a complete list of a feed, or why the source has no objects of its kind.
     pub(super) fn note_listed(&self, feed: &Feed, undefined: Option<UnknownReason>) {
-        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
+        if let Some(state) = self.state.lock().get_mut(feed) {
             state.is_listed = true;
             state.undefined = undefined;
         }
@@ -158,11 +142,10 @@ impl Feeds {
     /// logged once.
     pub fn note_failure(&self, feed: &Feed, failure: &str) -> Option<Problem> {
         let mut state = self.state.lock();
-        let state = state.feeds.get_mut(feed)?;
+        let state = state.get_mut(feed)?;
         let last = state.failure.as_ref();
-        let since = last.map_or(self.clock.now(), |last| last.since);
-        let reason = failure.into();
-        state.failure = Some(FeedFailure { reason, since });
+        let since = last.map_or(self.clock.now(), |(_, since)| *since);
+        state.failure = Some((failure.into(), since));
         let is_logged = state.logged.iter().any(|other| other == failure);
         if is_logged || state.logged.len() >= MAX_LOGGED {
             return None;
@@ -181,9 +164,8 @@ impl Feeds {
     /// start.
     pub fn age(&self) -> Duration {
         let state = self.state.lock();
-        let last = |feed: &FeedState| feed.last_activity.unwrap_or(state.started);
-        let oldest = state.needed().map(|(_, feed)| last(feed)).min();
-        oldest.unwrap_or(state.started).elapsed()
+        let last = needed(&state).map(|feed| feed.last_activity.elapsed());
+        last.max().unwrap_or_default()
     }
 
     /// Returns the problems of the feeds: those that are not listed yet, and failures. Problems of one kind with the
@@ -191,13 +173,13 @@ impl Feeds {
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.state.lock();
         let mut united: Vec<(Problem, Vec<&Feed>)> = Vec::new();
-        for (feed, state) in &state.feeds {
+        for (feed, state) in &*state {
             let failure = state.failure.as_ref();
             if failure.is_none() && state.is_listed {
                 continue;
             }
             let problem = state.problem();
-            let since = failure.filter(|_| state.is_listed).map(|one| one.since);
+            let since = failure.filter(|_| state.is_listed).map(|(_, since)| *since);
             let since = since.unwrap_or(self.clock.started());
             let mut known = united.iter_mut();
             match known.find(|(one, _)| *one == problem) {
@@ -216,45 +198,59 @@ impl Feeds {
     /// Returns each current failure of the feeds that a table needs once, without their names.
     pub fn failures(&self) -> BTreeSet<String> {
         let state = self.state.lock();
-        let failures = state.needed().filter_map(|(_, feed)| feed.failure.as_ref());
-        failures.map(|failure| failure.reason.to_string()).collect()
+        let failures = needed(&state).filter_map(|feed| feed.failure.as_ref());
+        failures.map(|(reason, _)| reason.to_string()).collect()
     }
 }
 
-// === impl State ===
+/// Returns the feeds that a table needs.
+fn needed(state: &State) -> impl Iterator<Item = &FeedState> {
+    let feeds = state.iter().filter(|(feed, _)| feed.kind.is_needed());
+    feeds.map(|(_, state)| state)
+}
 
-impl State {
-    /// Returns the feeds that a table needs.
-    fn needed(&self) -> impl Iterator<Item = (&Feed, &FeedState)> {
-        let feeds = self.feeds.iter();
-        feeds.filter(|(feed, _)| feed.kind.is_needed())
-    }
-
-    /// Returns the feeds of Links.
-    fn links(&self) -> impl Iterator<Item = (&Feed, &FeedState)> {
-        let feeds = self.feeds.iter();
-        feeds.filter(|(feed, _)| feed.kind == Kind::Link)
-    }
-
-    fn awaits_links(&self) -> bool {
-        let mut links = self.links();
-        links.any(|(_, feed)| !feed.is_listed && feed.failure.is_none())
-    }
+/// Returns the feeds of Links.
+fn links(state: &State) -> impl Iterator<Item = &FeedState> + Clone {
+    let feeds = state.iter().filter(|(feed, _)| feed.kind == Kind::Link);
+    feeds.map(|(_, state)| state)
 }
 
 // === impl FeedState ===
 
 impl FeedState {
+    /// Starts the state of a feed.
+    fn of(feed: Feed) -> (Feed, Self) {
+        let state = Self {
+            last_activity: Instant::now(),
+            is_listed: false,
+            undefined: None,
+            failure: None,
+            logged: Vec::new(),
+        };
+        (feed, state)
+    }
+
+    /// Returns whether the first list is under way.
+    fn is_awaited(&self) -> bool {
+        !self.is_listed && self.failure.is_none()
+    }
+
     /// Returns the problem that it fails, or is not listed yet.
     fn problem(&self) -> Problem {
         let missing = (!self.is_listed).then_some("not listed yet");
-        let failure = self.failure.as_ref().map(|failure| failure.reason.as_str());
+        let failure = self.failure.as_ref().map(|(reason, _)| reason.as_str());
         let detail: Vec<&str> = missing.into_iter().chain(failure).collect();
         Problem::new(ProblemKind::SourceUnavailable, detail.join(": "))
     }
 }
 
 // === impl Feed ===
+
+impl Feed {
+    fn new(kind: Kind, namespace: Option<Namespace>) -> Self {
+        Self { kind, namespace }
+    }
+}
 
 impl fmt::Display for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -37,24 +37,14 @@ const POLL: Duration = Duration::from_secs(1);
 /// The files of `--file`, read once successfully.
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// The stamps of the files before the last read.
-    stamps: Vec<Stamp>,
+    /// The stamps of the files before the last read. `None`: they must be read again, also without a change.
+    stamps: Option<Vec<Stamp>>,
     /// The pause between the next two reads.
     settle: Duration,
     /// The content of the first read, until it is sent.
     first: Option<Lists>,
-    last: LastRead,
-}
-
-/// The result of the last read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LastRead {
-    /// The files are valid. Each poll without a change counts as activity.
-    Good,
-    /// The files are invalid. They are read again when they change.
-    Unusable,
-    /// The files must be read again even without a change: a file could not be read, or the update loop panicked.
-    Incomplete,
+    /// Whether the last read was valid. If so, each poll without a change counts as activity.
+    is_valid: bool,
 }
 
 // === impl Files ===
@@ -66,75 +56,59 @@ impl Files {
     ///
     /// If a file cannot be read, is not YAML or JSON, contains no relevant object, or repeats an object.
     pub fn open(paths: Vec<PathBuf>) -> Result<Self, FileError> {
-        let stamps = read_stamps(&paths);
-        let mut texts = Vec::new();
-        for path in &paths {
-            let text = read_text(path);
-            texts.push((
-                path.as_path(),
-                text.map_err(|e| FileError::Read(path.clone(), e))?,
-            ));
-        }
-        let first = parse_texts(&texts)?;
+        let stamps = Some(read_stamps(&paths));
+        let read = |path: &PathBuf| read_text(path).map_err(|e| FileError::Read(path.clone(), e));
+        let texts = paths.iter().map(|path| Ok((path.as_path(), read(path)?)));
+        let first = Some(parse_texts(&texts.collect::<Result<Vec<_>, FileError>>()?)?);
         Ok(Self {
             paths,
             stamps,
             settle: MAX_SETTLE,
-            first: Some(first),
-            last: LastRead::Good,
+            first,
+            is_valid: true,
         })
     }
 
     /// Sends the objects of the files, and again after each change, until the receiver of the updates is closed.
     pub async fn run(&mut self, feeds: Feeds, updates: Updates) {
-        match self.first.take() {
-            Some(first) => {
-                if send(first, &feeds, &updates).await.is_err() {
-                    return;
-                }
+        let mut sent = match self.first.take() {
+            Some(first) => send(first, &feeds, &updates).await,
+            None => {
+                self.stamps = None; // the update loop panicked
+                Ok(())
             }
-            None => self.last = LastRead::Incomplete,
-        }
-        loop {
+        };
+        while sent.is_ok() {
             tokio::time::sleep(POLL).await;
-            if self.poll(&feeds, &updates).await.is_err() {
-                return;
-            }
+            sent = self.poll(&feeds, &updates).await;
         }
     }
 
     /// Checks the files. If they changed or must be read again, sends their objects. Fails if the receiver of the
     /// updates is closed.
     async fn poll(&mut self, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
-        let now = read_stamps(&self.paths);
-        if now == self.stamps && self.last != LastRead::Incomplete {
-            if self.last == LastRead::Good {
-                feeds
-                    .all()
-                    .iter()
-                    .for_each(|feed| feeds.note_activity(feed));
-            }
+        let now = Some(read_stamps(&self.paths));
+        if now == self.stamps {
+            let feeds_of_files = feeds.all().into_iter().filter(|_| self.is_valid);
+            feeds_of_files.for_each(|feed| feeds.note_activity(&feed));
             return Ok(());
         }
         let Some(read) = self.read_settled().await else {
             return Ok(()); // the next poll reads again
         };
+        // A file that cannot be read is read again, also without a change.
+        self.stamps = now.filter(|_| !matches!(read, Err(FileError::Read(..))));
+        self.is_valid = read.is_ok();
         match read {
             Ok(lists) => {
                 info!(files = self.paths.len(), "Reloaded files");
-                self.last = LastRead::Good;
-                send(lists, feeds, updates).await?;
+                send(lists, feeds, updates).await
             }
             Err(error) => {
-                self.last = match error {
-                    FileError::Read(..) => LastRead::Incomplete,
-                    _ => LastRead::Unusable,
-                };
-                self.note_failure(&error, &now, feeds);
+                note_failure(&error, feeds);
+                Ok(())
             }
         }
-        self.stamps = now;
-        Ok(())
     }
 
     /// Reads the files twice, with a pause. Returns `None` if the reads differ.
@@ -158,18 +132,18 @@ impl Files {
         self.settle = MAX_SETTLE;
         Some(parse_texts(&same))
     }
+}
 
-    /// Reports files that cannot be used: in the log once for each change, and in `/readyz` until they are valid.
-    fn note_failure(&self, error: &FileError, stamps: &[Stamp], feeds: &Feeds) {
-        let failure = error_chain(error);
-        let mut is_new = *stamps != self.stamps;
-        for feed in feeds.all() {
-            is_new |= feeds.note_failure(&feed, &failure).is_some();
-        }
-        if is_new {
-            // One line for the files, not one for each feed.
-            log_problem(&Problem::new(ProblemKind::SourceUnavailable, failure));
-        }
+/// Reports files that cannot be used: in the log once for each failure, and in `/readyz` until they are valid.
+fn note_failure(error: &FileError, feeds: &Feeds) {
+    let failure = error_chain(error);
+    let noted = feeds
+        .all()
+        .into_iter()
+        .map(|feed| feeds.note_failure(&feed, &failure));
+    // One line for the files, not one for each feed.
+    if noted.flatten().count() > 0 {
+        log_problem(&Problem::new(ProblemKind::SourceUnavailable, failure));
     }
 }
 

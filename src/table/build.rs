@@ -4,18 +4,20 @@
 //! gives the same table; a property test checks this.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
-use super::content::{HostOfService, KnownClusters};
+use super::content::HostOfService;
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
 use super::rules::Rules;
+use super::shared::set;
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
-use super::{Endpoint, Service, ServiceKind, Table, short};
+use super::{Endpoint, Service, ServiceKind, Table, short_name};
 use crate::model::{ClusterName, ClusterTerm, Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
@@ -59,7 +61,7 @@ fn build_with(
 ) -> Built {
     let mut table = last.clone();
     let known = Arc::new(known_clusters(store, rules));
-    table.known_clusters = KnownClusters(known.clone());
+    table.known_clusters = known.clone();
     table.skipped = store.skipped().clone();
     table.links = timers.links.states.clone();
     if table.links != last.links {
@@ -67,23 +69,29 @@ fn build_with(
         timers.date(&last.link_problems, &mut problems);
         table.link_problems = problems.into();
     }
-    let mut is_changed = table.skipped != last.skipped || table.links != last.links;
+    let mut is_changed = !table.skipped.ptr_eq(&last.skipped) && table.skipped != last.skipped
+        || table.links != last.links
+        || known != last.known_clusters;
     let mut has_other_answers = false;
     let services = closure(last, dirty, &known, rules);
     let (mut changed, mut next_timers) = (ServiceKeys::new(), Vec::new());
     for key in &services {
         let old = last.find(key);
+        let sources = rules.aliases.sources_of(key);
+        let of_services = iter::once(key).chain(sources);
+        let items: Vec<_> = of_services.flat_map(|one| store.items_of(one)).collect();
         let context = BuildContext {
             key,
             store,
             rules,
+            items: &items,
             known_clusters: &known,
             timers,
             old,
         };
         let built = catch_unwind(AssertUnwindSafe(|| build_service(context)));
         let built = built.unwrap_or_else(|_| panicked(last, context));
-        is_changed |= table.non_members.set(key, built.non_member);
+        is_changed |= set(&mut table.non_members, key, built.non_member);
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
             next_timers.push((key.clone(), built.timers));
         }
@@ -97,8 +105,8 @@ fn build_with(
             has_other_answers |= !has_same_answers(old, new.as_deref());
         }
     }
-    let has_other_owners = short::assign_owners(&mut table, &services, rules, timers);
-    short::update_zone_problems(&mut table, rules, timers);
+    let has_other_owners = short_name::assign_owners(&mut table, &services, rules, timers);
+    short_name::update_zone_problems(&mut table, rules, timers);
     Built {
         table,
         is_changed: is_changed || !changed.is_empty() || has_other_owners,
@@ -209,9 +217,9 @@ fn closure(
     let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();
     services.extend(aliases);
-    if *last.known_clusters.0 != *known {
+    if *last.known_clusters != *known {
         // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
-        let changed = &*last.known_clusters.0 ^ known;
+        let changed = &*last.known_clusters ^ known;
         let depends_on = |term: &ClusterTerm| match term {
             ClusterTerm::Named(name) => changed.contains(name) || !known.contains(name),
             term => term.defect().is_some(),

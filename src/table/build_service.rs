@@ -2,70 +2,55 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::Candidate;
-use super::candidates::candidates;
+use super::candidates::{Candidate, candidates};
 use super::choose::{choose, kind_of};
 use super::context::{BuildContext, BuiltService};
+use super::endpoint::Rank;
 use super::failover::{Failover, StepHealth};
 use super::gate::Gate;
-use super::items::Items;
-use super::kind::Rank;
 use super::local::non_member;
 use super::merge::{limit_ports, mark_duplicates, merge};
-use super::order::{is_unused, kept_order, order, order_of, order_problems};
-use super::settings::resolve;
+use super::order::{kept_order, order, order_of, resolve};
 use super::timers::ServiceTimers;
 use super::{MissingHost, NameFailure, NameIndex, Service};
-use crate::model::{
-    Item, ItemKind, ObjectKey, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
-};
+use crate::model::{Item, ItemKind, ObjectRef, OwnService, Problem, ProblemKind};
 
 /// Builds one service.
 pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
-    let BuildContext { key, store, .. } = context;
-    let (rules, timers) = (context.rules, context.timers);
+    let BuildContext {
+        key, rules, timers, ..
+    } = context;
     let mut problems = Vec::new();
-    let items = Items::of(key, store, rules);
-    let mut candidates = candidates(key, &items, context, &mut problems);
+    let mut candidates = candidates(context, &mut problems);
     // What people decide (rule K6).
-    let own = items.own_of(key);
-    let settings = own.and_then(|own| own.settings.as_deref());
-    let exists = own.is_some() || store.has_plain_service(&ObjectKey::of_service(key));
-    let last = context.last().and_then(|last| last.order.as_ref());
-    let kept = kept_order(exists, settings, last, timers.now);
-    let has_pods = items.have_pods(store, rules);
-    let applies_by_default = !candidates.is_empty() && !has_pods;
-    let written = order_of(settings, kept.as_ref(), context, applies_by_default)
-        .filter(|order| !is_unused(order, &candidates, &mut problems));
-    if let Some((order, _)) = &written {
-        problems.extend(order_problems(order, has_pods, context));
-    }
-    let (ttl, gateway_down) = resolve(settings, &items, context, &mut problems);
-    let is_set = settings.is_some()
+    let kept = kept_order(context);
+    let written = order_of(kept.as_ref(), &candidates, context, &mut problems);
+    let (ttl, gateway_down) = resolve(context, &mut problems);
+    let is_set = context.settings().is_some()
         || kept.is_some()
         || rules.order_of(key).flatten().is_some()
         || !rules.aliases.sources_of(key).is_empty();
     // What answers (rules K1, K5, K8).
     choose(&mut candidates, written.is_some(), &mut problems);
+    let own = context.own();
     let gate = own.and_then(|own| Gate::new(own, &candidates, rules, timers.wall));
-    let ordered =
-        written.map(|written| order(written, &items, context, &mut candidates, &mut problems));
+    let ordered = written.map(|written| order(written, context, &mut candidates, &mut problems));
     let (failover, debounce) = ordered.unzip();
     let debounce = debounce.flatten();
+    let of_gate = gate.as_ref();
     let wakes = [
         kept.as_ref().and_then(|kept| kept.end),
-        gate.as_ref()
-            .and_then(|gate| gate.wake(timers.now, timers.wall)),
+        of_gate.and_then(|gate| gate.wake(timers.now, timers.wall)),
         debounce.as_ref().and_then(|debounce| debounce.wake),
     ];
-    problems.extend(ignored_annotations(&items));
+    problems.extend(ignored_annotations(context));
     let facts = Service {
         failure: failure(gate.as_ref(), failover.as_ref()),
         failover: failover.map(Box::new),
         gate: gate.map(Box::new),
         ttl,
         gateway_down,
-        ..of_candidates(key, own, &mut candidates)
+        ..of_candidates(context, &mut candidates)
     };
     let service = service(facts, candidates, rules.has_mcs_zones, problems);
     let is_any = service.is_known || !service.problems.is_empty() || is_set;
@@ -76,18 +61,15 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
             order: kept,
             wake: wakes.into_iter().flatten().min(),
         },
-        non_member: non_member(key, &items, rules),
+        non_member: non_member(context),
     }
 }
 
 /// Makes a service with what its candidates say of it, but for their endpoints.
-fn of_candidates(
-    key: &ServiceKey,
-    own: Option<&Item>,
-    candidates: &mut [Candidate<'_>],
-) -> Service {
-    let mut service = Service::new(key.clone());
-    let own = own.and_then(Item::own).filter(OwnService::is_headless);
+fn of_candidates(context: BuildContext<'_>, candidates: &mut [Candidate<'_>]) -> Service {
+    let mut service = Service::new(context.key.clone());
+    let own = context.own().and_then(Item::own);
+    let own = own.filter(OwnService::is_headless);
     service.is_headless = candidates.is_empty() && own.is_some();
     let mut federated = BTreeSet::new();
     let mut mirrors = BTreeSet::new();
@@ -154,15 +136,16 @@ fn failure(gate: Option<&Gate>, failover: Option<&Failover>) -> Option<NameFailu
 }
 
 /// Lists the annotations of mirrors that are ignored, with the mirrors.
-fn ignored_annotations(items: &Items<'_>) -> impl Iterator<Item = Problem> {
-    items
+fn ignored_annotations(context: BuildContext<'_>) -> impl Iterator<Item = Problem> {
+    let mirrors = context
+        .items
         .iter()
-        .filter(|(_, item)| item.own().is_none())
-        .flat_map(|(object, item)| {
-            let ignored = item.settings.iter().flat_map(|settings| &settings.ignored);
-            ignored.map(move |annotation| {
-                let problem = Problem::new(ProblemKind::IgnoredSetting, annotation.clone());
-                problem.of_object(ObjectRef::service(object))
-            })
+        .filter(|(_, item)| item.own().is_none());
+    mirrors.flat_map(|(object, item)| {
+        let ignored = item.settings.iter().flat_map(|settings| &settings.ignored);
+        ignored.map(move |annotation| {
+            let problem = Problem::new(ProblemKind::IgnoredSetting, annotation.clone());
+            problem.of_object(ObjectRef::service(object))
         })
+    })
 }

@@ -5,29 +5,16 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::model::{ClusterName, Line, ServiceKey, list_some};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    EnumString,
-    IntoStaticStr,
-    VariantArray,
-    Default,
-    JsonSchema,
-)]
+#[derive(Serialize, EnumString, IntoStaticStr, VariantArray, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ChangeKind {
     /// A cluster has its first endpoint of a service.
     Joined,
@@ -76,11 +63,7 @@ pub struct Change {
     /// The kind.
     pub kind: ChangeKind,
     /// The services, each once, at most [`MAX_KEYS`]; in JSON `namespace/name`. With the cluster, they are the keys of the change.
-    #[serde(
-        serialize_with = "serialize_keys",
-        skip_serializing_if = "BTreeSet::is_empty"
-    )]
-    #[schemars(with = "Vec<String>")]
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub services: BTreeSet<ServiceKey>,
     /// The cluster, if the change concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,13 +104,6 @@ const OPPOSITES: [[ChangeKind; 2]; 4] = [
     [ChangeKind::Linked, ChangeKind::Unlinked],
 ];
 
-fn serialize_keys<S: Serializer>(
-    keys: &BTreeSet<ServiceKey>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(keys.iter().map(ToString::to_string))
-}
-
 // === impl Change ===
 
 impl Change {
@@ -149,6 +125,18 @@ impl Change {
             after,
             ..Self::new(kind, "")
         }
+    }
+
+    /// Sets what was seen that explains it.
+    pub(super) fn because(mut self, cause: Option<String>) -> Self {
+        self.cause = cause.map(Line::from);
+        self
+    }
+
+    /// Sets its service, and writes its sentence.
+    pub(super) fn of_service(mut self, service: &ServiceKey) -> Self {
+        self.services = [service.clone()].into();
+        self.described()
     }
 
     /// Returns whether clients may notice it: `warn` in the log.
@@ -206,11 +194,11 @@ impl Change {
         while self.services.len() > MAX_KEYS {
             self.services.pop_last();
         }
-        self.describe();
+        *self = std::mem::take(self).described();
     }
 
     /// Writes its sentence.
-    pub(super) fn describe(&mut self) {
+    pub(super) fn described(mut self) -> Self {
         use ChangeKind::*;
         let of = self.subject();
         let (cluster, place) = match &self.cluster {
@@ -241,12 +229,13 @@ impl Change {
             Failing if self.after.is_some() => format!("The name of {of} fails"),
             Failing => format!("The name of {of} answers again"),
             ShortName => self.changed(&format!("The short name of {of}")),
-            Demo => return,
+            Demo => return self,
         };
         let reason = self.after.as_ref().filter(|_| self.kind == Failing);
         let cause = self.cause.as_ref().or(reason);
         let cause = cause.map_or(String::new(), |cause| format!(": {cause}"));
         self.text = format!("{text}{cause}.").into();
+        self
     }
 
     /// Returns the services in words.

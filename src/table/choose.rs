@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::candidate::{Candidate, Role};
-use super::kind::{Rank, ServiceKind, list_clusters};
+use super::candidates::{Candidate, Role};
+use super::endpoint::{Rank, ServiceKind, list_clusters};
 use crate::model::{ClusterName, ItemKind, Problem, ProblemKind};
 
 /// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. An

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::Candidate;
+use super::candidates::Candidate;
 use super::context::BuildContext;
-use super::kind::Rank;
+use super::endpoint::Rank;
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, EndpointLiveness, ServiceKind};

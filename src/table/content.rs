@@ -6,9 +6,8 @@ use std::sync::Arc;
 use rpds::RedBlackTreeSetSync;
 
 use super::links::LinkStates;
-use super::rules::NonMember;
 use super::service::Service;
-use super::shared::SharedMap;
+use super::shared::{SharedMap, set};
 use super::short_name::ShortName;
 use super::store::Skipped;
 use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName, Text};
@@ -18,13 +17,13 @@ use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName, Tex
 pub struct Table {
     namespaces: SharedMap<Namespace, NamespaceServices>,
     pub(super) short_names: SharedMap<ServiceName, ShortName>,
-    /// Headless Services of this cluster that are not members. Their endpoints are not served.
-    pub(super) non_members: SharedMap<ServiceKey, NonMember>,
+    /// Why headless Services of this cluster are not members. Their endpoints are not served.
+    pub(super) non_members: SharedMap<ServiceKey, Arc<Problem>>,
     pub(super) skipped: Skipped,
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub(super) links: Arc<LinkStates>,
     /// The clusters that something here knows (rule K5a).
-    pub(super) known_clusters: KnownClusters,
+    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
     /// The services whose names wait for expected clusters (rule K8).
     pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
@@ -47,17 +46,6 @@ struct NamespaceServices {
     with_names: usize,
 }
 
-/// The clusters that something here knows. They are no part of what is served: the problems that follow from them are.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KnownClusters(pub(super) Arc<BTreeSet<ClusterName>>);
-
-impl PartialEq for KnownClusters {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-#[cfg(test)]
 thread_local! {
     /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
     pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
@@ -100,7 +88,7 @@ impl Table {
     /// Returns the number of services.
     pub(super) fn len(&self) -> usize {
         let namespaces = self.namespaces.iter();
-        namespaces.map(|(_, one)| one.services.len()).sum()
+        namespaces.map(|(_, one)| one.services.size()).sum()
     }
 
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
@@ -110,11 +98,6 @@ impl Table {
         let namespace = self.namespaces.get(namespace).into_iter();
         let services = namespace.flat_map(|namespace| namespace.services.iter());
         services.map(|(_, service)| service.as_ref())
-    }
-
-    /// Returns the names of all namespaces with services, in no particular order.
-    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.namespaces.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns whether a namespace has services, with or without endpoints.
@@ -147,12 +130,12 @@ impl Table {
         let (had_names, has_names) = (has_names(old), has_names(new.as_ref()));
         let changed = self.namespaces.get(namespace).cloned();
         let mut changed = changed.unwrap_or_default();
-        // The namespace is removed first, so that it is copied once for each build and not for each of its services.
-        self.namespaces.set(namespace, None);
+        // The namespace is removed first, so that its nodes are copied once for each build and not for each of its services.
+        self.namespaces.remove_mut(namespace);
         changed.with_names = changed.with_names + usize::from(has_names) - usize::from(had_names);
-        changed.services.set(service, new);
+        set(&mut changed.services, service, new);
         if !changed.services.is_empty() {
-            self.namespaces.set(namespace, Some(changed));
+            self.namespaces.insert_mut(namespace.clone(), changed);
         }
         true
     }
@@ -167,14 +150,15 @@ impl Table {
         self.short_name(service)?.owner.as_deref().ok()
     }
 
+    /// Returns whether a service owns its short name.
+    pub fn owns_short_name(&self, key: &ServiceKey) -> bool {
+        let owner = self.short_service(key.service.as_str());
+        owner.is_some_and(|owner| owner.key == *key)
+    }
+
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         self.short_names.get(service)
-    }
-
-    /// Returns all short names, in no particular order.
-    pub fn short_names(&self) -> impl Iterator<Item = &str> {
-        self.short_names.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other

@@ -7,18 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::Table;
-use super::endpoint::{Endpoint, EndpointLiveness};
+use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use super::failover::StepHealth;
 use super::gate::Gate;
-use super::kind::ServiceKind;
-use super::links::LinkState;
-use super::missing::MissingHost;
+use super::links::{ClusterLink, LinkState};
 use super::service::Service;
 use super::short_name::NoOwner;
 use super::store::ServiceKeys;
-use crate::model::{
-    ClusterName, Hostname, Line, Port, Problem, ProblemKind, ServiceKey, ServiceName, list_some,
-};
+use crate::model::{ClusterName, Hostname, Port, Problem, ProblemKind, ServiceKey, list_some};
 
 /// Maximum number of addresses and hostnames in one text.
 const MAX_LISTED: usize = 5;
@@ -42,42 +38,38 @@ pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
     let federated = versions.iter().flat_map(|one| &one.federated).map(Some);
     let clusters = endpoints.map(|one| one.cluster.as_ref()).chain(federated);
     for cluster in clusters.collect::<BTreeSet<_>>() {
-        add_cluster(versions, cluster, is_moved, &mut changes);
+        changes.extend(cluster_changes(versions, cluster, is_moved));
     }
-    for change in &mut changes {
-        change.services = [key.clone()].into();
-        change.describe();
-    }
-    changes
+    let changes = changes.into_iter().map(|change| change.of_service(key));
+    changes.collect()
 }
 
 /// Compares the short names of two tables that differ in these services. A service that begins or ends to have names has other changes
 /// that tell it.
 pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Vec<Change> {
-    let names = |key: &ServiceKey| [key.service.clone(), key.namespace.as_service()];
-    let names: BTreeSet<ServiceName> = changed.iter().flat_map(names).collect();
     let tables = [last, next];
-    let mut changes = Vec::new();
-    for name in &names {
-        let owners = tables.map(|table| table.short_service(name.as_str()));
-        let owners: BTreeSet<_> = owners.into_iter().flatten().map(|one| &one.key).collect();
-        let has_names =
-            |table: &Table, key| table.find(key).is_some_and(|one| one.has_names_at(&[]));
-        for key in owners {
-            let texts = tables.map(|table| short_name_text(table, key));
-            if texts[0] == texts[1] || !tables.iter().all(|table| has_names(table, key)) {
-                continue;
-            }
-            let mut change = Change::between(ChangeKind::ShortName, texts);
-            if change.after.is_none() {
-                change.cause = loss_of_short_name(next, name).map(Line::from);
-            }
-            change.services = [key.clone()].into();
-            change.describe();
-            changes.push(change);
+    let names = changed.iter().flat_map(ServiceKey::short_names);
+    let owners = names.flat_map(|name| tables.map(|table| table.short_service(name.as_str())));
+    let owners: BTreeSet<_> = owners.flatten().map(|owner| &owner.key).collect();
+    let change = |key: &ServiceKey| {
+        let has_names = |table: &Table| table.find(key).is_some_and(|one| one.has_names_at(&[]));
+        let texts = tables.map(|table| short_name_text(table, key));
+        if texts[0] == texts[1] || !tables.into_iter().all(has_names) {
+            return None;
         }
-    }
-    changes
+        let cause = match &next
+            .short_name(key.service.as_str())
+            .map(|short| &short.owner)
+        {
+            Some(Ok(owner)) if owner.key != *key => Some(format!("{} owns it", owner.key)),
+            Some(Err(NoOwner::Ambiguous)) => Some("several namespaces have it".to_owned()),
+            Some(Err(_)) => Some("no setting assigns it".to_owned()),
+            Some(Ok(_)) | None => None,
+        };
+        let change = Change::between(ChangeKind::ShortName, texts);
+        Some(change.because(cause).of_service(key))
+    };
+    owners.into_iter().filter_map(change).collect()
 }
 
 /// Describes the short name of a service, if it owns it.
@@ -86,67 +78,55 @@ fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
     let short = table.short_name(name.as_str())?;
     let hidden = list_some(short.problems.iter().map(Problem::subject), MAX_LISTED);
     let without = if hidden.is_empty() { "" } else { " without " };
-    let is_owner = short.owner.as_ref().is_ok_and(|owner| owner.key == *key);
-    is_owner.then(|| format!("{name}{without}{hidden}"))
-}
-
-/// Returns why a service does not own its short name.
-fn loss_of_short_name(next: &Table, name: &ServiceName) -> Option<String> {
-    Some(match &next.short_name(name.as_str())?.owner {
-        Ok(owner) => format!("{} owns it", owner.key),
-        Err(NoOwner::Ambiguous) => "several namespaces have it".to_owned(),
-        Err(_) => "no setting assigns it".to_owned(),
-    })
+    let text = || format!("{name}{without}{hidden}");
+    table.owns_short_name(key).then(text)
 }
 
 /// Compares the problems of the links of clusters. In the first table, all of them are changes.
 pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
     let old = last.map_or(&[][..], |last| &last.link_problems);
     let new = &next.link_problems;
-    let is_linked = |cluster: &Option<ClusterName>| {
-        let mut links = next.links.clusters.values();
-        let is_good = |state| matches!(state, &LinkState::Linked);
-        links.any(|link| cluster.as_ref() == Some(&link.cluster) && is_good(&link.state))
-            && new.iter().all(|one| one.cluster != *cluster)
+    let is_linked = |cluster: &ClusterName| {
+        let is_it = |link: &&ClusterLink| link.cluster == *cluster;
+        let mut links = next.links.clusters.values().filter(is_it);
+        links.any(|link| link.state == LinkState::Linked) && next.link_problem(cluster).is_none()
     };
     let begins = new.iter().filter(|one| old.binary_search(one).is_err());
-    let ends = old.iter().filter(|one| is_linked(&one.cluster));
-    let begins = begins.map(|one| (one, Some(one.detail.clone())));
-    let differing = begins.chain(ends.map(|one| (one, None)));
-    let change = |(one, cause): (&Problem, Option<Line>)| {
-        let cluster = one.cluster.clone()?;
-        let kind = match (one.kind, &cause) {
-            (_, None) => ChangeKind::Linked,
-            (ProblemKind::Frozen, Some(_)) => ChangeKind::Frozen,
-            (_, Some(_)) => ChangeKind::Unlinked,
+    let begins = begins.filter_map(|one| {
+        let kind = match one.kind {
+            ProblemKind::Frozen => ChangeKind::Frozen,
+            _ => ChangeKind::Unlinked,
         };
-        let mut change = Change::new(kind, "");
-        (change.cluster, change.cause, change.count) = (Some(cluster), cause, 0);
-        change.describe();
-        Some(change)
+        Some((kind, one.cluster.as_ref()?, Some(one.detail.to_string())))
+    });
+    let ends = old.iter().filter_map(|one| one.cluster.as_ref());
+    let ends = ends.filter(|cluster| is_linked(cluster));
+    let ends = ends.map(|cluster| (ChangeKind::Linked, cluster, None));
+    let change = |(kind, cluster, cause): (ChangeKind, &ClusterName, _)| Change {
+        cluster: Some(cluster.clone()),
+        count: 0,
+        ..Change::between(kind, [None, None]).because(cause)
     };
-    differing.filter_map(change).collect()
+    let changes = begins.chain(ends).map(change);
+    changes.map(Change::described).collect()
 }
 
 /// Returns whether the answers of two versions of a service are the same. If not, [`diff`] has a change.
 pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> bool {
-    let Some(key) = new.or(old).map(|service| &service.key) else {
-        return true;
+    let (Some(old), Some(new)) = (old, new) else {
+        return old.or(new).is_none_or(|one| !one.has_names_at(&[]));
     };
-    let none = Service::new(key.clone());
-    let [old, new] = [old, new].map(|one| one.unwrap_or(&none));
     let settings = |one: &Service| (one.ttl, one.gateway_down);
+    let is_same = |old: &Endpoint, new: &Endpoint| {
+        old.has_addresses_of(new)
+            && old.is_selected == new.is_selected
+            && turn([old, new]).is_none()
+    };
+    let mut pairs = pairs([&old.endpoints, &new.endpoints]);
     (old.endpoints.is_empty() || settings(old) == settings(new))
         && old.failure == new.failure
         && labels(old).eq(labels(new))
-        && pairs([old, new].map(|one| &*one.endpoints)).all(|pair| match pair {
-            (Some(old), Some(new)) => {
-                old.has_addresses_of(new)
-                    && old.is_selected == new.is_selected
-                    && turn([old, new]).is_none()
-            }
-            _ => false,
-        })
+        && pairs.all(|pair| matches!(pair, (Some(old), Some(new)) if is_same(old, new)))
 }
 
 // === Settings ===
@@ -186,9 +166,8 @@ fn setting_changes(versions: Versions<&Service>, is_old: bool) -> Vec<Change> {
             _ => false,
         };
         if texts[0] != texts[1] && !is_new {
-            let mut change = Change::between(kind, texts);
-            change.cause = (kind == Step).then(|| step_cause(versions)).flatten();
-            changes.push(change);
+            let cause = (kind == Step).then(|| step_cause(versions)).flatten();
+            changes.push(Change::between(kind, texts).because(cause));
         }
     }
     let [old, new] = versions;
@@ -220,42 +199,30 @@ fn gate_text(gate: &Gate) -> String {
 }
 
 /// Returns what was seen when another step began to answer.
-fn step_cause(versions: Versions<&Service>) -> Option<Line> {
+fn step_cause(versions: Versions<&Service>) -> Option<String> {
     let [last, next] = versions.map(|one| one.failover.as_ref());
     let (last, next) = (last?, next?);
     if last.order != next.order {
-        return Some("the order has changed".into());
+        return Some("the order has changed".to_owned());
     }
     let step = last.answering_text();
-    let text = match next.steps.get(last.answering)?.health {
+    Some(match next.steps.get(last.answering)?.health {
         StepHealth::Down => format!("no endpoint of {step} is alive"),
         StepHealth::Empty => format!("{step} has no endpoint"),
         StepHealth::Alive => "an earlier step has an endpoint that is alive".to_owned(),
-    };
-    Some(text.into())
+    })
 }
 
 // === Clusters ===
 
-/// Adds the changes of a cluster of a service, or of the endpoints that belong to no single one. `is_moved` says whether another
+/// Returns the changes of a cluster of a service, or of the endpoints that belong to no single one. `is_moved` says whether another
 /// order or step explains why other endpoints are selected.
-fn add_cluster(
+fn cluster_changes(
     versions: Versions<&Service>,
     cluster: Option<&ClusterName>,
     is_moved: bool,
-    changes: &mut Vec<Change>,
-) {
-    let mut add = |kind, of: &[&Endpoint], texts, cause: Option<&str>| {
-        let hosts = of.iter().filter_map(|one| one.hostname.as_ref());
-        let hosts = hosts.map(|host| host.as_str().into());
-        changes.push(Change {
-            cluster: cluster.cloned(),
-            endpoints: hosts.take(MAX_ENDPOINTS).collect(),
-            cause: cause.map(Line::from),
-            count: of.len().max(1),
-            ..Change::between(kind, texts)
-        });
-    };
+) -> Vec<Change> {
+    use ChangeKind::{Grew, Joined, Kind, Left, Shrank};
     let name = cluster.map_or("", ClusterName::as_str);
     let endpoints = versions.map(|one| one.endpoints_at(&[name]));
     let is_named = |one: &Service| cluster.is_some_and(|cluster| one.federated.contains(cluster));
@@ -270,42 +237,59 @@ fn add_cluster(
             }
         }
     }
-    let cause = loss(&gone, cluster, versions[1]);
-    let [lost, gained] = [&gone, &added].map(|list| addresses(list));
     let kinds = endpoints.map(kinds);
     let has_kinds = kinds.iter().all(|kinds| !kinds.is_empty());
     let is_turned = |[old, new]: &Versions<&Endpoint>| old.is_selected != new.is_selected;
     let has_other_kind =
         has_kinds && kinds[0] != kinds[1] || !is_moved && kept.iter().any(is_turned);
-    match is_member {
-        [false, _] => add(ChangeKind::Joined, &added, [None, gained], None),
-        [_, false] => add(ChangeKind::Left, &gone, [lost, None], cause.as_deref()),
-        _ if has_other_kind => add(ChangeKind::Kind, &added, kinds.map(Some), None),
+    let gains = |kind| of_endpoints(kind, &added, [None, addresses(&added)]);
+    let loses = |kind| {
+        let cause = loss(&gone, cluster, versions[1]);
+        of_endpoints(kind, &gone, [addresses(&gone), None]).because(cause)
+    };
+    let mut changes = match is_member {
+        [false, _] => vec![gains(Joined)],
+        [_, false] => vec![loses(Left)],
+        _ if has_other_kind => vec![of_endpoints(Kind, &added, kinds.map(Some))],
         _ => {
-            if !gone.is_empty() {
-                add(ChangeKind::Shrank, &gone, [lost, None], cause.as_deref());
-            }
-            if !added.is_empty() {
-                add(ChangeKind::Grew, &added, [None, gained], None);
-            }
+            let shrank = (!gone.is_empty()).then(|| loses(Shrank));
+            let grew = (!added.is_empty()).then(|| gains(Grew));
+            shrank.into_iter().chain(grew).collect()
         }
+    };
+    changes.extend(changes_of_kept(&kept));
+    for change in &mut changes {
+        change.cluster = cluster.cloned();
     }
-    add_kept(&kept, add);
+    changes
 }
 
-/// Adds the changes of endpoints that stay.
-fn add_kept(
-    kept: &[Versions<&Endpoint>],
-    mut add: impl FnMut(ChangeKind, &[&Endpoint], Versions<Option<String>>, Option<&str>),
-) {
+/// Makes a change of some endpoints of a cluster.
+fn of_endpoints(
+    kind: ChangeKind,
+    endpoints: &[&Endpoint],
+    texts: Versions<Option<String>>,
+) -> Change {
+    let hosts = endpoints.iter().filter_map(|one| one.hostname.as_ref());
+    let hosts = hosts.map(|host| host.as_str().into());
+    Change {
+        endpoints: hosts.take(MAX_ENDPOINTS).collect(),
+        count: endpoints.len().max(1),
+        ..Change::between(kind, texts)
+    }
+}
+
+/// Returns the changes of endpoints that stay.
+fn changes_of_kept(kept: &[Versions<&Endpoint>]) -> Vec<Change> {
+    let mut changes = Vec::new();
     let moved = kept.iter().filter(|[old, new]| !old.has_addresses_of(new));
     let moved = [0, 1].map(|version| moved.clone().map(|pair| pair[version]).collect::<Vec<_>>());
+    let mut texts = moved.each_ref().map(|list| addresses(list));
+    if texts[0] == texts[1] {
+        texts = moved.each_ref().map(|list| ports(list));
+    }
     if !moved[1].is_empty() {
-        let mut texts = moved.each_ref().map(|list| addresses(list));
-        if texts[0] == texts[1] {
-            texts = moved.each_ref().map(|list| ports(list));
-        }
-        add(ChangeKind::Address, &moved[1], texts, None);
+        changes.push(of_endpoints(ChangeKind::Address, &moved[1], texts));
     }
     let mut turned: BTreeMap<ChangeKind, Vec<&Endpoint>> = BTreeMap::new();
     for pair in kept {
@@ -313,15 +297,17 @@ fn add_kept(
             turned.entry(kind).or_default().push(pair[1]);
         }
     }
-    for (kind, endpoints) in turned {
-        let cause = match endpoints[0].liveness {
-            EndpointLiveness::GatewayDown => Some("no address of its gateway is ready"),
-            EndpointLiveness::NotReady => Some("it has no ready endpoint"),
-            EndpointLiveness::Alive | EndpointLiveness::Unlinked => None,
+    changes.extend(turned.into_iter().map(|(kind, endpoints)| {
+        let cause = match (kind, endpoints[0].liveness) {
+            (ChangeKind::Down, EndpointLiveness::GatewayDown) => {
+                Some("no address of its gateway is ready")
+            }
+            (ChangeKind::Down, EndpointLiveness::NotReady) => Some("it has no ready endpoint"),
+            _ => None,
         };
-        let cause = cause.filter(|_| kind == ChangeKind::Down);
-        add(kind, &endpoints, [None, None], cause);
-    }
+        of_endpoints(kind, &endpoints, [None, None]).because(cause.map(str::to_owned))
+    }));
+    changes
 }
 
 /// Returns the change of an endpoint's liveness, if answers may differ.

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use smallvec::{SmallVec, smallvec};
+use strum::{Display, IntoStaticStr, VariantArray};
 
-use super::ServiceKind;
 use crate::model::{
-    ClusterName, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind,
+    ClusterName, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind, list_some,
 };
 
 /// An endpoint.
@@ -157,4 +157,88 @@ impl Endpoint {
             (_, None) => "the address of all clusters".to_owned(),
         }
     }
+}
+
+/// A host that a headless mirror lists, of a cluster that is neither excluded nor unlinked, without a usable endpoint mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingHost {
+    /// The cluster of the host, after aliases.
+    pub cluster: ClusterName,
+    /// Its hostname.
+    pub hostname: Hostname,
+    /// The address in the list. It may belong to another Service now.
+    pub address: Option<IpAddr>,
+    /// The headless mirror that lists it.
+    pub mirror: ObjectRef,
+    /// The endpoint mirror that Linkerd should have made.
+    pub expected: ObjectRef,
+}
+
+// === impl MissingHost ===
+
+impl MissingHost {
+    /// Returns the labels `H` and `C`.
+    pub(super) fn labels(&self) -> [&str; 2] {
+        [self.hostname.as_str(), self.cluster.as_str()]
+    }
+
+    /// Returns the reason for which its name fails, as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
+    pub fn reason(&self) -> String {
+        format!("endpoint mirror {} is missing", self.expected.key.name)
+    }
+}
+
+/// The way in which a service of the clusters reaches this cluster. The documentation of [`table`](super) describes
+/// each kind. Kinds that are united have the first of their kinds in this order.
+#[derive(Display, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ServiceKind {
+    /// Headless mirrors, with one endpoint for each remote pod.
+    Headless,
+    /// A federated service, with one address for all its clusters.
+    Federated,
+    /// Mirrors with a cluster IP. Connections pass through the gateway of the other cluster.
+    Gateway,
+    /// Mirrors with a cluster IP in a flat network. Connections go directly to the pods.
+    Flat,
+    /// Services of this cluster.
+    Local,
+}
+
+/// The rank of what a kind offers, the best first. Each cluster is answered by its best candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Pods: of headless mirrors, and of the Service of this cluster.
+    Headless,
+    /// Federated services.
+    Federated,
+    /// Mirrors with a cluster IP, and the Service of this cluster with a cluster IP.
+    ClusterIp,
+}
+
+// === impl ServiceKind ===
+
+impl ServiceKind {
+    /// All kinds, for metrics that include zeros.
+    pub const ALL: &[Self] = Self::VARIANTS;
+
+    /// Returns whether Linkerd mirrors the objects of the kind from other clusters. Only meshed clients can use their
+    /// addresses.
+    pub fn is_mirrored(self) -> bool {
+        self != Self::Local
+    }
+
+    /// Returns the name of the kind in reports and metrics.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Maximum number of clusters in one sentence. An annotation of 200 KB may name thousands.
+const MAX_LISTED: usize = 30;
+
+/// Lists names of clusters in a sentence.
+pub fn list_clusters<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
+    list_some(clusters, MAX_LISTED)
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::candidate::Candidate;
+use super::candidates::Candidate;
 use super::rules::Rules;
 use crate::model::{ExpectedClusters, Item, Line, Timestamp};
 

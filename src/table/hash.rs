@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::content::Table;
-use super::endpoint::Endpoint;
-use super::missing::MissingHost;
+use super::endpoint::{Endpoint, MissingHost};
 use super::name_index::{Members, Property, cluster_ranges};
 use super::service::Service;
 use crate::model::Problem;

@@ -5,11 +5,10 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::candidate::Candidate;
+use super::candidates::Candidate;
 use super::context::BuildContext;
 use super::dead_ports::DeadPorts;
-use super::items::Items;
-use super::kind::Rank;
+use super::endpoint::Rank;
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind, cluster_ip};
@@ -163,9 +162,9 @@ fn adopt(host: &MissingHost, ports: &[&Ports], store: &Store, rules: &Rules) -> 
 }
 
 /// Collects the endpoint mirrors of a service. It may have thousands.
-pub(super) fn endpoint_mirrors<'s>(items: &Items<'s>) -> EndpointMirrors<'s> {
+pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors<'s> {
     let mut by_parent = EndpointMirrors::new();
-    for (object, item) in items.iter() {
+    for (object, item) in context.items {
         if let (Some(host), Some(link)) = (&item.host, item.link()) {
             let parent = (&object.namespace, host.parent.clone(), link);
             let mirrors = by_parent.entry(parent).or_default();

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::published::Published;
+use super::publish::Published;
 use super::service::Service;
 use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
@@ -31,7 +31,7 @@ const BUSY_STEP: Duration = Duration::from_secs(3600 / MAX_VERSIONS as u64);
 const MAX_CHANGED: usize = 20_000;
 
 /// What a table needs besides the versions of its services, in endpoints: its head, its lists of shards, and one more for so many
-/// services (see [`SharedMap`](super::shared::SharedMap)).
+/// services.
 const HEAD: usize = 8;
 const SERVICES_OF_ENDPOINT: usize = 512;
 
@@ -133,12 +133,6 @@ impl History {
         self.tables
             .front()
             .map_or_else(Timestamp::default, |first| first.start)
-    }
-
-    /// Returns the number of earlier tables. The current table is not one.
-    #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
-        self.tables.len() - 1
     }
 
     /// Counts a version of each of these services. Returns whether all of them have too many in this hour.

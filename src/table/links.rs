@@ -200,10 +200,7 @@ impl Links {
         if let LinkList::Listed { .. } = list {
             self.seen = seen;
         }
-        let last = self.states.unknown.as_ref();
-        let since = last.map_or(Some(now), Problem::since);
         let unknown = unknown_problem(&clusters, self.leases_problem.as_ref());
-        let unknown = unknown.map(|one| one.holds_since(since));
         let next = LinkStates { clusters, unknown };
         if *self.states == next {
             return None;

@@ -1,48 +1,53 @@
 //! What Services of this cluster offer, if they are members (rule M5).
 
+use std::sync::Arc;
+
 use smallvec::smallvec;
 
-use super::candidate::Candidate;
+use super::candidates::Candidate;
 use super::context::BuildContext;
 use super::dead_ports::exported_problem;
-use super::endpoint::distinct;
-use super::items::Items;
-use super::kind::Rank;
-use super::rules::{LocalMembers, NonMember, Rules};
+use super::endpoint::{Rank, distinct};
+use super::rules::{LocalMembers, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind, cluster_ip};
 use crate::model::{
     ClusterName, Export, Item, Listed, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
     ProblemKind, ServiceKey, SliceContent, SliceEndpoint,
 };
 
-/// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none. It is one
-/// by itself if it is exported, has an annotation of this server, or an alias names it. Mirrors of excluded clusters count as well,
-/// because the exclusion of a cluster must not remove members of this cluster.
+/// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none; without
+/// a reason, `localMembers` is none. It is one by itself if it is exported, has an annotation of this server, or an alias names it.
+/// Mirrors of excluded clusters count as well, because the exclusion of a cluster must not remove members of this cluster.
 fn membership(
     item: &Item,
     own: OwnService,
-    items: &Items<'_>,
-    rules: &Rules,
-) -> Result<bool, NonMember> {
-    let not_exported = Err(NonMember::NotExported(own.export));
-    match rules.local_members {
-        LocalMembers::None => Err(NonMember::Off),
+    context: BuildContext<'_>,
+) -> Result<bool, Option<&'static str>> {
+    let is_named = || own.has_settings || context.rules.aliases.is_source(&item.service);
+    match context.rules.local_members {
+        LocalMembers::None => Err(None),
         _ if own.export.is_through_gateway() => Ok(false),
-        LocalMembers::Exported => not_exported,
-        LocalMembers::Matching if own.has_settings || rules.aliases.is_source(&item.service) => {
-            Ok(false)
-        }
-        LocalMembers::Matching if items.has_mirror() => Ok(true),
-        LocalMembers::Matching => not_exported,
+        LocalMembers::Matching if is_named() => Ok(false),
+        LocalMembers::Matching if context.has_mirror() => Ok(true),
+        LocalMembers::Matching | LocalMembers::Exported => Err(own.export.defect()),
     }
 }
 
 /// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
 /// a member or does not exist.
-pub(super) fn non_member(key: &ServiceKey, items: &Items<'_>, rules: &Rules) -> Option<NonMember> {
-    let item = items.own_of(key)?;
+pub(super) fn non_member(context: BuildContext<'_>) -> Option<Arc<Problem>> {
+    let item = context.own()?;
     let own = item.own().filter(OwnService::is_headless)?;
-    membership(item, own, items, rules).err()
+    let ServiceKey { namespace, service } = context.key;
+    let detail = match membership(item, own, context).err()? {
+        None => "it is not a member: localMembers is none".to_owned(),
+        Some(why) => format!(
+            "it is not a member: {why}: kubectl label service {service} --namespace {namespace} --overwrite mirror.linkerd.io/exported=true"
+        ),
+    };
+    let object = ObjectRef::service(&ObjectKey::of_service(context.key));
+    let problem = Problem::new(ProblemKind::LeftOut, detail).of_service(context.key);
+    Some(Arc::new(problem.of_object(object)))
 }
 
 /// Makes the candidate of a Service of this cluster, if it is a member: its pods, or its address if it is exported.
@@ -50,7 +55,6 @@ pub(super) fn candidate<'s>(
     object: &'s ObjectKey,
     item: &'s Item,
     own: OwnService,
-    items: &Items<'s>,
     context: BuildContext<'s>,
     problems: &mut Vec<Problem>,
 ) -> Option<Candidate<'s>> {
@@ -58,7 +62,7 @@ pub(super) fn candidate<'s>(
     problems.extend(exported_problem(object, item, context.store, rules));
     match own.form {
         OwnForm::Headless { has_selector } => {
-            let is_by_mirror = membership(item, own, items, rules).ok()?;
+            let is_by_mirror = membership(item, own, context).ok()?;
             let candidate = pods(object, item, context, problems);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
                 problems.extend(not_exported(own, is_by_mirror, rules));

@@ -4,15 +4,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::candidate::{Candidate, Role};
+use super::candidates::{Candidate, Role};
 use super::context::BuildContext;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, ServiceKind};
 use super::failover::{Debounce, Failover, OrderOrigin, Step, StepHealth};
-use super::items::Items;
-use super::kind::ServiceKind;
 use super::timers::KeptOrder;
 use crate::model::{
-    ClusterTerm, FailoverOrder, Problem, ProblemKind, ServiceSettings, Timestamp, most_similar,
+    ClusterTerm, FailoverOrder, GatewayDown, ObjectKey, Problem, ProblemKind, ServiceSettings,
+    most_similar,
 };
 
 /// An order with the setting that it comes from.
@@ -26,67 +25,57 @@ const KEPT: Duration = Duration::from_secs(10);
 
 /// Returns the order of the Service of this cluster, or the order that it had until a moment ago. An annotation that is removed
 /// from a Service that stays ends at once.
-pub(super) fn kept_order(
-    exists: bool,
-    own: Option<&ServiceSettings>,
-    last: Option<&KeptOrder>,
-    now: Timestamp,
-) -> Option<KeptOrder> {
-    if exists {
-        let order = own?.failover.clone()??;
+pub(super) fn kept_order(context: BuildContext<'_>) -> Option<KeptOrder> {
+    let service = ObjectKey::of_service(context.key);
+    if context.own().is_some() || context.store.has_plain_service(&service) {
+        let order = context.settings()?.failover.clone()??;
         return Some(KeptOrder { order, end: None });
     }
-    let KeptOrder { order, end } = last?.clone();
+    let now = context.timers.now;
+    let KeptOrder { order, end } = context.last()?.order.clone()?;
     let end = Some(end.unwrap_or(now.after(KEPT)));
     (Some(now) < end).then_some(KeptOrder { order, end })
 }
 
-/// Returns the order of a service: the first setting that exists (rule K6). `kept` is that of the annotation.
-/// `applies_by_default` says whether the default order is for the service: it is known and has no pods.
+/// Returns the order of a service: the first setting that exists (rule K6), and reports what is wrong with it. `kept` is that of the
+/// annotation. The default order is for services that are known and have no pods.
 pub(super) fn order_of(
-    own: Option<&ServiceSettings>,
     kept: Option<&KeptOrder>,
+    candidates: &[Candidate<'_>],
     context: BuildContext<'_>,
-    applies_by_default: bool,
+    problems: &mut Vec<Problem>,
 ) -> Option<Order> {
-    if let Some(kept) = kept {
-        return Some((kept.order.clone(), OrderOrigin::Annotation));
-    }
-    // An empty annotation is no order, whatever the settings say.
-    if own.is_some_and(|own| own.failover.is_some()) {
+    let has_pods = context.has_pods();
+    let is_set = |own: &ServiceSettings| own.failover.is_some();
+    let (order, origin) = if let Some(kept) = kept {
+        (kept.order.clone(), OrderOrigin::Annotation)
+    } else if context.settings().is_some_and(is_set) {
+        return None; // an empty annotation is no order, whatever the settings say
+    } else if let Some(order) = context.rules.order_of(context.key) {
+        (order?.clone(), OrderOrigin::ServiceSetting)
+    } else {
+        let default = context.rules.failover.clone();
+        let order = default.filter(|_| !candidates.is_empty() && !has_pods)?;
+        (order, OrderOrigin::DefaultSetting)
+    };
+    let mut offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
+    if offering.clone().next().is_some() && offering.all(Candidate::is_shared) {
+        // Nothing but addresses that belong to no single cluster (rule K1).
+        let (kind, setting) = match origin {
+            OrderOrigin::DefaultSetting => (ProblemKind::IgnoredSetting, "failover.default: "),
+            _ => (ProblemKind::SettingWithoutEffect, ""),
+        };
+        let detail = format!("{setting}{order}: the service has one address for all its clusters");
+        problems.push(Problem::new(kind, detail));
         return None;
     }
-    if let Some(order) = context.rules.order_of(context.key) {
-        return Some((order?.clone(), OrderOrigin::ServiceSetting));
-    }
-    let default = context.rules.failover.clone();
-    let order = default.filter(|_| applies_by_default)?;
-    Some((order, OrderOrigin::DefaultSetting))
-}
-
-/// Returns whether an order does not apply, because there is nothing but addresses that belong to no single cluster, and
-/// reports it (rule K1).
-pub(super) fn is_unused(
-    (order, origin): &Order,
-    candidates: &[Candidate<'_>],
-    problems: &mut Vec<Problem>,
-) -> bool {
-    let mut offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
-    if offering.clone().next().is_none() || !offering.all(Candidate::is_shared) {
-        return false;
-    }
-    let (kind, setting) = match origin {
-        OrderOrigin::DefaultSetting => (ProblemKind::IgnoredSetting, "failover.default: "),
-        _ => (ProblemKind::SettingWithoutEffect, ""),
-    };
-    let detail = format!("{setting}{order}: the service has one address for all its clusters");
-    problems.push(Problem::new(kind, detail));
-    true
+    problems.extend(order_problems(&order, has_pods, context));
+    Some((order, origin))
 }
 
 /// Reports what is wrong with an order, whatever its steps have: clusters that nothing here knows or whose name
 /// cannot be read, this cluster if it occurs twice, and pods that move by themselves (rules K5, K5a).
-pub(super) fn order_problems(
+fn order_problems(
     order: &FailoverOrder,
     has_pods: bool,
     context: BuildContext<'_>,
@@ -130,7 +119,6 @@ pub(super) fn order_problems(
 /// an order that moves by itself.
 pub(super) fn order(
     (order, origin): Order,
-    items: &Items<'_>,
     context: BuildContext<'_>,
     candidates: &mut [Candidate<'_>],
     problems: &mut Vec<Problem>,
@@ -152,7 +140,7 @@ pub(super) fn order(
             flat.insert(step);
         }
     }
-    let (answering, debounce) = debounced(&order, &health, items, context).unzip();
+    let (answering, debounce) = debounced(&order, &health, context).unzip();
     let answering = answering.unwrap_or(0);
     for one in candidates
         .iter_mut()
@@ -189,7 +177,6 @@ pub(super) fn order(
 fn debounced(
     order: &FailoverOrder,
     health: &[StepHealth],
-    items: &Items<'_>,
     context: BuildContext<'_>,
 ) -> Option<(usize, Debounce)> {
     if !order.is_auto {
@@ -198,7 +185,7 @@ fn debounced(
     let (rules, now) = (context.rules, context.timers.now);
     let last = context.last().and_then(|last| last.failover.as_ref());
     let last = last.filter(|last| last.order == *order);
-    let end = if items.is_empty() {
+    let end = if context.items.is_empty() {
         Some(last?.end.unwrap_or(now.after(rules.failback_delay)))
     } else {
         None
@@ -212,44 +199,29 @@ fn debounced(
     Some(last.next(health, now, rules))
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::model::{ObjectKey, ServiceKey};
-    use crate::table::Store;
-    use crate::testing::{local, rules, service_keys, store};
-
-    fn db() -> ServiceKey {
-        service_keys(&["db"]).pop_first().unwrap()
+/// Returns the TTL of a service and its rule for gateways that are down. The annotations of the Service of this cluster decide,
+/// else `services` of the settings. The annotations of mirrors may only lower the TTL. Reports those that cannot be used.
+pub(super) fn resolve(
+    context: BuildContext<'_>,
+    problems: &mut Vec<Problem>,
+) -> (u32, GatewayDown) {
+    let (rules, own) = (context.rules, context.settings());
+    let of_settings = rules.services.get(context.key);
+    let of_own = own
+        .into_iter()
+        .map(|one| (ProblemKind::SettingWithoutEffect, one));
+    let of_copies = context.copied_settings();
+    let of_copies = of_copies.map(|one| (ProblemKind::IgnoredSetting, one));
+    for (kind, settings) in of_own.chain(of_copies) {
+        let unreadable = settings.unreadable.iter().cloned();
+        problems.extend(unreadable.map(|one| Problem::new(kind, one)));
     }
-
-    fn next(store: &Store, last: Option<&KeptOrder>, second: u64) -> Option<KeptOrder> {
-        let items = Items::of(&db(), store, &rules());
-        let own = items.own_of(&db());
-        let exists = own.is_some() || store.has_plain_service(&ObjectKey::of_service(&db()));
-        let settings = own.and_then(|own| own.settings.as_deref());
-        kept_order(exists, settings, last, Timestamp::from_seconds(second))
-    }
-
-    #[test]
-    fn order_applies_for_ten_seconds_after_the_service_is_gone() {
-        let [mut service, _] = local("prod", "db", &[]);
-        let (plain, none) = (store(&[service.clone()]), store(&[]));
-        service["metadata"]["annotations"]["global-dns/failover"] = json!("east:west");
-        let own = store(&[service]);
-        let order = next(&own, None, 90).unwrap();
-        assert_eq!(order.end, None);
-        let gone = next(&none, Some(&order), 100).unwrap();
-        let end = Timestamp::from_seconds(110);
-        assert_eq!(gone.end, Some(end));
-        // Other builds of the service do not prolong that.
-        let later = next(&none, Some(&gone), 109).unwrap();
-        assert_eq!((later.end, &later.order), (Some(end), &order.order));
-        assert_eq!(next(&none, Some(&later), 110), None);
-        // It is back, with the order or without it.
-        assert_eq!(next(&own, Some(&later), 109), Some(order));
-        assert_eq!(next(&plain, Some(&later), 109), None);
-    }
+    let mut set = own.into_iter().chain(of_settings);
+    let ttl = set.clone().find_map(|one| one.ttl).unwrap_or(rules.ttl);
+    let copied = context.copied_settings().filter_map(|copy| copy.ttl);
+    let gateway_down = set.find_map(|one| one.gateway_down);
+    (
+        copied.fold(ttl, u32::min),
+        gateway_down.unwrap_or(rules.gateway_down),
+    )
 }

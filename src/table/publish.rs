@@ -10,10 +10,9 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
-use super::Built;
 use super::history::{BeforeHistory, History, Moment};
-use super::published::Published;
-use crate::model::{ServiceKey, Timestamp};
+use super::{Built, Table};
+use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 
 /// Publishes tables. There is one for each process.
 #[derive(Debug)]
@@ -134,15 +133,36 @@ impl Reader {
         self.history.lock().start()
     }
 
-    /// Returns the number of earlier tables in the history.
-    #[cfg(test)]
-    pub fn history_count(&self) -> usize {
-        self.history.lock().count()
-    }
-
     /// Returns the current table, for one query or one batch of queries.
     pub fn load(&self) -> Current {
         self.current.load()
+    }
+}
+
+/// A table with the numbers that identify it.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// The table. `None` before the first complete table.
+    pub table: Option<Table>,
+    /// Number of swaps since the start of the process. It tells clients of the API whether their copy is current.
+    pub version: u64,
+    /// Number of published tables with other answers than the previous one, starting at 1.
+    pub generation: u64,
+    /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
+    pub serial: u32,
+    /// The time since which there is a table, or none.
+    pub since: Option<Timestamp>,
+}
+
+// === impl Published ===
+
+impl Published {
+    /// Returns the problem that there is no table, if there is none.
+    pub fn problem(&self) -> Option<Problem> {
+        let problem = || Problem::new(ProblemKind::NoTable, "refusing queries");
+        self.table
+            .is_none()
+            .then(|| problem().holds_since(self.since))
     }
 }
 
@@ -249,7 +269,7 @@ mod tests {
             publisher.publish(built(true), at(second), wall);
         }
         let reader = publisher.reader();
-        assert_eq!((reader.history_start(), reader.history_count()), (at(1), 3));
+        assert_eq!(reader.history_start(), at(1));
         for (second, generation) in [(5, 0), (15, 1), (25, 2), (35, 3)] {
             assert_eq!(
                 reader.at(at(second)).unwrap().published.generation,

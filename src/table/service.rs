@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::endpoint::Endpoint;
+use super::endpoint::MissingHost;
+use super::endpoint::ServiceKind;
 use super::failover::Failover;
 use super::gate::Gate;
-use super::kind::ServiceKind;
-use super::missing::MissingHost;
 use super::name_index::{NameIndex, cluster_ranges};
 use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ProblemKind, ServiceKey};
 

@@ -3,13 +3,12 @@
 //! The store belongs to one control task. Each method that changes the store returns the affected services, so that
 //! [`build`](super::build::build) rebuilds only these. An object that did not change affects none.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::shared::SharedMap;
+use super::shared::{SharedMap, set};
 use crate::model::{
     ClusterName, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice,
     Text,
@@ -113,11 +112,11 @@ impl Store {
         self.is_changed = true;
         if let Some(old) = self.objects[kind as usize].remove(&key) {
             services[0] = self.affected_service(&key, &old);
-            self.remove_from_indexes(kind, &key, &old);
+            self.index(kind, &key, &old, false);
         }
         if let Some(new) = new {
             services[1] = self.affected_service(&key, &new);
-            self.add_to_indexes(kind, &key, &new);
+            self.index(kind, &key, &new, true);
             self.objects[kind as usize].insert(key, new);
         }
         services
@@ -133,42 +132,27 @@ impl Store {
         service.cloned()
     }
 
-    fn add_to_indexes(&mut self, kind: Kind, key: &ObjectKey, object: &Object) {
+    /// Adds an object to the indexes, or removes it from them.
+    fn index(&mut self, kind: Kind, key: &ObjectKey, object: &Object, is_added: bool) {
         if let Some(service) = object.service() {
-            self.services.insert((service.clone(), key.name.text()));
+            let entry = (service.clone(), key.name.text());
+            put(&mut self.services, entry, is_added);
         }
         if let Some(owner) = object.owner().filter(|owner| *owner != key.name.stem()) {
-            let slice = (key.sibling(owner), key.name.clone());
-            self.unprefixed_slices.insert(slice);
+            let entry = (key.sibling(owner), key.name.clone());
+            put(&mut self.unprefixed_slices, entry, is_added);
         }
         if let Object::Skipped(problem) = object {
             let key = key.clone();
-            self.skipped
-                .set(&ObjectRef { kind, key }, Some(problem.clone()));
+            let problem = is_added.then(|| problem.clone());
+            set(&mut self.skipped, &ObjectRef { kind, key }, problem);
         }
         for cluster in linked(object) {
-            *self.linked_clusters.entry(cluster.clone()).or_default() += 1;
-        }
-    }
-
-    fn remove_from_indexes(&mut self, kind: Kind, key: &ObjectKey, object: &Object) {
-        if let Some(service) = object.service() {
-            self.services.remove(&(service.clone(), key.name.text()));
-        }
-        if let Some(owner) = object.owner() {
-            let slice = (key.sibling(owner), key.name.clone());
-            self.unprefixed_slices.remove(&slice);
-        }
-        if let Object::Skipped(_) = object {
-            let key = key.clone();
-            self.skipped.set(&ObjectRef { kind, key }, None);
-        }
-        for cluster in linked(object) {
-            if let Entry::Occupied(mut count) = self.linked_clusters.entry(cluster.clone()) {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
-                }
+            let count = self.linked_clusters.get(cluster).copied();
+            match (count.unwrap_or_default(), is_added) {
+                (0 | 1, false) => _ = self.linked_clusters.remove(cluster),
+                (count, false) => _ = self.linked_clusters.insert(cluster.clone(), count - 1),
+                (count, true) => _ = self.linked_clusters.insert(cluster.clone(), count + 1),
             }
         }
     }
@@ -265,6 +249,15 @@ impl Store {
     /// Returns the objects that the parser skipped.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
+    }
+}
+
+/// Adds an entry to a set, or removes it.
+fn put<T: Ord>(entries: &mut BTreeSet<T>, entry: T, is_added: bool) {
+    if is_added {
+        entries.insert(entry);
+    } else {
+        entries.remove(&entry);
     }
 }
 

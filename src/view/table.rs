@@ -242,9 +242,7 @@ impl ServiceRow {
 
 /// Returns whether the short name of a service is that of this one.
 fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
-    let key = &service.key;
-    let short = table.and_then(|table| table.short_name(key.service.as_str()));
-    short.is_some_and(|short| short.owner() == Ok(&key.namespace))
+    table.is_some_and(|table| table.owns_short_name(&service.key))
 }
 
 /// Returns the result of a query for the name of a service, the best of its types.

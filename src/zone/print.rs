@@ -193,10 +193,7 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 pub fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
     let ([name, namespace], suffix) = (service.key.labels(), zone.name_suffix());
     let mut bases = vec![format!("{name}.{namespace}.{suffix}")];
-    let owns_short_name = table
-        .short_service(name)
-        .is_some_and(|owner| owner.key == service.key);
-    if owns_short_name && zone.grammar == Grammar::Global {
+    if table.owns_short_name(&service.key) && zone.grammar == Grammar::Global {
         bases.push(format!("{name}.{suffix}"));
     }
     let names = bases.iter().flat_map(|base| {

@@ -67,7 +67,7 @@ enum History {
 /// All faults.
 pub const FAULTS: [Fault; 15] = [
     lost("410 storm", Behavior::ExpiredWatches),
-    lost("429 with Retry-After", Behavior::TooManyRequests),
+    lost("429", Behavior::TooManyRequests),
     lost("500 to everything", Behavior::InternalErrors),
     lost("a list cut in the middle", Behavior::TruncatedLists),
     lost("a list that never ends", Behavior::EndlessLists),

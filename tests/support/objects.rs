@@ -9,6 +9,28 @@ mod mirror;
 
 use serde_json::{Value, json};
 
+/// The labels and annotations that the program reads.
+pub const KEYS: [&str; 18] = [
+    "mirror.linkerd.io/mirrored-service",
+    "mirror.linkerd.io/cluster-name",
+    "mirror.linkerd.io/headless-mirror-svc-name",
+    "mirror.linkerd.io/remote-svc-fq-name",
+    "mirror.linkerd.io/exported",
+    "multicluster.linkerd.io/remote-discovery",
+    "multicluster.linkerd.io/remote-service",
+    "multicluster.linkerd.io/local-discovery",
+    "service.kubernetes.io/headless",
+    "kubernetes.io/service-name",
+    "endpointslice.kubernetes.io/managed-by",
+    "multicluster.kubernetes.io/service-name",
+    "multicluster.kubernetes.io/source-cluster",
+    "endpoints.kubernetes.io/last-change-trigger-time",
+    "global-dns/ttl",
+    "global-dns/gateway-down",
+    "global-dns/failover",
+    "global-dns/expected-clusters",
+];
+
 pub use cluster_ip::{ClusterIp, exported, federated, flat_mirror, gateway_mirror};
 pub use local::{Local, local, members};
 pub use mirror::{Gateway, Mirror, mirror, numbered_mirror};

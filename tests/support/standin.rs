@@ -33,9 +33,6 @@ const HISTORY: usize = 10_000;
 /// Time after which a watch ends, although the server asks for longer: an API server may do that, and tests need not wait.
 const WATCH_LIMIT: Duration = Duration::from_secs(3);
 
-/// Value of `Retry-After` of [`Behavior::TooManyRequests`]. It is longer than the client's own backoff.
-pub const RETRY_AFTER: Duration = Duration::from_secs(7);
-
 /// Behavior towards new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behavior {
@@ -47,8 +44,7 @@ pub enum Behavior {
     EmptyLists,
     /// Answers every request with 500.
     InternalErrors,
-    /// Answers every request with 429, a line of text and a `Retry-After` header of [`RETRY_AFTER`], like an overloaded
-    /// API server.
+    /// Answers every request with 429, a line of text and a `Retry-After` header, like an overloaded API server.
     TooManyRequests,
     /// Rejects every watch with 410 Gone, alternately as an HTTP status and as an event. Answers lists.
     ExpiredWatches,

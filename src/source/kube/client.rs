@@ -1,27 +1,14 @@
-//! The Kubernetes client, with a user agent and support for `Retry-After`.
-//!
-//! An overloaded API server (priority and fairness, or too many requests in flight) refuses a request before it parses
-//! it. It sends 429, a line of text and the header `Retry-After`. A proxy sends 503 and the same header. kube exposes
-//! the body of such a response, but not its headers. A layer therefore copies the header into the body, as the
-//! `retryAfterSeconds` of a Status. API servers use the same field after they have parsed a request.
+//! The Kubernetes client, with a user agent and errors that name the server.
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Either, Full, Limited};
-use hyper::body::{Body as HttpBody, Bytes};
-use kube::client::{Body, ClientBuilder};
-use kube::core::Status;
-use kube::core::response::StatusDetails;
+use http::header::{HeaderValue, USER_AGENT};
+use kube::client::ClientBuilder;
 use kube::{Client, Config};
-use tower::util::{AndThenLayer, MapErrLayer};
-use tower::{BoxError, Service};
+use tower::BoxError;
+use tower::util::MapErrLayer;
 
 use crate::log::error_chain;
-
-/// The largest body of an error response, in octets. Real ones are much smaller.
-const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// The user agent. API servers write it to audit logs and use it in metrics.
 const USER_AGENT_VALUE: &str = concat!("global-dns/", env!("CARGO_PKG_VERSION"));
@@ -38,7 +25,7 @@ pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     let url: Arc<str> = Arc::from(url.trim_end_matches('/'));
     let name_server = move |error: BoxError| unreachable_at(&url, error);
     let sender = ClientBuilder::try_from(config)?.with_layer(&MapErrLayer::new(name_server));
-    Ok(with_retry_after(sender))
+    Ok(sender.build())
 }
 
 /// Adds the URL to the error of a request. Leaves errors of the client itself, such as unusable credentials, unchanged.
@@ -62,75 +49,13 @@ pub(super) fn error_text(error: &kube::Error) -> String {
         .to_owned()
 }
 
-/// Builds a client that supports `Retry-After`.
-pub(super) fn with_retry_after<S, B>(sender: ClientBuilder<S>) -> Client
-where
-    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
-    sender
-        .with_layer(&AndThenLayer::new(apply_retry_after::<B>))
-        .build()
-}
-
-/// Copies the `Retry-After` of an error response into its body. Returns other responses unchanged.
-async fn apply_retry_after<B>(
-    response: Response<B>,
-) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
-where
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>>,
-{
-    let seconds = match response.status() {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            retry_after_seconds(&response)
-        }
-        _ => None,
-    };
-    let Some(seconds) = seconds else {
-        return Ok(response.map(Either::Left));
-    };
-    let (mut head, body) = response.into_parts();
-    let body = Limited::new(body, MAX_ERROR_BODY)
-        .collect()
-        .await?
-        .to_bytes();
-    let text = String::from_utf8_lossy(&body);
-    let status = serde_json::from_str(&text);
-    let status: Status =
-        status.unwrap_or_else(|_| Status::failure(text.trim(), "").with_code(head.status.as_u16()));
-    let status = with_retry_seconds(status, seconds);
-    head.headers.remove(CONTENT_LENGTH);
-    let body = Full::from(serde_json::to_vec(&status)?);
-    Ok(Response::from_parts(head, Either::Right(body)))
-}
-
-/// Parses the header, if it is a number of seconds. It may also be a date, which API servers do not send.
-fn retry_after_seconds<B>(response: &Response<B>) -> Option<u32> {
-    let value = response.headers().get(RETRY_AFTER)?;
-    value.to_str().ok()?.trim().parse().ok()
-}
-
-/// Sets `retryAfterSeconds` of a Status, unless it has a larger value.
-fn with_retry_seconds(mut status: Status, seconds: u32) -> Status {
-    let details = status.details.get_or_insert_with(|| StatusDetails {
-        name: String::new(),
-        group: String::new(),
-        kind: String::new(),
-        uid: String::new(),
-        causes: Vec::new(),
-        retry_after_seconds: 0,
-    });
-    details.retry_after_seconds = details.retry_after_seconds.max(seconds);
-    status
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::net::TcpListener;
     use std::thread;
+
+    use http::Request;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Failures of lists and watches: what they mean, and the pauses after them.
+//! Failures of lists and watches, and what they mean.
 
 use std::io;
 use std::time::Duration;
@@ -6,13 +6,9 @@ use std::time::Duration;
 use kube::core::Status;
 use tokio::time::timeout;
 
-use super::super::backoff::Backoff;
 use super::client::error_text;
 use super::list::ListError;
 use crate::log::error_chain;
-
-/// The longest pause that a server may ask for (`Retry-After`). Its recovery must be noticed.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The reason why a list failed or a watch stopped.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +20,6 @@ pub(crate) enum Failure {
         code: u16,
         /// The message of the server.
         message: String,
-        /// The time until the next request that the server named (`Retry-After`), or zero.
-        retry_after: Duration,
     },
     /// The version has expired or is in the future, or the kind is not defined any more. The feed must be listed.
     #[error("{0}")]
@@ -59,43 +53,21 @@ impl Failure {
     /// Converts the status of a refused request.
     pub(super) fn from_status(status: Status) -> Self {
         let is_gone = status.code == 410 || is_future_version(&status);
-        let Status {
-            code,
-            message,
-            details,
-            ..
-        } = status;
+        let Status { code, message, .. } = status;
         if is_gone {
             return Self::Gone(format!("the resource version is gone: {message}"));
         }
-        let seconds = details.map_or(0, |details| details.retry_after_seconds);
-        Self::Refused {
-            code,
-            message,
-            retry_after: Duration::from_secs(seconds.into()).min(MAX_RETRY_AFTER),
-        }
+        Self::Refused { code, message }
     }
 
     /// Returns whether the server or the network is the cause, so that requests of other feeds would fail too. Other
     /// causes, such as missing permissions, concern one feed.
     pub(super) fn is_server_wide(&self) -> bool {
         match self {
-            Self::Refused {
-                code, retry_after, ..
-            } => !matches!(code, 400..=499) || matches!(code, 408 | 429) || !retry_after.is_zero(),
+            Self::Refused { code, .. } => !matches!(code, 400..=499) || matches!(code, 408 | 429),
             Self::Gone(_) => false,
             _ => true,
         }
-    }
-
-    /// Returns how long to wait before the next request: at least as long as the server asked, with jitter.
-    pub(super) fn pause(&self, pauses: &mut Backoff) -> Duration {
-        let requested = match self {
-            Self::Refused { retry_after, .. } => *retry_after,
-            _ => Duration::ZERO,
-        };
-        let requested = requested.mul_f64(1.0 + 0.2 * fastrand::f64());
-        pauses.next().max(requested)
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
             Err(failure) => {
                 debug!(error = %failure, "Cannot list Leases");
                 failures += 1;
-                pause = failure.pause(&mut pauses).max(pause);
+                pause = pauses.next().max(pause);
                 let problem = Some(failure.to_string().into());
                 let leases = None;
                 (failures == MAX_FAILURES).then_some(LeasePoll { leases, problem })

@@ -78,7 +78,7 @@ impl ListLimiter {
         let result = request.await;
         let pauses = pauses(&mut turn);
         let pause = match &result {
-            Err(failure) if failure.is_server_wide() => failure.pause(pauses),
+            Err(failure) if failure.is_server_wide() => pauses.next(),
             Ok(_) if is_repeated => pauses.next(),
             Ok(_) => {
                 pauses.reset();

@@ -4,8 +4,6 @@
 //! memory. kube's own stream of events has no limit, and skips lines that it cannot decode.
 
 use std::borrow::Cow;
-use std::error::Error;
-use std::io;
 
 use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 use kube::core::Status;
@@ -91,13 +89,8 @@ impl<B: AsyncBufRead + Unpin> EventReader<B> {
         self.line.shrink_to(KEPT_CAPACITY);
         let mut limited = (&mut self.body).take(MAX_OBJECT_OCTETS as u64);
         let read = limited.read_until(b'\n', &mut self.line).await;
-        read.map_err(|error| {
-            if is_end(&error) {
-                Failure::Ended(error_chain(&error))
-            } else {
-                error.into()
-            }
-        })?;
+        // If the server cannot be reached any more, the next watch says so.
+        read.map_err(|error| Failure::Ended(error_chain(&error)))?;
         if self.line.len() < MAX_OBJECT_OCTETS || self.line.ends_with(b"\n") {
             return Ok(());
         }
@@ -127,23 +120,6 @@ fn decode(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
     };
     let object = KubeObject::read(json);
     Ok(WatchEvent { kind, object })
-}
-
-/// Returns whether an error means that the connection has ended. Servers and proxies often end a watch in this way.
-fn is_end(error: &(dyn Error + 'static)) -> bool {
-    let Some(io_error) = error.downcast_ref::<io::Error>() else {
-        let is_cut = error.to_string().contains("unexpected EOF during chunk");
-        return is_cut || error.source().is_some_and(is_end);
-    };
-    // The source of an I/O error is that of the error within it.
-    let within = io_error
-        .get_ref()
-        .map(|error| error as &(dyn Error + 'static));
-    let is_end_of_connection = matches!(
-        io_error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::TimedOut
-    );
-    is_end_of_connection || within.is_some_and(is_end)
 }
 
 #[cfg(test)]

@@ -18,8 +18,6 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::client::with_retry_after;
-
 /// The resource version of its lists.
 pub(super) const VERSION: u64 = 1000;
 
@@ -43,8 +41,8 @@ pub(super) enum Behavior {
     InternalErrors,
     /// Watches are accepted. Nothing is sent on them, not even their end.
     WatchesSilent,
-    /// Every request gets 429 with this `Retry-After` in seconds.
-    TooManyRequests(u32),
+    /// Every request gets 429.
+    TooManyRequests,
     /// Lists that name a version get this status.
     VersionsGone(u16),
     /// Watches get 410.
@@ -134,7 +132,7 @@ impl ScriptedServer {
                 }
             }
         };
-        with_retry_after(ClientBuilder::new(tower::service_fn(answer), "default"))
+        ClientBuilder::new(tower::service_fn(answer), "default").build()
     }
 
     pub(super) fn set_behavior(&self, behavior: Behavior) {
@@ -197,12 +195,7 @@ impl ScriptedServer {
             Behavior::ListsFail if is_list_or_check => {
                 return refuse(504, "the server is overloaded");
             }
-            Behavior::TooManyRequests(seconds) => {
-                let mut answer = refuse(429, "too many requests");
-                let headers = answer.headers_mut();
-                headers.insert(http::header::RETRY_AFTER, seconds.into());
-                return answer;
-            }
+            Behavior::TooManyRequests => return refuse(429, "too many requests"),
             Behavior::VersionsGone(code) if is_list && query.version.is_some() => {
                 return refuse(code, "Too large resource version: 1007, current: 1000");
             }

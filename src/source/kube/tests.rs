@@ -1,6 +1,6 @@
 mod links;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -174,7 +174,7 @@ async fn return_of_the_server_is_noticed_within_fifteen_seconds() {
         Behavior::Unreachable,
         Behavior::EverythingFails,
         Behavior::InternalErrors,
-        Behavior::TooManyRequests(1),
+        Behavior::TooManyRequests,
         Behavior::ListsFail,
         Behavior::SlicesDenied,
         Behavior::WatchesEnd,
@@ -217,8 +217,7 @@ async fn return_of_the_server_is_noticed_within_fifteen_seconds() {
 async fn pauses_grow_for_every_failure() {
     for behavior in [
         Behavior::EverythingFails,
-        Behavior::TooManyRequests(1),
-        Behavior::TooManyRequests(30),
+        Behavior::TooManyRequests,
         Behavior::WatchesExpire,
         Behavior::WatchesExpireLater(2 * SECOND),
         Behavior::WatchesEnd,
@@ -248,28 +247,6 @@ async fn pauses_grow_for_every_failure() {
         };
         assert_eq!(failed.len(), expected, "{behavior:?}: {failed:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn retry_after_is_observed_with_jitter() {
-    let wanted = 30 * SECOND;
-    let server = ScriptedServer::new();
-    let _replica = Replica::start_ready(&server, NEVER).await;
-    server.set_behavior(Behavior::TooManyRequests(30));
-    sleep(MINUTE).await;
-    let start = Instant::now();
-    sleep(HOUR).await;
-    let mut last: BTreeMap<String, Instant> = BTreeMap::new();
-    let mut pauses = Vec::new();
-    for request in server.requests_since(start) {
-        if let Some(last) = last.insert(request.feed, request.at) {
-            pauses.push(request.at - last);
-        }
-    }
-    assert!(pauses.len() > WATCHES);
-    assert!(pauses.iter().all(|pause| *pause >= wanted), "{pauses:?}");
-    let times: BTreeSet<Instant> = last.into_values().collect();
-    assert_eq!(times.len(), WATCHES, "at the same time: {times:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -425,7 +402,7 @@ async fn requests_of_one_replica() {
     for (behavior, name) in [
         (Behavior::EverythingFails, "504 to everything"),
         (Behavior::ListsFail, "504 to lists"),
-        (Behavior::TooManyRequests(5), "429, Retry-After: 5"),
+        (Behavior::TooManyRequests, "429 to everything"),
         (Behavior::WatchesExpire, "410 to watches"),
     ] {
         server.set_behavior(behavior);

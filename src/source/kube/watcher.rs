@@ -181,7 +181,7 @@ impl Watcher {
                     self.note_failure(&failure);
                     // After a server-wide failure, the limiter waits.
                     if !failure.is_server_wide() {
-                        sleep(failure.pause(&mut pauses)).await;
+                        sleep(pauses.next()).await;
                     }
                 }
             }
@@ -250,7 +250,7 @@ impl Watcher {
                     if !is_ended {
                         self.note_failure(&failure);
                     }
-                    sleep(failure.pause(&mut pauses)).await;
+                    sleep(pauses.next()).await;
                 }
             }
         }

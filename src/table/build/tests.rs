@@ -56,7 +56,11 @@ fn short_name_belongs_to_pin_or_default_namespace_or_only_namespace() {
     let owner = |rules: &Rules, objects: &[Value]| {
         let table = table_by(rules, objects);
         let short = table.short_name("db").unwrap();
-        short.owner().cloned().map_err(Clone::clone)
+        let owner = short
+            .owner
+            .as_ref()
+            .map(|owner| owner.key.namespace.clone());
+        owner.map_err(Clone::clone)
     };
     let namespace = |name: &str| -> Namespace { name.parse().unwrap() };
     let default = |name| Rules {
@@ -450,7 +454,7 @@ fn headless_service_that_only_has_settings_claims_no_short_name() {
         let own = annotated(own, "global-dns/ttl", "9");
         let table = table(&[own, slice, mirror("other", "db", "east")]);
         assert_eq!(table.service("prod", "db").unwrap().is_known, is_known);
-        let owner = table.short_name("db").unwrap().owner();
+        let owner = &table.short_name("db").unwrap().owner;
         assert_eq!(owner.is_err(), is_known, "{owner:?}");
     }
 }

@@ -272,15 +272,6 @@ fn problems_have_the_times_of_their_states() {
     process.poll(1, &[("east", "a")]);
     process.poll(50, &[("east", "a")]);
     assert_eq!(since(&process), [(ProblemKind::Frozen, 1)]);
-    // Another reason does not make it a new problem.
-    for (second, reason) in [(60, "refused"), (70, "refused again")] {
-        let poll = read(BTreeMap::new(), Some(reason));
-        process
-            .links
-            .note_leases(poll, Timestamp::from_seconds(second));
-        process.state(second);
-        assert_eq!(since(&process), [(ProblemKind::LinksUnknown, 60)]);
-    }
     process.poll(80, &[("east", "b")]);
     assert_eq!(since(&process), []);
     let mut process = Process::new(&[]);

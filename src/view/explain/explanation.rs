@@ -492,7 +492,7 @@ fn problems(name: &ReadName<'_>) -> BTreeSet<Problem> {
         .flat_map(|service| table.link_problems(service));
     let skipped = table.skipped().filter(is_about);
     let all = own.chain(of_names).chain(skipped).chain(of_links);
-    all.cloned().chain(non_members).collect()
+    all.chain(non_members).cloned().collect()
 }
 
 #[cfg(test)]

@@ -251,8 +251,7 @@ fn corrupt(choices: &mut Choices<'_>, object: &mut Value) {
         6 => object["endpoints"] = json!([{"addresses": [value]}]),
         7 => object["endpoints"] = value,
         _ => {
-            let labels = [&key::OTHERS[..], &key::SETTINGS].concat();
-            let label = choices.pick(&labels);
+            let label = choices.pick(&builders::KEYS);
             match value {
                 Value::Null => drop(metadata["labels"].as_object_mut().map(|l| l.remove(label))),
                 value => metadata["labels"][label] = value,

@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt as _, stream};
 use hyper::upgrade::OnUpgrade;
 use serde_json::{Value, json};
 
-use super::{ApiRequest, Behavior, RETRY_AFTER, Shared, lock};
+use super::{ApiRequest, Behavior, Shared, lock};
 use crate::kubelet::forward;
 
 /// Time for which a list waits for a future resource version, as in a real API server.
@@ -98,10 +98,9 @@ async fn answer(
         }
         Behavior::TooManyRequests => {
             let text = "Too many requests, please try again later.\n";
-            let seconds = RETRY_AFTER.as_secs().to_string();
             let head = [
                 ("content-type", "text/plain; charset=utf-8"),
-                ("retry-after", &seconds),
+                ("retry-after", "1"),
             ];
             return (StatusCode::TOO_MANY_REQUESTS, head, text).into_response();
         }

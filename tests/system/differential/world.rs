@@ -164,8 +164,7 @@ impl World {
     /// Changes a label of an object, so that it leaves a watch, moves to another one, or is forged.
     fn relabeled(&mut self) -> Option<Value> {
         let mut object = self.existing()?;
-        let names = [&key::OTHERS[..], &key::SETTINGS].concat();
-        let name = names[self.random.usize(..names.len())];
+        let name = support::objects::KEYS[self.random.usize(..support::objects::KEYS.len())];
         let labels = &mut object["metadata"]["labels"];
         match self.random.u8(..3) {
             0 => {
