@@ -23,6 +23,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use strum::VariantArray as _;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tower_http::compression::CompressionLayer;
 
 pub use host::{ApiHost, ApiHosts};
@@ -32,7 +33,6 @@ pub use metrics::Metrics;
 use crate::model::ProblemKind;
 use crate::table::Table;
 use crate::view::{CELLS, Filter, Server, View, ViewError, document, problem_with_age, schemas};
-use stream::Streams;
 
 /// The state that the handlers share.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ pub fn admin_routes(state: HttpState) -> Router {
 
 /// Returns the routes of `listen.api`. They show every namespace. `Host` and `Origin` of a request must be of `hosts`.
 pub fn api_routes(server: Server, hosts: ApiHosts) -> Router {
-    let streams = Streams::default();
+    let streams = Arc::new(Semaphore::new(stream::MAX_STREAMS));
     Router::new()
         .route("/api/v1/{view}", get(view))
         .route("/api/v1/schemas", get(async || Json(schemas())))
@@ -134,7 +134,7 @@ async fn metrics(FromState(state): FromState<HttpState>) -> Response {
 
 /// Answers a view: a document with cells or with objects, as the client accepts, or a stream of events.
 async fn view(
-    FromState((server, streams)): FromState<(Server, Streams)>,
+    FromState((server, streams)): FromState<(Server, Arc<Semaphore>)>,
     Path(name): Path<String>,
     uri: Uri,
     request: Request,
@@ -150,7 +150,7 @@ async fn view(
         Err(error) => return error.into_response(),
     };
     if view == View::Events && accepts(request.headers(), stream::MEDIA_TYPE) {
-        return streams.respond(&server, filter, request);
+        return stream::respond(&streams, &server, filter, request);
     }
     match document(view, &server, &filter) {
         Ok(document) if accepts(request.headers(), CELLS) => {

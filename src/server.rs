@@ -14,7 +14,6 @@ pub mod encrypted;
 pub mod framing;
 mod http;
 mod listen_address;
-mod opening;
 pub(crate) mod platform;
 mod refused;
 mod socket;
@@ -23,123 +22,112 @@ pub mod thread;
 mod time_limits;
 mod udp;
 
+use std::future::pending;
 use std::io;
 use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 pub use answerer::Answerers;
-pub use bind::{DnsListener, bind_dns, bind_tcp};
+pub use bind::{BindError, DnsListener, bind_dns, bind_tcp};
 pub use encrypted::{Certificate, Encrypted};
 pub use http::{Lifetime, LocalAddress, serve_http};
 pub use listen_address::ListenAddress;
 pub use refused::RefusedClients;
 pub use time_limits::TCP_IDLE;
 
+use answerer::Answerer;
+use bind::listen;
 use connections::Connections;
-use opening::Opening;
 
 use crate::heartbeat::Heartbeat;
+use crate::wire::Transport;
 
-/// The running server.
+/// The server. Its addresses refuse clients until it is opened.
 pub struct DnsServer {
+    closed: Vec<DnsListener>,
+    closed_encrypted: Option<Encrypted>,
+    answerers: Answerers,
+    /// Number of threads for each UDP socket.
+    udp_workers: usize,
+    /// Maximum number of connections over TCP, and of those over TLS.
+    max_connections: usize,
     listeners: JoinSet<()>,
     /// The connections over TCP, and those over TLS.
     connections: Vec<Connections>,
-    /// The heartbeats of the UDP workers and of the thread of encrypted connections, with their names.
-    heartbeats: Vec<(String, Heartbeat)>,
-    opening: Opening,
     stop: CancellationToken,
 }
+
+/// The loops that must make progress, with their names.
+type Heartbeats = Vec<(String, Heartbeat)>;
 
 // === impl DnsServer ===
 
 impl DnsServer {
-    /// Starts all listeners. They refuse clients until [`Self::open`]. `udp_workers` is the number of threads for each UDP socket,
-    /// `connections` the maximum number of TCP connections.
+    /// Creates a server. `udp_workers` is the number of threads for each UDP socket, `max_connections` the maximum number of
+    /// connections over TCP, and of those over TLS.
+    pub fn new(
+        listeners: Vec<DnsListener>,
+        encrypted: Option<Encrypted>,
+        answerers: Answerers,
+        udp_workers: usize,
+        max_connections: usize,
+    ) -> Self {
+        Self {
+            closed: listeners,
+            closed_encrypted: encrypted,
+            answerers,
+            udp_workers,
+            max_connections,
+            listeners: JoinSet::new(),
+            connections: Vec::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Opens the addresses: there is something to answer. Returns the heartbeats of the UDP workers and of the thread of encrypted
+    /// connections, with their names.
     ///
     /// # Errors
     ///
-    /// If the system has no thread or no descriptor for a worker.
-    pub fn start(
-        listeners: Vec<DnsListener>,
-        answerers: &Answerers,
-        udp_workers: usize,
-        connections: usize,
-    ) -> io::Result<Self> {
-        let stop = CancellationToken::new();
-        let mut tasks = JoinSet::new();
-        let over_tcp = Arc::new(answerers.create());
-        let connections = Connections::new(connections, over_tcp.counters.clone());
-        let (mut heartbeats, mut opening) = (Vec::new(), Opening::default());
-        for DnsListener { udp, tcp, address } in listeners {
-            let mut workers = Vec::new();
-            for number in 1..=udp_workers {
-                let (worker, socket) = mpsc::channel();
-                workers.push(worker);
-                let (answerer, stop) = (answerers.create(), stop.clone());
-                let (work, heartbeat) = udp::worker(socket, address, answerer, stop);
-                tasks.spawn(thread::start("udp", work)?);
+    /// If an address cannot be opened, or the system has no thread for a listener.
+    pub(crate) fn open(&mut self) -> io::Result<Heartbeats> {
+        let mut heartbeats = Heartbeats::new();
+        let (answerer, connections) = self.add_connections(Transport::Tcp);
+        for DnsListener { address, udp, tcp } in take(&mut self.closed) {
+            let udp = udp.open()?;
+            for number in 1..=self.udp_workers {
+                let (heartbeat, stop) = (Heartbeat::default(), self.stop.clone());
+                let (socket, answerer) = (udp.try_clone()?, self.answerers.create());
+                let work = udp::worker(socket, address, answerer, heartbeat.clone(), stop)?;
+                self.listeners.spawn(thread::start("udp", work)?);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
-            opening.add_udp((udp, address), bind::udp, move |socket| {
-                udp::make_blocking(&socket)?;
-                for worker in workers {
-                    let _ = worker.send(socket.try_clone()?); // it has ended if the server stops
-                }
-                Ok(())
-            });
-            tasks.spawn(tcp::serve(
-                opening.add_tcp(tcp),
-                over_tcp.clone(),
-                connections.clone(),
-                stop.clone(),
-            ));
+            let (tcp, stop) = (listen(tcp)?, self.stop.clone());
+            let serve = tcp::serve(tcp, answerer.clone(), connections.clone(), stop);
+            self.listeners.spawn(serve);
         }
-        Ok(Self {
-            listeners: tasks,
-            connections: vec![connections],
-            heartbeats,
-            opening,
-            stop,
-        })
+        if let Some(encrypted) = self.closed_encrypted.take() {
+            let (heartbeat, stop) = (Heartbeat::default(), self.stop.clone());
+            let (answerer, connections) = self.add_connections(Transport::Tls);
+            let thread = encrypted.start(answerer, connections, heartbeat.clone(), stop)?;
+            self.listeners.spawn(thread);
+            heartbeats.push(("the runtime of encrypted connections".to_owned(), heartbeat));
+        }
+        Ok(heartbeats)
     }
 
-    /// Starts the encrypted listeners with at most this number of TLS connections.
-    ///
-    /// # Errors
-    ///
-    /// If the system has no thread for them.
-    pub fn start_encrypted(
-        &mut self,
-        listeners: Encrypted,
-        answerers: &Answerers,
-        connections: usize,
-    ) -> io::Result<()> {
-        let answerer = Arc::new(answerers.create());
-        let connections = Connections::new(connections, answerer.counters.clone());
-        let heartbeat = Heartbeat::default();
-        let (of_thread, stop) = (heartbeat.clone(), self.stop.clone());
-        let opening = &mut self.opening;
-        let thread = listeners.start(&answerer, &connections, opening, of_thread, stop)?;
-        self.listeners.spawn(thread);
-        self.connections.push(connections);
-        let name = "the runtime of encrypted connections".to_owned();
-        self.heartbeats.push((name, heartbeat));
-        Ok(())
-    }
-
-    /// Opens the addresses: there is something to answer.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be opened.
-    pub fn open(&mut self) -> io::Result<()> {
-        self.opening.open()
+    /// Returns what all connections of a transport share.
+    fn add_connections(&mut self, transport: Transport) -> (Arc<Answerer>, Connections) {
+        let answerer = Arc::new(self.answerers.create());
+        let counters = answerer.counters.clone();
+        let connections = Connections::new(self.max_connections, transport, counters);
+        self.connections.push(connections.clone());
+        (answerer, connections)
     }
 
     /// Lifts the limits of connections when the server is going to stop. Each accepted connection is then answered.
@@ -147,24 +135,19 @@ impl DnsServer {
         self.connections.iter().for_each(Connections::lift_limit);
     }
 
-    /// Removes and returns the heartbeats of the threads, with their names.
-    pub(crate) fn take_heartbeats(&mut self) -> Vec<(String, Heartbeat)> {
-        take(&mut self.heartbeats)
-    }
-
     /// Waits for a listener that ends before [`Self::stop`], and returns why it ended. A server that no longer listens
     /// on one transport must not look alive.
     pub async fn wait_for_listener_end(&mut self) -> String {
         match self.listeners.join_next().await {
             Some(Err(error)) => error.to_string(),
-            Some(Ok(())) | None => "without an error".to_owned(),
+            Some(Ok(())) => "without an error".to_owned(),
+            None => pending().await, // not open yet
         }
     }
 
     /// Stops the listeners after they have answered the messages in the socket queues.
     pub async fn stop(mut self) {
         self.stop.cancel();
-        drop(take(&mut self.opening)); // listeners that still wait end
         while let Some(ended) = self.listeners.join_next().await {
             if let Err(error) = ended {
                 warn!(%error, "A DNS listener ended with an error");

@@ -18,6 +18,3 @@ pub use query::{Query, Reject, parse};
 pub use rcode::Rcode;
 pub use respond::{Body, QueryContext, Reply, ResponseSettings, Transport, respond};
 pub use write::{records_within, write};
-
-#[cfg(test)]
-mod tests;

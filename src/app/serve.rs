@@ -1,7 +1,6 @@
 //! `serve`: opens resources, binds listeners, starts tasks and shuts down in order.
 
 use std::future::pending;
-use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,8 +29,8 @@ use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
 use crate::server::platform::host_name;
 use crate::server::{
-    Answerers, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE, bind_dns, bind_tcp,
-    descriptors, ns_addresses, serve_http,
+    Answerers, Certificate, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE, bind_dns,
+    bind_tcp, descriptors, ns_addresses, serve_http,
 };
 use crate::settings::Settings;
 use crate::source::{Events, Feeds, UpdateSettings, kube};
@@ -55,8 +54,8 @@ pub(super) async fn serve(
     let log = log.context("cannot start the log thread")?;
     log_unknown();
     let mut signals = Signals::new()?;
-    let mut resources = Resources::open(&args).await?;
-    let bound = BoundListeners::bind(settings, resources.encrypted.take())?;
+    let resources = Resources::open(&args).await?;
+    let bound = BoundListeners::bind(settings, resources.certificate.clone())?;
     let (dns, api) = (bound.addresses(), bound.api_addresses());
     let server = Server::start(settings, resources, bound, log.lost())?;
     ready(&Started {
@@ -83,7 +82,8 @@ pub(super) struct Started {
 struct Resources {
     source: SelectedSource,
     update_settings: UpdateSettings,
-    encrypted: Option<Encrypted>,
+    /// The certificate, if there is an encrypted listener.
+    certificate: Option<Arc<Certificate>>,
     /// The addresses of this pod and of its node.
     own_addresses: Vec<IpAddr>,
     /// The addresses of the name server of the zones, if they are known: of the settings, or of the Service.
@@ -113,7 +113,7 @@ impl Resources {
                 is_following: true,
             },
             source,
-            encrypted: settings.encrypted().map(Encrypted::open).transpose()?,
+            certificate: settings.certificate().map(Certificate::open).transpose()?,
             own_addresses,
             ns_addresses,
         })
@@ -131,12 +131,14 @@ struct BoundListeners {
 }
 
 impl BoundListeners {
-    fn bind(settings: &Settings, encrypted: Option<Encrypted>) -> anyhow::Result<Self> {
+    fn bind(settings: &Settings, certificate: Option<Arc<Certificate>>) -> anyhow::Result<Self> {
+        let listen = &settings.listen;
+        let encrypted = certificate.map(|one| Encrypted::bind(one, &listen.tls, &listen.quic));
         Ok(Self {
-            encrypted,
+            encrypted: encrypted.transpose()?,
             dns: bind_dns(&settings.dns_addresses())?,
             admin: bind_tcp(&settings.admin_addresses(), "admin")?,
-            api: bind_tcp(&settings.listen.api, "api")?,
+            api: bind_tcp(&listen.api, "api")?,
         })
     }
 
@@ -158,6 +160,7 @@ impl BoundListeners {
 struct Server {
     listeners: DnsServer,
     tasks: JoinSet<()>,
+    liveness: Liveness,
     /// Set when the addresses of DNS are open.
     is_open: Arc<AtomicBool>,
     /// Set when the process has received a signal to terminate.
@@ -169,12 +172,13 @@ impl Server {
     fn start(
         settings: &Settings,
         resources: Resources,
-        mut bound: BoundListeners,
+        bound: BoundListeners,
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
         let Resources {
             own_addresses,
             ns_addresses: given,
+            certificate,
             ..
         } = &resources;
         let zones = settings.zones(&ns_addresses(given, &bound.addresses()));
@@ -182,7 +186,7 @@ impl Server {
         let publisher = Publisher::new(feeds.clock.now(), settings.history.0);
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let refused = RefusedClients::default();
-        let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
+        let certificate = certificate.clone();
         let identity = identity(settings, given, &bound.addresses(), own_addresses);
         let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let response_settings = response_settings(settings, zones.clone(), own_addresses);
@@ -196,7 +200,11 @@ impl Server {
         resources
             .source
             .spawn(&mut tasks, &feeds, publisher, resources.update_settings)?;
-        let mut listeners = listen(settings, &mut bound, &answerers, &mut tasks)?;
+        let liveness = liveness(&feeds, &mut tasks);
+        if let Some(certificate) = certificate.clone() {
+            let follow = certificate.follow();
+            tasks.spawn(follow.context("cannot start the thread of the certificate")?);
+        }
         let api_thread = Thread::new("api")?;
         let shown = view::Server {
             lost_log_lines,
@@ -214,10 +222,10 @@ impl Server {
                 counters,
             },
             is_open: is_open.clone(),
-            liveness: liveness(&mut listeners, &feeds, &mut tasks),
+            liveness: liveness.clone(),
             api_runtime: api_thread.handle(),
         };
-        let follow = state.liveness.clone().follow();
+        let follow = liveness.clone().follow();
         let probes = Thread::new("probes")?;
         let admin = admin_routes(state);
         let serve = adopt(bound.admin, &admin, &probes)?;
@@ -231,8 +239,9 @@ impl Server {
             tokio::join!(join_all(serve), pending::<()>());
         })?;
         Ok(Self {
-            listeners,
+            listeners: listen(settings, bound.dns, bound.encrypted, answerers)?,
             tasks,
+            liveness,
             is_open,
             draining,
             events: feeds.events.clone(),
@@ -245,7 +254,8 @@ impl Server {
         loop {
             tokio::select! {
                 _ = table.wait_for(|table| table.version > 0), if !self.is_open.load(Relaxed) => {
-                    self.listeners.open().context("cannot open the addresses of DNS")?;
+                    let opened = self.listeners.open();
+                    self.liveness.watch(opened.context("cannot open the addresses of DNS")?);
                     self.is_open.store(true, Relaxed);
                 }
                 signal = signals.next() => {
@@ -296,12 +306,12 @@ fn response_settings(
     }
 }
 
-/// Starts the DNS listeners.
+/// Reserves what the DNS listeners need. They are opened later.
 fn listen(
     settings: &Settings,
-    bound: &mut BoundListeners,
-    answerers: &Answerers,
-    tasks: &mut JoinSet<()>,
+    dns: Vec<DnsListener>,
+    encrypted: Option<Encrypted>,
+    answerers: Answerers,
 ) -> anyhow::Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
         0 => cpus(),
@@ -310,17 +320,14 @@ fn listen(
     let connections = settings.limits.connections as usize;
     // The limit applies to TCP and, separately, to TLS.
     let transports = 1 + usize::from(!settings.listen.tls.is_empty());
-    descriptors::reserve(connections * transports, bound.dns.len() * workers)?;
-    let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, connections)
-        .context("cannot start the threads of the UDP workers")?;
-    if let Some(encrypted) = bound.encrypted.take() {
-        let certificate = encrypted.certificate().follow();
-        tasks.spawn(certificate.context("cannot start the thread of the certificate")?);
-        listeners
-            .start_encrypted(encrypted, answerers, connections)
-            .context("cannot start the thread of encrypted connections")?;
-    }
-    Ok(listeners)
+    descriptors::reserve(connections * transports, dns.len() * workers)?;
+    Ok(DnsServer::new(
+        dns,
+        encrypted,
+        answerers,
+        workers,
+        connections,
+    ))
 }
 
 /// Moves HTTP listeners to a thread, and returns the work for each.
@@ -333,15 +340,18 @@ fn adopt(
     listeners.into_iter().map(serve).collect()
 }
 
-/// Returns what must make progress: the threads of DNS, the update loop, and the runtime of this function, which serves TCP.
-fn liveness(listeners: &mut DnsServer, feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
-    let mut loops = listeners.take_heartbeats();
-    loops.push(("the update loop".to_owned(), feeds.heartbeat.clone()));
+/// Returns what must make progress: the update loop, and the runtime of this function, which serves TCP. The threads of DNS follow
+/// when they start.
+fn liveness(feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
     let heartbeat = Heartbeat::default();
     let name = "the runtime of TCP connections".to_owned();
-    loops.push((name, heartbeat.clone()));
+    let liveness = Liveness::default();
+    liveness.watch([
+        ("the update loop".to_owned(), feeds.heartbeat.clone()),
+        (name, heartbeat.clone()),
+    ]);
     tasks.spawn(heartbeat.follow_runtime());
-    Liveness::new(loops)
+    liveness
 }
 
 /// Returns the number of CPUs that this process may use.
@@ -393,14 +403,15 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
-        let mut server = DnsServer::start(listeners, &answerers(), 2, 100).unwrap();
+        let mut server = DnsServer::new(listeners, None, answerers(), 2, 100);
         let (feeds, mut tasks) = (Feeds::new(&[]), JoinSet::new());
-        let liveness = liveness(&mut server, &feeds, &mut tasks);
+        let liveness = liveness(&feeds, &mut tasks);
+        liveness.watch(server.open().unwrap());
         let names = [
-            format!("UDP worker 1 of {dns}"),
-            format!("UDP worker 2 of {dns}"),
             "the update loop".to_owned(),
             "the runtime of TCP connections".to_owned(),
+            format!("UDP worker 1 of {dns}"),
+            format!("UDP worker 2 of {dns}"),
         ];
         assert_eq!(liveness.names(), names);
         wait_until_stuck(&liveness).await;
@@ -431,7 +442,8 @@ mod tests {
             .unwrap();
         let heartbeat = Heartbeat::default();
         let name = "the runtime of TCP connections".to_owned();
-        let liveness = Liveness::new([(name, heartbeat.clone())]);
+        let liveness = Liveness::default();
+        liveness.watch([(name, heartbeat.clone())]);
         runtime.spawn(heartbeat.follow_runtime());
         wait_until_alive(&liveness).await;
         let (release, released) = mpsc::channel::<()>();

@@ -16,7 +16,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::host::{ApiHosts, HostRefusal, host_of};
+use super::host::{ApiHosts, host_of};
 use crate::server::LocalAddress;
 
 /// Not a constant of `http`. It keeps other sites from embedding responses.
@@ -107,86 +107,29 @@ fn opens_page<B>(request: &http::Request<B>) -> bool {
         && has(SEC_FETCH_DEST, "document")
 }
 
-// === impl HostRefusal ===
-
-impl IntoResponse for HostRefusal {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Malformed => {
-                let sentence = "a request must have exactly one valid Host\n";
-                (StatusCode::BAD_REQUEST, sentence).into_response()
-            }
-            // The host was parsed, so that it has no characters with a meaning to a browser.
-            Self::Misdirected(host) => {
-                let sentence = format!(
-                    "Host '{host}' is not a name of this server; to allow it, add it to listen.apiHosts\n"
-                );
-                (StatusCode::MISDIRECTED_REQUEST, sentence).into_response()
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns the refused origin of a request to 192.0.2.7.
-    fn refused(origins: &[&str]) -> Option<String> {
-        let mut request = http::Request::get("/").extension(LocalAddress([192, 0, 2, 7].into()));
-        for origin in origins {
-            request = request.header(ORIGIN, *origin);
-        }
-        let hosts = ApiHosts::new(vec!["dns.example.com".parse().unwrap()]);
-        foreign_origin(&hosts, &request.body(()).unwrap())
-    }
-
+    /// The sockets of the integration tests cannot send these.
     #[test]
-    fn origins_of_this_server_are_allowed() {
+    fn refused_origin_is_repeated_without_control_characters_and_shortened() {
+        let refused = |origin: &[u8]| {
+            let request = http::Request::get("/").header(ORIGIN, origin);
+            foreign_origin(&ApiHosts::new(Vec::new()), &request.body(()).unwrap())
+        };
+        let shown = refused(b"http://a.example/<\t\">");
+        assert_eq!(shown.as_deref(), Some("http://a.example/<\\t\\\">"));
+        assert_eq!(refused(&b"a".repeat(5000)).unwrap().len(), MAX_SHOWN);
         for origin in [
-            "http://localhost:9154",
-            "http://localhost",
-            "http://127.0.0.1:19154",
-            "http://[::1]:9154",
-            "https://dns.example.com",
-            "http://dns.example.com:8080",
-            "http://192.0.2.7:9154",
-        ] {
-            assert_eq!(refused(&[origin]), None, "{origin}");
-        }
-        assert_eq!(refused(&[]), None);
-    }
-
-    #[test]
-    fn other_origins_are_refused() {
-        for origin in [
-            "null",
             "",
             "*",
             "localhost:9154",
             "http://",
-            "http://attacker.example",
-            "https://localhost.attacker.example",
-            "http://localhost:9154.attacker.example",
-            "http://localhost@attacker.example",
-            "http://192.0.2.8:9154",
-            "https://a.dns.example.com",
-            "file://localhost",
-            "chrome-extension://localhost",
             "HTTP://localhost",
             "http://localhost/",
-            "http://localhost http://attacker.example",
         ] {
-            assert_eq!(refused(&[origin]).as_deref(), Some(origin), "{origin}");
+            assert_eq!(refused(origin.as_bytes()).as_deref(), Some(origin));
         }
-        let both = ["http://localhost", "http://attacker.example"];
-        assert_eq!(refused(&both).as_deref(), Some(both[1]));
-        // What is repeated is short and has no control characters.
-        let long = format!("http://{}.example/<\t\">", "a".repeat(20));
-        assert_eq!(
-            refused(&[&long]),
-            Some(format!("http://{}.example/<\\t\\\">", "a".repeat(20)))
-        );
-        assert_eq!(refused(&[&"a".repeat(5000)]).unwrap().len(), MAX_SHOWN);
     }
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::http::header::HOST;
-use axum::http::{self, Version};
+use axum::http::{self, StatusCode, Version};
 
 use crate::server::LocalAddress;
 use crate::setting_text::setting_text;
@@ -33,14 +33,8 @@ pub struct ApiHosts(Arc<[ApiHost]>);
 #[error("a host must be a name or an IP address, without a port")]
 pub struct InvalidHost;
 
-/// The reason why the host of a request is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum HostRefusal {
-    /// It has no host, several, or an invalid one (RFC 9112 section 3.2).
-    Malformed,
-    /// Its host is not allowed (RFC 9110 section 15.5.20).
-    Misdirected(ApiHost),
-}
+/// The status and the sentence for a request that is refused.
+pub(super) type Refusal = (StatusCode, String);
 
 // === impl ApiHosts ===
 
@@ -50,27 +44,34 @@ impl ApiHosts {
         Self(hosts.into())
     }
 
-    /// Checks the host that a request is for.
-    pub(super) fn check<B>(&self, request: &http::Request<B>) -> Result<(), HostRefusal> {
+    /// Checks the host that a request is for: it must have exactly one (RFC 9112 section 3.2), which is allowed (RFC 9110 section
+    /// 15.5.20).
+    pub(super) fn check<B>(&self, request: &http::Request<B>) -> Result<(), Refusal> {
+        let malformed = || {
+            let sentence = "a request must have exactly one valid Host\n".to_owned();
+            (StatusCode::BAD_REQUEST, sentence)
+        };
         let mut headers = request.headers().get_all(HOST).iter();
         let header = headers.next();
         if headers.next().is_some() || (header.is_none() && request.version() >= Version::HTTP_11) {
-            return Err(HostRefusal::Malformed);
+            return Err(malformed());
         }
         let text = match (request.uri().authority(), header) {
             // A target in absolute form takes precedence over the header (RFC 9112 section 3.2.2).
             (Some(authority), _) => authority.as_str(),
-            (None, Some(header)) => header.to_str().map_err(|_| HostRefusal::Malformed)?,
+            (None, Some(header)) => header.to_str().map_err(|_| malformed())?,
             // HTTP/1.0. No browser uses it.
             (None, None) => return Ok(()),
         };
-        let host = host_of(text).ok_or(HostRefusal::Malformed)?;
-        let local = request.extensions().get::<LocalAddress>();
-        if self.is_allowed(&host, local) {
-            Ok(())
-        } else {
-            Err(HostRefusal::Misdirected(host))
+        let host = host_of(text).ok_or_else(malformed)?;
+        if self.is_allowed(&host, request.extensions().get::<LocalAddress>()) {
+            return Ok(());
         }
+        // The host was parsed, so that it has no characters with a meaning to a browser.
+        let sentence = format!(
+            "Host '{host}' is not a name of this server; to allow it, add it to listen.apiHosts\n"
+        );
+        Err((StatusCode::MISDIRECTED_REQUEST, sentence))
     }
 
     /// Returns whether a host is loopback, the local address of the connection, or one of `listen.apiHosts`.
@@ -87,24 +88,19 @@ impl ApiHosts {
 
 /// Parses a host with an optional port (RFC 3986 section 3.2).
 pub(super) fn host_of(text: &str) -> Option<ApiHost> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (address, port) = rest.split_once(']')?;
-            let address: Ipv6Addr = address.parse().ok()?;
-            (
-                ApiHost::of(address.into()),
-                port.strip_prefix(':').or(port.is_empty().then_some(""))?,
-            )
-        }
-        None => {
-            let (host, port) = text.split_once(':').unwrap_or((text, ""));
-            // Without brackets, it is not an IPv6 address.
-            (host.parse().ok()?, port)
-        }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (text, ""),
     };
-    port.bytes()
-        .all(|octet| octet.is_ascii_digit())
-        .then_some(host)
+    let in_brackets = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let host = match in_brackets {
+        Some(v6) => v6.parse().ok().map(|v6: Ipv6Addr| ApiHost::of(v6.into())),
+        // Without brackets, it is not an IPv6 address.
+        None => host.parse().ok().filter(|_| !host.contains(':')),
+    };
+    host.filter(|_| port.bytes().all(|octet| octet.is_ascii_digit()))
 }
 
 // === impl ApiHost ===
@@ -150,113 +146,50 @@ setting_text!(ApiHost: r"^[A-Za-z0-9._:-]+$");
 mod tests {
     use super::*;
 
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Decision {
-        Allowed,
-        Malformed,
-        Misdirected,
-    }
-    const ALLOWED: Decision = Decision::Allowed;
-    const MALFORMED: Decision = Decision::Malformed;
-    const MISDIRECTED: Decision = Decision::Misdirected;
+    const ALLOWED: u16 = 200;
+    const MALFORMED: u16 = 400;
+    const MISDIRECTED: u16 = 421;
 
-    /// Returns the decision on a request to 192.0.2.7.
-    fn decide(version: Version, target: &str, hosts: &[&str]) -> Decision {
-        let allowed =
-            ["dns.example.com", "198.51.100.1", "2001:db8::1"].map(|host| host.parse().unwrap());
+    /// Returns the status of a request to 192.0.2.7.
+    fn decide(version: Version, target: &str, hosts: &[&str]) -> u16 {
         let mut request = http::Request::get(target)
             .version(version)
             .extension(LocalAddress([192, 0, 2, 7].into()));
         for host in hosts {
             request = request.header(HOST, *host);
         }
-        let hosts = ApiHosts::new(allowed.to_vec());
-        match hosts.check(&request.body(()).unwrap()) {
-            Ok(()) => ALLOWED,
-            Err(HostRefusal::Malformed) => MALFORMED,
-            Err(HostRefusal::Misdirected(_)) => MISDIRECTED,
-        }
-    }
-
-    fn decide_host(host: &str) -> Decision {
-        decide(Version::HTTP_11, "/api/v1/table", &[host])
+        let allowed = ApiHosts::new(vec!["dns.example.com".parse().unwrap()]);
+        let checked = allowed.check(&request.body(()).unwrap());
+        checked.map_or_else(|(status, _)| status.as_u16(), |()| ALLOWED)
     }
 
     #[test]
-    fn loopback_the_local_address_and_api_hosts_are_allowed() {
-        for host in [
-            "localhost",
-            "LocalHost:9154",
-            "localhost.:1",
-            "127.0.0.1",
-            "127.0.0.1:",
-            "127.255.0.1:19154",
-            "[::1]",
-            "[::1]:9154",
-            "[0:0::1]:9154",
-            "[::ffff:127.0.0.1]:9154",
-            "192.0.2.7:9154",
-            "[::ffff:192.0.2.7]",
-            "dns.example.com",
-            "DNS.Example.COM.:80",
-            "198.51.100.1:9154",
-            "[2001:db8:0::1]:9154",
+    fn hosts_are_allowed_misdirected_or_malformed() {
+        for (hosts, expected) in [
+            (
+                "localhost LocalHost:9154 localhost.:1 127.0.0.1: 127.255.0.1:19154 [::1] [0:0::1]:9154 \
+                 [::ffff:127.0.0.1]:9154 192.0.2.7:9154 [::ffff:192.0.2.7] DNS.Example.COM.:80",
+                ALLOWED,
+            ),
+            // Browsers normalize the last ones to 127.0.0.1.
+            (
+                "attacker.example:9154 localhost.attacker.example 127.0.0.1.attacker.example a.dns.example.com 192.0.2.8 \
+                 [2001:db8::2]:9154 0.0.0.0:9154 [::]:9154 127.1:9154 2130706433 0x7f000001",
+                MISDIRECTED,
+            ),
+            (
+                ":9154 . localhost.. localhost:http localhost:1:2 ::1 fe80::1:2 [::1 ::1] [::1]9154 [localhost] [127.0.0.1] \
+                 [fe80::1%eth0]:9154 attacker.example@localhost localhost, localhost/",
+                MALFORMED,
+            ),
         ] {
-            assert_eq!(decide_host(host), ALLOWED, "{host}");
-        }
-    }
-
-    #[test]
-    fn other_hosts_are_misdirected() {
-        for host in [
-            "attacker.example",
-            "attacker.example:9154",
-            "localhost.attacker.example",
-            "127.0.0.1.attacker.example:9154",
-            "attacker-localhost",
-            "a.dns.example.com",
-            "192.0.2.8",
-            "[2001:db8::2]:9154",
-            "0.0.0.0:9154",
-            "[::]:9154",
-            // Browsers normalize these to 127.0.0.1.
-            "127.1:9154",
-            "2130706433",
-            "0x7f000001",
-        ] {
-            assert_eq!(decide_host(host), MISDIRECTED, "{host}");
-        }
-    }
-
-    #[test]
-    fn invalid_hosts_are_malformed() {
-        for host in [
-            "",
-            ":9154",
-            ".",
-            "localhost..",
-            "localhost:http",
-            "localhost:1:2",
-            "::1",
-            "[::1",
-            "::1]",
-            "[::1]9154",
-            "[localhost]",
-            "[127.0.0.1]",
-            "[fe80::1%eth0]:9154",
-            "attacker.example@localhost",
-            "localhost@attacker.example",
-            "localhost, attacker.example",
-            "localhost/",
-            "local host",
-            "lo\u{7f}calhost",
-        ] {
-            // A header cannot hold some of these.
-            if http::HeaderValue::from_str(host).is_ok() {
-                assert_eq!(decide_host(host), MALFORMED, "{host}");
+            for host in hosts.split(' ') {
+                let status = decide(Version::HTTP_11, "/api/v1/table", &[host]);
+                assert_eq!(status, expected, "{host}");
             }
-            assert_eq!(host_of(host), None, "{host}");
         }
+        assert_eq!(host_of(""), None);
+        assert_eq!(host_of("local host"), None);
     }
 
     #[test]
@@ -264,41 +197,21 @@ mod tests {
         const PATH: &str = "/api/v1/table";
         const OWN: &str = "http://localhost:9154/api/v1/table";
         const OTHER: &str = "http://attacker.example/api/v1/table";
-        for (version, target, hosts, decision) in [
+        const ATTACKER: &str = "attacker.example";
+        for (version, target, hosts, status) in [
             (Version::HTTP_11, PATH, &[][..], MALFORMED),
-            (
-                Version::HTTP_11,
-                PATH,
-                &["localhost", "localhost"],
-                MALFORMED,
-            ),
-            (
-                Version::HTTP_11,
-                PATH,
-                &["localhost", "attacker.example"],
-                MALFORMED,
-            ),
-            (
-                Version::HTTP_10,
-                PATH,
-                &["localhost", "attacker.example"],
-                MALFORMED,
-            ),
+            (Version::HTTP_11, PATH, &["localhost", ATTACKER], MALFORMED),
+            (Version::HTTP_10, PATH, &["localhost", ATTACKER], MALFORMED),
             (Version::HTTP_10, PATH, &[], ALLOWED),
-            (Version::HTTP_10, PATH, &["localhost"], ALLOWED),
-            (Version::HTTP_10, PATH, &["attacker.example"], MISDIRECTED),
-            (Version::HTTP_11, OWN, &["localhost"], ALLOWED),
-            (Version::HTTP_11, OWN, &["attacker.example"], ALLOWED),
+            (Version::HTTP_10, PATH, &[ATTACKER], MISDIRECTED),
+            (Version::HTTP_11, OWN, &[ATTACKER], ALLOWED),
             (Version::HTTP_11, OTHER, &["localhost"], MISDIRECTED),
             (Version::HTTP_10, OTHER, &[], MISDIRECTED),
             (Version::HTTP_11, OWN, &[], MALFORMED),
-            (Version::HTTP_11, "*", &["attacker.example"], MISDIRECTED),
+            (Version::HTTP_11, "*", &[ATTACKER], MISDIRECTED),
         ] {
-            assert_eq!(
-                decide(version, target, hosts),
-                decision,
-                "{target} {hosts:?}"
-            );
+            let actual = decide(version, target, hosts);
+            assert_eq!(actual, status, "{target} {hosts:?}");
         }
     }
 

@@ -9,36 +9,31 @@ use axum::body::Bytes;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY};
 use axum::routing::get;
 
-/// An embedded file.
-struct File {
-    /// The path of its URL. The documents refer to each other by relative paths, so that they also work below the path
-    /// of a proxy.
-    path: &'static str,
-    media_type: &'static str,
-    content: &'static str,
-}
+/// The path, the media type and the content of an embedded file. The documents refer to each other by relative paths, so that they
+/// also work below the path of a proxy.
+struct File(&'static str, &'static str, &'static str);
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 static FILES: [File; 12] = [
-    file("/", HTML, include_str!("page/index.html")),
-    file("/page/page.css", CSS, include_str!("page/page.css")),
-    file(
+    File("/", HTML, include_str!("page/index.html")),
+    File("/page/page.css", CSS, include_str!("page/page.css")),
+    File(
         "/page/icon.svg",
         "image/svg+xml",
         include_str!("page/icon.svg"),
     ),
-    file("/page/address.js", SCRIPT, include_str!("page/address.js")),
-    file("/page/answer.js", SCRIPT, include_str!("page/answer.js")),
-    file("/page/api.js", SCRIPT, include_str!("page/api.js")),
-    file("/page/changes.js", SCRIPT, include_str!("page/changes.js")),
-    file("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
-    file("/page/main.js", SCRIPT, include_str!("page/main.js")),
-    file("/page/problem.js", SCRIPT, include_str!("page/problem.js")),
-    file("/page/table.js", SCRIPT, include_str!("page/table.js")),
-    file("/page/words.js", SCRIPT, include_str!("page/words.js")),
+    File("/page/address.js", SCRIPT, include_str!("page/address.js")),
+    File("/page/answer.js", SCRIPT, include_str!("page/answer.js")),
+    File("/page/api.js", SCRIPT, include_str!("page/api.js")),
+    File("/page/changes.js", SCRIPT, include_str!("page/changes.js")),
+    File("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
+    File("/page/main.js", SCRIPT, include_str!("page/main.js")),
+    File("/page/problem.js", SCRIPT, include_str!("page/problem.js")),
+    File("/page/table.js", SCRIPT, include_str!("page/table.js")),
+    File("/page/words.js", SCRIPT, include_str!("page/words.js")),
 ];
 
 /// No inline script or style, nothing from another origin, no frames, no forms, no markup made from texts.
@@ -52,22 +47,14 @@ const HEADERS: [(HeaderName, &str); 2] = [
     (REFERRER_POLICY, "no-referrer"),
 ];
 
-const fn file(path: &'static str, media_type: &'static str, content: &'static str) -> File {
-    File {
-        path,
-        media_type,
-        content,
-    }
-}
-
 /// Returns a file as it is sent: lines of scripts that are comments are a fifth of what the page would transfer.
-fn sent(file: &File) -> String {
+fn sent(File(_, media_type, content): &File) -> String {
     let is_comment = |line: &&str| {
         let marks = ["//", "/*", "*"];
         let text = line.trim_start();
-        file.media_type == SCRIPT && marks.iter().any(|mark| text.starts_with(mark))
+        *media_type == SCRIPT && marks.iter().any(|mark| text.starts_with(mark))
     };
-    let lines = file.content.lines().filter(|line| !is_comment(line));
+    let lines = content.lines().filter(|line| !is_comment(line));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
@@ -75,8 +62,9 @@ fn sent(file: &File) -> String {
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let route = |router: Router<S>, file: &'static File| {
         let text = Bytes::from(sent(file));
-        let respond = async move || (HEADERS, [(CONTENT_TYPE, file.media_type)], text);
-        router.route(file.path, get(respond))
+        let File(path, media_type, _) = file;
+        let respond = async move || (HEADERS, [(CONTENT_TYPE, *media_type)], text);
+        router.route(path, get(respond))
     };
     FILES.iter().fold(Router::new(), route)
 }

@@ -35,7 +35,7 @@ pub(super) const MEDIA_TYPE: &str = "text/event-stream";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Maximum number of open streams of a listener: a quarter of its connections, so that a port-forward has room for other requests.
-const MAX_STREAMS: usize = 8;
+pub(super) const MAX_STREAMS: usize = 8;
 
 /// A stream without events sends a comment after this time, so that proxies do not close it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -49,10 +49,6 @@ const MAX_IN_BATCH: usize = 100;
 /// Pause before a browser connects again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The open streams of a listener. Clones share it.
-#[derive(Clone, Debug)]
-pub(super) struct Streams(Arc<Semaphore>);
-
 /// An open stream.
 struct EventStream {
     events: Events,
@@ -65,33 +61,29 @@ struct EventStream {
     _permit: OwnedSemaphorePermit,
 }
 
-// === impl Streams ===
-
-impl Streams {
-    /// Returns the response with the events that follow the position of a filter, or of the browser, or with new ones.
-    pub(super) fn respond(&self, server: &Server, filter: Filter, request: Request) -> Response {
-        let Ok(permit) = self.0.clone().try_acquire_owned() else {
-            let problem = format!("there are {MAX_STREAMS} streams of events already; close one\n");
-            return (StatusCode::SERVICE_UNAVAILABLE, problem).into_response();
-        };
-        // The header is newer than the query string, which a browser repeats when it connects again.
-        let header = request.headers().get(LAST_EVENT_ID);
-        let header = header.and_then(|value| value.to_str().ok()?.parse().ok());
-        if let Some(lifetime) = request.extensions().get::<Lifetime>() {
-            lifetime.lift_limit();
-        }
-        let filter = Filter {
-            after: header.or(filter.after),
-            ..filter
-        };
-        EventStream::new(server.feeds.events.clone(), filter, permit).into_response()
+/// Returns the response with the events that follow the position of a filter, or of the browser, or with new ones. `open` counts
+/// the open streams of a listener.
+pub(super) fn respond(
+    open: &Arc<Semaphore>,
+    server: &Server,
+    filter: Filter,
+    request: Request,
+) -> Response {
+    let Ok(permit) = open.clone().try_acquire_owned() else {
+        let problem = format!("there are {MAX_STREAMS} streams of events already; close one\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, problem).into_response();
+    };
+    // The header is newer than the query string, which a browser repeats when it connects again.
+    let header = request.headers().get(LAST_EVENT_ID);
+    let header = header.and_then(|value| value.to_str().ok()?.parse().ok());
+    if let Some(lifetime) = request.extensions().get::<Lifetime>() {
+        lifetime.lift_limit();
     }
-}
-
-impl Default for Streams {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MAX_STREAMS)))
-    }
+    let filter = Filter {
+        after: header.or(filter.after),
+        ..filter
+    };
+    EventStream::new(server.feeds.events.clone(), filter, permit).into_response()
 }
 
 // === impl EventStream ===
@@ -163,10 +155,9 @@ impl EventStream {
             "services": services,
         });
         let message = self.message("table", numbers)?;
-        Some(if known.is_none() {
-            message.retry(RETRY)
-        } else {
-            message
+        Some(match known {
+            None => message.retry(RETRY),
+            Some(_) => message,
         })
     }
 

@@ -12,13 +12,13 @@ use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::model::{Problem, ServiceKey, Timestamp};
+use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
-use crate::testing::{backends, endpoint, gateway, local, mirror, service_mirror, table, zones};
+use crate::testing::{backends, endpoint, local, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
 /// Returns a server with the tables of a publisher.
@@ -101,8 +101,8 @@ pub(crate) async fn wait_until_stuck(liveness: &Liveness) -> String {
     sentence
 }
 
-/// Publishes a table of these objects.
-fn publish(publisher: &Publisher, objects: &[Value]) {
+/// Publishes a table of these objects at a time.
+fn publish_at(publisher: &Publisher, now: Timestamp, objects: &[Value]) {
     let built = Built {
         table: table(objects),
         is_changed: true,
@@ -110,14 +110,18 @@ fn publish(publisher: &Publisher, objects: &[Value]) {
         services: ServiceKeys::new(),
         timers: Vec::new(),
     };
-    publisher.publish(built, Timestamp(1), 1);
+    publisher.publish(built, now, 1);
+}
+
+fn publish(publisher: &Publisher, objects: &[Value]) {
+    publish_at(publisher, Timestamp(1), objects);
 }
 
 /// The age of a history.
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn alive() -> Liveness {
-    Liveness::new([])
+    Liveness::default()
 }
 
 fn api(publisher: &Publisher) -> Router {
@@ -177,14 +181,7 @@ async fn metrics_have_a_limited_number_of_clusters_and_failing_services() {
 fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     let minute = |minutes: u64| Timestamp(minutes * 60_000);
     let publish = |publisher: &Publisher, host: &str, now| {
-        let built = Built {
-            table: table(&database(host)),
-            is_changed: true,
-            has_other_answers: true,
-            services: ServiceKeys::new(),
-            timers: Vec::new(),
-        };
-        publisher.publish(built, now, 1);
+        publish_at(publisher, now, &database(host));
     };
     let replica = || (Publisher::new(minute(1), HOUR), CurrentFacts::default());
     let hash = |(publisher, facts): &(Publisher, CurrentFacts), now| {
@@ -279,41 +276,6 @@ async fn items(api: &Router, path: &str) -> Value {
     serde_json::from_slice(&octets(response).await).unwrap()
 }
 
-#[tokio::test]
-async fn problems_are_selected_and_divided_into_pages() {
-    let publisher = Publisher::default();
-    let mut objects = database("db-0");
-    objects.push(gateway("prod", "db-0-east", false));
-    objects.push(endpoint("prod", "db", "south", "db-1", &["10.96.0.3"]));
-    publish(&publisher, &objects);
-    let api = api(&publisher);
-    for (query, kinds) in [
-        ("kind=unusable-object", "unusable-object unusable-object"),
-        ("kind=gateway-down", "gateway-down"),
-        ("cluster=south", "unusable-object"),
-        ("cluster=nowhere", ""),
-        ("text=prod/db&cluster=east", "gateway-down"),
-        ("kind=of-a-later-version", ""),
-    ] {
-        let page = items(&api, &format!("problems?{query}")).await;
-        let items = page["items"].as_array().unwrap().iter();
-        let found: Vec<&str> = items.map(|one| one["kind"].as_str().unwrap()).collect();
-        assert_eq!(found.join(" "), kinds, "{query}");
-    }
-    // Pages have each row once, and the first one the causes.
-    let (mut rows, mut next) = (Vec::new(), String::new());
-    loop {
-        let page = items(&api, &format!("problems?limit=1{next}")).await;
-        rows.extend(page["items"].as_array().unwrap().clone());
-        match page["continue"].as_str() {
-            Some(place) => next = format!("&continue={place}"),
-            None => break,
-        }
-    }
-    let of = |section: &str| rows.iter().filter(|row| row["section"] == section).count();
-    assert_eq!((of("problems"), of("causes")), (4, 3), "{rows:?}");
-}
-
 /// A list continues in the table that it began in. Without history, that is gone after the next one.
 #[tokio::test]
 async fn list_continues_in_its_table_or_is_gone() {
@@ -325,30 +287,14 @@ async fn list_continues_in_its_table_or_is_gone() {
         let first = items(&api, "table?limit=2").await;
         assert_eq!(first["items"].as_array().unwrap().len(), 2);
         let place = first["continue"].as_str().unwrap();
-        publisher.publish(
-            Built {
-                table: table(&["a", "x"].map(service)),
-                is_changed: true,
-                has_other_answers: true,
-                services: ServiceKeys::new(),
-                timers: Vec::new(),
-            },
-            Timestamp(10_000),
-            2,
-        );
+        publish_at(&publisher, Timestamp(10_000), &["a", "x"].map(service));
         let path = format!("/api/v1/table?limit=2&continue={place}");
         let response = get(&api, &path, &[]).await;
         assert_eq!(response.status(), status);
-        let body = octets(response).await;
         if status == StatusCode::OK {
-            let second: Value = serde_json::from_slice(&body).unwrap();
-            let names: Vec<&str> = second["items"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|one| one["service"].as_str().unwrap())
-                .collect();
-            assert_eq!(names, ["c"]);
+            let second: Value = serde_json::from_slice(&octets(response).await).unwrap();
+            assert_eq!(second["items"].as_array().unwrap().len(), 1);
+            assert_eq!(second["items"][0]["service"], "c");
         }
     }
 }
@@ -399,47 +345,6 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
         let text = String::from_utf8(octets(response).await.to_vec()).unwrap();
         assert!(text.starts_with(sentence), "{text}");
     }
-}
-
-/// Publishes a service that is alive, and one whose only gateway is down.
-fn publish_one_failing(publisher: &Publisher) {
-    let mut objects = database("db-0");
-    objects.push(gateway("prod", "db-0-east", false));
-    objects.push(mirror("shop", "web", "east"));
-    objects.push(endpoint("shop", "web", "east", "web-0", &["10.96.1.1"]));
-    publish(publisher, &objects);
-}
-
-#[tokio::test]
-async fn status_counts_services_by_their_state() {
-    let publisher = Publisher::default();
-    publish_one_failing(&publisher);
-    let status = items(&api(&publisher), "status").await["items"][0].take();
-    let expected = serde_json::json!({"ok": 1, "attention": 0, "failing": 1});
-    assert_eq!(status["services"], expected);
-}
-
-/// The server has the problem of services that change too often, because it counts their changes.
-#[tokio::test]
-async fn name_is_explained_without_problems_of_other_services() {
-    let publisher = Publisher::default();
-    publish_one_failing(&publisher);
-    let server = server(&publisher);
-    let flapping = ["prod/db", "shop/web"].map(|key: &str| {
-        let (namespace, service) = key.split_once('/').unwrap();
-        let key = ServiceKey {
-            namespace: namespace.parse().unwrap(),
-            service: service.parse().unwrap(),
-        };
-        Problem::new(ProblemKind::Flapping, "7 changes within a minute").of_service(&key)
-    });
-    server.feeds.events.note_flapping(flapping.to_vec());
-    let api = api_routes(server, ApiHosts::new(Vec::new()));
-    let document = items(&api, "explain?name=web.shop.global").await;
-    let all = document["items"].as_array().unwrap().iter();
-    let problems: Vec<&Value> = all.filter(|item| item["kind"] == "flapping").collect();
-    assert_eq!(problems.len(), 1, "{document}");
-    assert_eq!(problems[0]["service"], "shop/web");
 }
 
 /// The schemas are made of the types of the objects, so that a field without one does not compile.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
@@ -16,20 +16,19 @@ use super::socket::Socket;
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until `stop` and serves each with `serve`. Then it accepts those in the kernel's queue, and waits for
-/// the open connections. `note_end` is called at the end of each connection.
+/// the open connections.
 pub(super) async fn accept<F>(
     listener: TcpListener,
     connections: Connections,
     stop: CancellationToken,
     serve: impl Fn(Socket, SocketAddr) -> F,
-    note_end: impl Fn(Result<(), JoinError>),
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut open = JoinSet::new();
     let spawn = |open: &mut JoinSet<()>, (stream, client): (TcpStream, SocketAddr)| {
-        let accepted = connections.add(stream, client.ip());
-        open.spawn(serve(Socket::new(connections.clone(), accepted), client));
+        let place = connections.add(client.ip());
+        open.spawn(serve(Socket::new(stream, place), client));
     };
     loop {
         tokio::select! {
@@ -37,7 +36,7 @@ pub(super) async fn accept<F>(
                 Ok(accepted) => spawn(&mut open, accepted),
                 Err(error) => note_failure(&connections, &error).await,
             },
-            Some(ended) = open.join_next() => note_end(ended),
+            Some(ended) = open.join_next() => connections.note_end(ended),
             () = stop.cancelled() => break,
         }
     }
@@ -52,7 +51,7 @@ pub(super) async fn accept<F>(
         }
     }
     while let Some(ended) = open.join_next().await {
-        note_end(ended);
+        connections.note_end(ended);
     }
 }
 

@@ -1,10 +1,9 @@
 //! Converts messages to replies, for every transport. It makes no decision itself: [`wire`] parses the message, applies the
 //! policy and writes the reply.
 
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::warn;
 
@@ -32,8 +31,6 @@ pub(super) struct Shared {
     refused: RefusedClients,
     reader: Reader,
     pub(super) counters: CounterSet,
-    /// Number of queries of all listeners. It determines the order of rows.
-    turns: AtomicU32,
     oversized_answers: LogLimiter,
     pub(super) receive_failures: LogLimiter,
     pub(super) send_failures: LogLimiter,
@@ -44,8 +41,6 @@ pub(super) struct BatchContext {
     table: Current,
     /// Unix seconds.
     time: u32,
-    /// The turn of the next answer, and the number of reserved turns.
-    turns: Cell<(u32, usize)>,
 }
 
 // === impl Answerers ===
@@ -63,8 +58,6 @@ impl Answerers {
             refused,
             reader,
             counters,
-            // Replicas that start together must not rotate in step. The number is not secret: answers reveal it.
-            turns: AtomicU32::new(fastrand::u32(..)),
             oversized_answers: LogLimiter::default(),
             receive_failures: LogLimiter::default(),
             send_failures: LogLimiter::default(),
@@ -82,29 +75,12 @@ impl Answerers {
 // === impl Answerer ===
 
 impl Answerer {
-    /// Returns the current table and time for a batch of this many queries. Drop it after the batch: it keeps an old
-    /// table in memory.
-    pub(super) fn batch_context(&self, queries: usize) -> BatchContext {
+    /// Returns the current table and time for a batch of queries. Drop it after the batch: it keeps an old table in memory.
+    pub(super) fn batch_context(&self) -> BatchContext {
         BatchContext {
             table: self.shared.reader.load(),
             time: unix_seconds(),
-            turns: Cell::new((self.take_turns(queries), queries)),
         }
-    }
-
-    /// Reserves turns for this many answers with one write. If every thread wrote to this word for every query, it
-    /// would be the bottleneck.
-    fn take_turns(&self, count: usize) -> u32 {
-        self.shared.turns.fetch_add(count as u32, Relaxed)
-    }
-
-    fn turn(&self, batch: &BatchContext) -> u32 {
-        let (turn, left) = match batch.turns.get() {
-            (_, 0) => (self.take_turns(1), 0),
-            (turn, left) => (turn, left - 1),
-        };
-        batch.turns.set((turn.wrapping_add(1), left));
-        turn
     }
 
     /// Writes the reply to a message into `out`, counts it, and returns its length. `None` means that no reply is sent.
@@ -124,7 +100,8 @@ impl Answerer {
         let context = QueryContext {
             transport,
             is_allowed: self.shared.settings.access.is_allowed(client.ip()),
-            turn: self.turn(batch),
+            // The generator of this thread: no word is shared with other threads.
+            turn: fastrand::u32(..),
         };
         let Some(reply) = wire::respond(&self.shared.settings, &batch.table, &query, &context)
         else {

@@ -1,5 +1,8 @@
 //! Binds the listeners. Given addresses must work. A default address is skipped if the host does not support its
 //! family.
+//!
+//! The addresses of DNS are bound at the start, so that no other process can take them. Until the first table they refuse clients,
+//! so that a forwarder tries another replica at once: TCP does not listen, and UDP is connected to itself.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -9,9 +12,11 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
-use super::opening::BACKLOG;
 use super::platform::{ignore_path_mtu, request_local_addresses};
 use super::udp::refuse;
+
+/// Maximum number of connections in the queue of the kernel.
+const BACKLOG: i32 = 1024;
 
 /// Requested receive buffer of UDP in octets. It holds the datagrams that arrive while the server is busy or not
 /// scheduled. The kernel may grant less.
@@ -41,8 +46,15 @@ pub struct BindError {
 pub struct DnsListener {
     /// The bound address. If port 0 was requested, the system chose the port.
     pub address: SocketAddr,
-    pub(super) udp: UdpSocket,
+    pub(super) udp: ClosedUdp,
     pub(super) tcp: Socket,
+}
+
+/// A UDP address that refuses clients. Its socket cannot serve later: Linux never forgets the peer of an IPv6 socket.
+#[derive(Debug)]
+pub(super) struct ClosedUdp {
+    socket: UdpSocket,
+    address: SocketAddr,
 }
 
 // === Binding ===
@@ -56,12 +68,11 @@ pub fn bind_tcp(
     addresses: &[ListenAddress],
     listener: &'static str,
 ) -> Result<Vec<TcpListener>, BindError> {
-    let tcp = |address| {
+    let open = |address| {
         let (socket, bound) = tcp(address)?;
-        socket.listen(BACKLOG)?;
-        Ok((TcpListener::from_std(socket.into())?, bound))
+        Ok((listen(socket)?, bound))
     };
-    bind(addresses, listener, tcp)
+    bind(addresses, listener, open)
 }
 
 /// Binds addresses of DNS over TLS, which do not listen yet.
@@ -78,14 +89,11 @@ pub(super) fn bind_tls(addresses: &[ListenAddress]) -> Result<Vec<Socket>, BindE
 /// # Errors
 ///
 /// If an address cannot be bound.
-pub(super) fn bind_quic(
-    addresses: &[ListenAddress],
-) -> Result<Vec<(UdpSocket, SocketAddr)>, BindError> {
+pub(super) fn bind_quic(addresses: &[ListenAddress]) -> Result<Vec<ClosedUdp>, BindError> {
     let closed = |address| {
-        let socket = plain_udp(address)?;
-        let address = socket.local_addr()?;
-        refuse(&socket)?;
-        Ok(((socket, address), address))
+        let closed = ClosedUdp::bind(address)?;
+        let address = closed.address;
+        Ok((closed, address))
     };
     bind(addresses, "quic", closed)
 }
@@ -193,26 +201,25 @@ fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
     Ok((socket, bound.unwrap_or(address)))
 }
 
-/// Binds UDP for a library that sets its own socket options.
-pub(super) fn plain_udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = udp_socket(address)?;
-    prepare(&socket, address)?;
-    Ok(socket.into())
-}
-
-fn udp_socket(address: SocketAddr) -> io::Result<Socket> {
-    Socket::new(
-        Domain::for_address(address),
-        Type::DGRAM,
-        Some(Protocol::UDP),
-    )
+/// Makes a bound TCP socket listen.
+///
+/// # Errors
+///
+/// If a system call fails.
+pub(super) fn listen(socket: Socket) -> io::Result<TcpListener> {
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// Binds UDP. All workers share one socket, so that any free worker takes the next datagram. SO_REUSEPORT would bind
 /// each client port to one worker, and forwarders use few ports. With one socket, a second server on the port is an
 /// error.
-pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = udp_socket(address)?;
+fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
     socket.set_recv_buffer_size(UDP_BUFFER)?;
     if let Err(error) = ignore_path_mtu(&socket, address) {
         warn!(%address, %error, "Cannot ignore the path MTU: replies over UDP may be fragmented");
@@ -234,26 +241,35 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 /// tries are needed.
 fn dns(address: SocketAddr) -> io::Result<(DnsListener, SocketAddr)> {
     let tries = if address.port() == 0 { 16 } else { 1 };
-    let mut last = None;
     let bind = || {
-        let udp = udp(address)?;
-        let address = udp.local_addr()?;
+        let udp = ClosedUdp::bind(address)?;
+        let address = udp.address;
         let (tcp, _) = tcp(address)?;
-        refuse(&udp)?;
         Ok((DnsListener { address, udp, tcp }, address))
     };
-    for _ in 0..tries {
-        match bind() {
-            Ok(bound) => return Ok(bound),
-            Err(error) => last = Some(error),
-        }
+    (1..tries).fold(bind(), |bound, _| bound.or_else(|_: io::Error| bind()))
+}
+
+// === impl ClosedUdp ===
+
+impl ClosedUdp {
+    fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = udp(address)?;
+        let address = socket.local_addr()?;
+        refuse(&socket)?;
+        Ok(Self { socket, address })
     }
-    Err(last.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrInUse)))
+
+    /// Binds another socket in its place, which serves clients.
+    pub(super) fn open(self) -> io::Result<UdpSocket> {
+        drop(self.socket);
+        udp(self.address)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     use rustix::net::sockopt::{
         Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu_discover, ipv6_mtu_discover,
@@ -262,23 +278,11 @@ mod tests {
     use super::*;
 
     /// RFC 9715 section 3.1.
-    #[tokio::test]
-    async fn udp_sockets_ignore_the_path_mtu() {
-        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        for given in [loopback.into(), ListenAddress::EveryAt(0)] {
-            for listener in bind_dns(&[given]).unwrap() {
-                let (udp, address) = (&listener.udp, listener.address);
-                match address {
-                    SocketAddr::V4(_) => {
-                        let value = ip_mtu_discover(udp).unwrap();
-                        assert_eq!(value, Ipv4PathMtuDiscovery::OMIT, "{address}");
-                    }
-                    SocketAddr::V6(_) => {
-                        let value = ipv6_mtu_discover(udp).unwrap();
-                        assert_eq!(value, Ipv6PathMtuDiscovery::OMIT, "{address}");
-                    }
-                }
-            }
-        }
+    #[test]
+    fn udp_sockets_ignore_the_path_mtu() {
+        let v4 = udp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        assert_eq!(ip_mtu_discover(v4).unwrap(), Ipv4PathMtuDiscovery::OMIT);
+        let v6 = udp(SocketAddr::from((Ipv6Addr::LOCALHOST, 0))).unwrap();
+        assert_eq!(ipv6_mtu_discover(v6).unwrap(), Ipv6PathMtuDiscovery::OMIT);
     }
 }

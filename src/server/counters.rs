@@ -128,10 +128,4 @@ impl CounterSet {
         let counts = |counters: &Arc<Counters>| count(counters).load(Relaxed);
         self.0.lock().iter().map(counts).sum()
     }
-
-    /// Returns the number of panics.
-    #[cfg(test)]
-    pub(crate) fn panics(&self, transport: Transport) -> u64 {
-        self.sum(|counters| &counters.panics[transport as usize])
-    }
 }

@@ -8,106 +8,74 @@ mod quic;
 mod tls;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use socket2::Socket;
 use tokio::runtime::Builder;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use certificate::{Certificate, CertificateError, Files};
 
+use super::accept::accept;
 use super::answerer::Answerer;
-use super::bind::{BindError, bind_quic, bind_tls, plain_udp};
+use super::bind::{BindError, ClosedUdp, bind_quic, bind_tls, listen};
 use super::connections::Connections;
 use super::listen_address::ListenAddress;
-use super::opening::Opening;
 use super::thread;
 use crate::heartbeat::Heartbeat;
 
-/// Settings of the encrypted listeners.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Addresses of DNS over TLS.
-    pub tls: Vec<ListenAddress>,
-    /// Addresses of DNS over QUIC.
-    pub quic: Vec<ListenAddress>,
-    /// The files of the certificate.
-    pub files: Files,
-}
-
-/// The encrypted listeners cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum EncryptedError {
-    /// A file is unusable.
-    Certificate(#[from] CertificateError),
-    /// An address cannot be bound.
-    Bind(#[from] BindError),
-}
-
-/// The encrypted listeners with their certificate.
+/// The bound addresses of the encrypted listeners, which refuse clients, with the certificate.
 pub struct Encrypted {
     certificate: Arc<Certificate>,
     tls: Vec<Socket>,
-    /// Those that refuse clients.
-    quic: Vec<(UdpSocket, SocketAddr)>,
+    quic: Vec<ClosedUdp>,
 }
 
 // === impl Encrypted ===
 
 impl Encrypted {
-    /// Loads the files of the certificate, and binds the addresses.
+    /// Binds the addresses of DNS over TLS and QUIC.
     ///
     /// # Errors
     ///
-    /// If a file is unusable, or an address cannot be bound.
-    pub fn open(options: Options) -> Result<Self, EncryptedError> {
+    /// If an address cannot be bound.
+    pub fn bind(
+        certificate: Arc<Certificate>,
+        tls: &[ListenAddress],
+        quic: &[ListenAddress],
+    ) -> Result<Self, BindError> {
         Ok(Self {
-            certificate: Arc::new(Certificate::open(options.files)?),
-            tls: bind_tls(&options.tls)?,
-            quic: bind_quic(&options.quic)?,
+            certificate,
+            tls: bind_tls(tls)?,
+            quic: bind_quic(quic)?,
         })
     }
 
-    /// Returns the certificate. It changes when the files change.
-    pub fn certificate(&self) -> Arc<Certificate> {
-        self.certificate.clone()
-    }
-
-    /// Starts the thread of all listeners, which gives signs of its progress. Returns a future that completes after `stop`, when all
-    /// connections have ended, or when a listener ends.
+    /// Opens the addresses, and starts the thread of all listeners, which gives signs of its progress. Returns a future that
+    /// completes after `stop`, when all connections have ended, or when a listener ends.
     pub(super) fn start(
         self,
-        answerer: &Arc<Answerer>,
-        connections: &Connections,
-        opening: &mut Opening,
+        answerer: Arc<Answerer>,
+        connections: Connections,
         heartbeat: Heartbeat,
         stop: CancellationToken,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let entered = runtime.enter(); // the tasks belong to it
+        let entered = runtime.enter(); // the sockets and tasks belong to it
         let certificate = self.certificate;
         let mut listeners = JoinSet::new();
         for socket in self.tls {
-            let (answerer, connections) = (answerer.clone(), connections.clone());
-            let opened = opening.add_tcp(socket);
-            listeners.spawn(tls::serve(
-                opened,
-                certificate.clone(),
-                answerer,
-                connections,
-            ));
+            let (certificate, answerer) = (certificate.clone(), answerer.clone());
+            let (stop, connections) = (certificate.stop.clone(), connections.clone());
+            let serve = move |socket, client| {
+                tls::serve(socket, client, certificate.loaded(), answerer.clone())
+            };
+            listeners.spawn(accept(listen(socket)?, connections, stop, serve));
         }
         for closed in self.quic {
-            let (sender, socket) = oneshot::channel();
-            opening.add_udp(closed, plain_udp, |socket| {
-                let _ = sender.send(socket); // it has ended if the server stops
-                Ok(())
-            });
-            listeners.spawn(quic::serve(socket, certificate.clone(), answerer.clone()));
+            let (certificate, answerer) = (certificate.clone(), answerer.clone());
+            listeners.spawn(quic::serve(closed.open()?, certificate, answerer));
         }
         tokio::spawn(heartbeat.follow_runtime());
         let of_listeners = certificate.stop.clone();

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use axum::Router;
-use axum::http::Request;
-use hyper::body::Incoming;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -20,12 +18,13 @@ use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
-use tracing::{debug, warn};
+use tower::Layer as _;
+use tracing::debug;
 
 use super::accept::accept;
 use super::connections::Connections;
 use super::socket::Socket;
+use crate::wire::Transport;
 
 /// Maximum number of connections of a listener. Few clients use it: probes, scrapes and people.
 const MAX_CONNECTIONS: usize = 32;
@@ -51,62 +50,41 @@ pub struct Lifetime(Arc<AtomicBool>);
 
 /// Serves `routes` until the process ends.
 pub async fn serve_http(listener: TcpListener, routes: Router) {
-    let connections = Connections::new(MAX_CONNECTIONS, Arc::default());
+    // Nobody reads these counters: the metrics are those of DNS.
+    let connections = Connections::new(MAX_CONNECTIONS, Transport::Tcp, Arc::default());
     let serve = |socket, _| serve_connection(socket, routes.clone());
-    let note_end = |ended: Result<(), _>| {
-        if let Err(error) = ended {
-            warn!(%error, "An HTTP connection ended with an error");
-        }
-    };
-    accept(
-        listener,
-        connections,
-        CancellationToken::new(),
-        serve,
-        note_end,
-    )
-    .await;
+    accept(listener, connections, CancellationToken::new(), serve).await;
 }
 
 async fn serve_connection(socket: Socket, routes: Router) {
-    let shared = socket.shared().clone();
-    let stream = &shared.stream;
+    let Ok(local) = socket.stream.local_addr() else {
+        return; // the client is gone
+    };
+    let stream = SockRef::from(&socket.stream);
+    if let Err(error) = stream.set_send_buffer_size(SEND_BUFFER) {
+        debug!(%error, "Cannot limit the send buffer of an HTTP connection");
+    }
+    // A response that does not end is not kept for a client that does not read it: the kernel ends the connection.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = stream.set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
+        debug!(%error, "Cannot limit the time of a blocked write");
+    }
+    let (lifetime, replaced) = (Lifetime::default(), socket.place.replaced());
+    let routes = Extension(LocalAddress(local.ip())).layer(routes);
+    let routes = Extension(lifetime.clone()).layer(routes);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD)
         .keep_alive(false);
-    let local = stream
-        .local_addr()
-        .map(|local| LocalAddress(local.ip()))
-        .ok();
-    if let Err(error) = SockRef::from(stream).set_send_buffer_size(SEND_BUFFER) {
-        debug!(%error, "Cannot limit the send buffer of an HTTP connection");
-    }
-    let lifetime = Lifetime::default();
-    let of_request = lifetime.clone();
-    let routes = routes.map_request(move |mut request: Request<Incoming>| {
-        let extensions = request.extensions_mut();
-        if let Some(local) = local {
-            extensions.insert(local);
-        }
-        extensions.insert(of_request.clone());
-        request
-    });
-    // A response that does not end is not kept for a client that does not read it: the kernel ends the connection.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = SockRef::from(stream).set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
-        debug!(%error, "Cannot limit the time of a blocked write");
-    }
-    let io = TokioIo::new(socket);
     tokio::select! {
-        served = http.serve_connection(io, TowerToHyperService::new(routes)) => {
+        served = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(routes)) => {
             if let Err(error) = served {
                 debug!(%error, "An HTTP connection broke");
             }
         }
         () = lifetime.end() => debug!("An HTTP connection took too long"),
-        () = shared.replaced() => {}
+        () = replaced.cancelled() => {}
     }
 }
 
@@ -158,6 +136,10 @@ mod tests {
         }
         Router::new()
             .route(
+                "/",
+                get(async |Extension(LocalAddress(own))| own.to_string()),
+            )
+            .route(
                 "/slow",
                 get(move || async move { Body::from_stream(ticks()) }),
             )
@@ -199,6 +181,14 @@ mod tests {
     async fn only_a_response_without_end_may_outlive_the_limit() {
         assert!(ends_within(&mut request("/slow").await, 2 * MAX_LIFETIME).await);
         assert!(!ends_within(&mut request("/endless").await, 10 * MAX_LIFETIME).await);
+    }
+
+    #[tokio::test]
+    async fn requests_have_their_local_address() {
+        let mut text = String::new();
+        let mut stream = request("/").await;
+        stream.read_to_string(&mut text).await.unwrap();
+        assert!(text.ends_with("\r\n\r\n127.0.0.1"), "{text}");
     }
 
     /// The kernel measures this time.

@@ -9,53 +9,51 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::task::{JoinError, yield_now};
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::accept::accept;
 use super::answerer::Answerer;
-use super::connections::{Connections, OpenConnection};
+use super::connections::Connections;
+use super::counters::EndReason;
 use super::framing::{Framing, Pause};
-use super::opening::Opened;
 use super::socket::{READ_QUOTA, Socket};
 use super::time_limits::{
     MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit,
 };
 use crate::log::with_limited_panic_log;
-use crate::server::counters::EndReason;
 use crate::wire::Transport;
 
-/// Serves connections from the time at which the socket is open until `stop`. Open connections then end after the received
-/// queries are answered.
+/// Serves connections until `stop`. Open connections then end after the received queries are answered.
 pub(super) async fn serve(
-    opened: Opened,
+    listener: TcpListener,
     answerer: Arc<Answerer>,
     connections: Connections,
     stop: CancellationToken,
 ) {
-    let serve = |socket: Socket, client| {
+    let serve = |socket, client| {
         let (answerer, stop) = (answerer.clone(), stop.clone());
-        let shared = socket.shared().clone();
-        Connection::new(socket, shared, Transport::Tcp, client, answerer, stop).serve()
+        Connection::new(socket, Transport::Tcp, client, answerer, stop).serve()
     };
-    let note_end = |ended| note_end(&answerer, Transport::Tcp, ended);
-    if let Ok(Ok(listener)) = opened.await.map(TcpListener::from_std) {
-        accept(listener, connections, stop.clone(), serve, note_end).await;
-    }
+    accept(listener, connections, stop.clone(), serve).await;
 }
 
-/// Counts a connection that ended because its task panicked.
-pub(super) fn note_end(answerer: &Answerer, transport: Transport, ended: Result<(), JoinError>) {
-    if ended.is_err_and(|error| error.is_panic()) {
-        answerer.counters.panics[transport as usize].fetch_add(1, Relaxed);
-        answerer.counters.count_ended(EndReason::Broken);
+/// A stream of messages over a TCP connection.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// Returns the TCP connection.
+    fn socket(&self) -> &Socket;
+}
+
+impl Stream for Socket {
+    fn socket(&self) -> &Socket {
+        self
     }
 }
 
@@ -64,10 +62,10 @@ pub(super) struct Connection<S> {
     stream: S,
     transport: Transport,
     client: SocketAddr,
-    /// The TCP connection.
-    shared: Arc<OpenConnection>,
     answerer: Arc<Answerer>,
     stop: CancellationToken,
+    /// Cancelled when another connection replaces this one.
+    replaced: CancellationToken,
     /// Since when the connection ends as soon as no query is unanswered, and why.
     ending: Option<TimeLimit>,
     framing: Framing,
@@ -78,18 +76,17 @@ pub(super) struct Connection<S> {
 
 // === impl Connection ===
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: Stream> Connection<S> {
     pub(super) fn new(
         stream: S,
-        shared: Arc<OpenConnection>,
         transport: Transport,
         client: SocketAddr,
         answerer: Arc<Answerer>,
         stop: CancellationToken,
     ) -> Self {
         Self {
+            replaced: stream.socket().place.replaced(),
             stream,
-            shared,
             transport,
             client,
             answerer,
@@ -106,17 +103,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
         // The announcement of the end below is not a reply that somebody must wait for.
-        let has_unsent = self.shared.has_unsent();
+        let has_unsent = self.stream.socket().has_unsent();
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
         if has_unsent || ended == EndReason::Malformed {
-            self.shared.close(ended).await;
+            self.stream.socket().close(ended).await;
         }
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
     async fn run(&mut self) -> Result<Infallible, EndReason> {
-        if let Err(error) = self.shared.stream.set_nodelay(true) {
+        if let Err(error) = self.stream.socket().stream.set_nodelay(true) {
             return Err(self.broken(&error));
         }
         let started = Instant::now();
@@ -144,41 +141,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Waits for octets. If the connection must end, queries that the client has already sent are still answered.
-    async fn receive(&mut self, (deadline, reason): TimeLimit) -> Result<(), EndReason> {
+    async fn receive(&mut self, limit: TimeLimit) -> Result<(), EndReason> {
         loop {
-            let until = self.wait_until(deadline)?;
+            let (until, reason) = self.next_limit(limit)?;
             let reading = self.stream.read_buf(self.framing.room());
             let ending = tokio::select! {
                 biased; // a client that never pauses must not hide the end
-                () = self.shared.replaced(), if self.ending.is_none() => EndReason::Replaced,
+                () = self.replaced.cancelled(), if self.ending.is_none() => EndReason::Replaced,
                 () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
-                read = timeout_at(until, reading) => return match read {
-                    Ok(read) => self.note_read(read),
-                    Err(_) => Err(self.ending.map_or(reason, |(_, reason)| reason)),
-                },
+                read = timeout_at(until, reading) => {
+                    return self.note_read(read.map_err(|_| reason)?);
+                }
             };
             self.ending = Some((Instant::now(), ending));
         }
     }
 
-    /// Returns the deadline of the next read: `deadline`, or an earlier time if the connection must end.
-    fn wait_until(&self, deadline: Instant) -> Result<Instant, EndReason> {
+    /// Returns the limit of the next read: the given one, or an earlier one if the connection must end.
+    fn next_limit(&self, given: TimeLimit) -> Result<TimeLimit, EndReason> {
         let Some((since, reason)) = self.ending else {
-            return Ok(deadline);
+            return Ok(given);
         };
-        let (limit, is_waiting) = match reason {
+        let (limit, pause) = match reason {
             // Another client has its place.
-            EndReason::Replaced => (STOP_IDLE, false),
-            // Octets that TLS has already received are still read.
-            _ => (
-                STOP_TIMEOUT,
-                since.elapsed() <= STOP_IDLE || self.has_octets(),
-            ),
+            EndReason::Replaced => (STOP_IDLE, Duration::ZERO),
+            _ => (STOP_TIMEOUT, STOP_IDLE),
         };
         match since.elapsed() > limit {
             true => Err(reason),
-            false if is_waiting => Ok(deadline.min(Instant::now() + STOP_IDLE)),
-            false => Ok(Instant::now()),
+            false => Ok((given.0.min(Instant::now() + pause), reason)),
         }
     }
 
@@ -221,7 +212,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), EndReason> {
-        let shared = self.shared.clone();
         let writing = async {
             self.stream.write_all(self.framing.replies()).await?;
             self.stream.flush().await
@@ -232,7 +222,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(written) => written.map_err(|error| self.broken(&error))?,
                 Err(_) => return Err(EndReason::Slow),
             },
-            () = shared.replaced() => return Err(EndReason::Replaced),
+            () = self.replaced.cancelled() => return Err(EndReason::Replaced),
         }
         self.framing.clear_replies();
         Ok(())
@@ -241,20 +231,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Answers complete messages until the outbox is full.
     fn answer_some(&mut self) -> Pause {
         let started = Instant::now();
-        let batch = self.answerer.batch_context(1);
+        let batch = self.answerer.batch_context();
         let (pause, count) = self.framing.answer(|packet, out| {
             self.answerer
                 .answer(&batch, packet, self.transport, self.client, out)
         });
         if count > 0 {
             self.answerer.counters.count_time(count, started.elapsed());
-            self.shared.note_query();
+            self.stream.socket().place.note_query();
         }
         pause
-    }
-
-    /// Returns whether the inbox or the kernel has octets.
-    fn has_octets(&self) -> bool {
-        self.framing.has_unanswered() || self.shared.has_octets()
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace};
 use crate::server::ListenAddress;
-use crate::server::encrypted::{Files, Options};
+use crate::server::encrypted::Files;
 use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
 use crate::wire::Access;
 use crate::zone::{Zone, ZoneName, Zones};
@@ -114,18 +114,14 @@ impl Settings {
         or_port(&self.listen.admin, 9153)
     }
 
-    /// Returns the options of the encrypted listeners, or `None` if there is none.
-    pub fn encrypted(&self) -> Option<Options> {
+    /// Returns the files of the encrypted listeners, or `None` if there is no listener.
+    pub fn certificate(&self) -> Option<Files> {
         let is_set = |path: &&PathBuf| !path.as_os_str().is_empty();
         let has_listener = !self.listen.tls.is_empty() || !self.listen.quic.is_empty();
-        has_listener.then(|| Options {
-            tls: self.listen.tls.clone(),
-            quic: self.listen.quic.clone(),
-            files: Files {
-                certificate: self.tls.certificate.clone(),
-                key: self.tls.key.clone(),
-                client_ca: Some(&self.tls.client_ca).filter(is_set).cloned(),
-            },
+        has_listener.then(|| Files {
+            certificate: self.tls.certificate.clone(),
+            key: self.tls.key.clone(),
+            client_ca: Some(&self.tls.client_ca).filter(is_set).cloned(),
         })
     }
 }

@@ -8,7 +8,6 @@ use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use super::rcode::Rcode;
 use crate::table::Published;
 use crate::zone::answer::answer_question;
-use crate::zone::order::mix;
 use crate::zone::{
     Answer, AnswerContext, AnswerOrder, Data, Failure, Name, Record, RecordType, Zones,
 };
@@ -50,7 +49,7 @@ pub struct QueryContext {
     pub transport: Transport,
     /// Whether `limits.allow` includes the client.
     pub is_allowed: bool,
-    /// Number of the query. It determines the order of rows.
+    /// Random number. It determines the order of rows.
     pub turn: u32,
 }
 
@@ -71,7 +70,7 @@ pub struct Reply<'t> {
     pub limit: u16,
     /// Order of the rows.
     pub order: AnswerOrder,
-    /// Determines the first row. The number has no pattern.
+    /// Determines the first row.
     pub turn: u32,
 }
 
@@ -166,7 +165,7 @@ pub fn respond<'t>(
             Transport::Tcp | Transport::Tls | Transport::Quic => u16::MAX,
         },
         order: settings.order,
-        turn: mix(context.turn),
+        turn: context.turn,
     })
 }
 

@@ -49,10 +49,7 @@ pub struct SrvRow<'t> {
     pub is_first: bool,
 }
 
-/// Maps a query count to a number without a pattern. The counts of one client's queries have a pattern. A client that
-/// queries A and AAAA in turn has only even counts for A, and would never get the second of two rows first.
-///
-/// The mapping is a bijection. The constants are those of the hash function `lowbias32`.
+/// Maps a number to one without a pattern. The mapping is a bijection. The constants are those of the hash function `lowbias32`.
 pub fn mix(count: u32) -> u32 {
     let mixed = (count ^ count >> 16).wrapping_mul(0x7feb_352d);
     let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x846c_a68b);

@@ -11,17 +11,15 @@ fn last_id(events: &Events) -> u64 {
     events.subscribe().borrow().id
 }
 
+fn new(events: &Events) -> EventStream {
+    let open = Arc::new(Semaphore::new(1));
+    let permit = open.try_acquire_owned().unwrap();
+    EventStream::new(events.clone(), Filter::default(), permit)
+}
+
 /// Opens a stream, and reads its first batch.
-async fn open(events: &Events, after: Option<u64>) -> (EventStream, String) {
-    let permit = Streams::default().0.try_acquire_owned().unwrap();
-    let mut stream = EventStream::new(
-        events.clone(),
-        Filter {
-            after,
-            ..Filter::default()
-        },
-        permit,
-    );
+async fn open(events: &Events) -> (EventStream, String) {
+    let mut stream = new(events);
     let first = text(stream.next().await).await;
     (stream, first)
 }
@@ -52,7 +50,7 @@ fn kinds(batch: &str) -> Vec<(&str, u64)> {
 #[tokio::test(start_paused = true)]
 async fn stream_that_falls_behind_the_ring_is_reset() {
     let events = Events::default();
-    let (mut stream, _) = open(&events, None).await;
+    let (mut stream, _) = open(&events).await;
     let record = async |count: usize| {
         for number in 0..count {
             events.record_now(change(number));
@@ -84,9 +82,7 @@ async fn stream_that_falls_behind_the_ring_is_reset() {
 #[tokio::test(start_paused = true)]
 async fn silent_stream_gets_a_comment_every_15_seconds() {
     let events = Events::default();
-    let permit = Streams::default().0.try_acquire_owned().unwrap();
-    let stream = EventStream::new(events.clone(), Filter::default(), permit);
-    let mut body = stream.into_response().into_body().into_data_stream();
+    let mut body = new(&events).into_response().into_body().into_data_stream();
     let first = body.next().await.unwrap().unwrap();
     assert!(first.starts_with(b"id: "), "{first:?}");
     for _ in 0..3 {
@@ -103,7 +99,7 @@ async fn silent_stream_gets_a_comment_every_15_seconds() {
 #[tokio::test(start_paused = true)]
 async fn storm_of_changes_is_ten_batches_per_second() {
     let events = Events::default();
-    let (mut stream, _) = open(&events, None).await;
+    let (mut stream, _) = open(&events).await;
     let storm = async {
         for number in 0..1000 {
             events.record_now(change(number));

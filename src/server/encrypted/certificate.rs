@@ -5,15 +5,16 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::mem;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use parking_lot::RwLock;
+use parking_lot::Mutex;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{self, Ticketer};
@@ -63,9 +64,9 @@ pub struct CertificateError {
 #[derive(Debug)]
 pub struct Certificate {
     files: Files,
-    current: RwLock<Arc<Loaded>>,
+    current: ArcSwap<Loaded>,
     /// The problem that new files are unusable.
-    unusable: RwLock<Option<Problem>>,
+    unusable: Mutex<Option<Problem>>,
     /// Cancelled when the server stops.
     pub(super) stop: CancellationToken,
 }
@@ -111,11 +112,10 @@ impl Files {
             return Err(unusable(&self.key, "it was not read"));
         };
         let chain: Vec<CertificateDer<'_>> = parse(&self.certificate, chain, "certificate")?;
-        let validity = Validity::of(&chain[0]);
         let unreadable = || unusable(&self.certificate, "its first certificate is invalid");
-        let validity = validity.ok_or_else(unreadable)?;
+        let validity = Validity::of(&chain[0]).ok_or_else(unreadable)?;
         let key_name = "private key without a passphrase";
-        let key: PrivateKeyDer<'_> = parse(&self.key, key, key_name)?.swap_remove(0);
+        let key: PrivateKeyDer<'static> = parse(&self.key, key, key_name)?.swap_remove(0);
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -126,12 +126,9 @@ impl Files {
             }
             _ => builder.with_no_client_auth(),
         };
-        let certified = builder.with_single_cert(chain, key.clone_key());
-        let mut config = certified.map_err(|error| {
-            let reason = format!(
-                "{error} (for the certificate in {})",
-                self.certificate.display()
-            );
+        let of_certificate = self.certificate.display();
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            let reason = format!("{error} (for the certificate in {of_certificate})");
             unusable(&self.key, reason)
         })?;
         config.alpn_protocols = vec![b"dot".to_vec()];
@@ -182,19 +179,19 @@ fn unusable(path: &Path, reason: impl ToString) -> CertificateError {
 
 /// Reads a regular file of limited size. Another one may have no end, or nobody who writes it.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let read = || {
+    let mut contents = Vec::new();
+    let mut read = || -> io::Result<bool> {
         let is_regular = fs::metadata(path)?.is_file();
-        let mut contents = Vec::new();
         if is_regular {
-            File::open(path)?
-                .take(MAX_FILE + 1)
-                .read_to_end(&mut contents)?;
+            let file = File::open(path)?;
+            file.take(MAX_FILE + 1).read_to_end(&mut contents)?;
         }
-        Ok((is_regular, contents))
+        Ok(is_regular)
     };
-    match read().map_err(|error: io::Error| error.to_string())? {
-        (true, contents) if contents.len() as u64 <= MAX_FILE => Ok(contents),
-        _ => Err("it is not a regular file of at most 1 MiB".to_owned()),
+    match read() {
+        Ok(true) if contents.len() as u64 <= MAX_FILE => Ok(contents),
+        Ok(_) => Err("it is not a regular file of at most 1 MiB".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -212,15 +209,19 @@ fn parse<T: PemObject>(path: &Path, text: &[u8], what: &str) -> Result<Vec<T>, C
 
 impl Certificate {
     /// Loads the files for the first time.
-    pub(super) fn open(files: Files) -> Result<Self, CertificateError> {
+    ///
+    /// # Errors
+    ///
+    /// If a file is unusable.
+    pub fn open(files: Files) -> Result<Arc<Self>, CertificateError> {
         let stop = CancellationToken::new();
         let loaded = files.load(files.read()?, stop.child_token())?;
-        Ok(Self {
+        Ok(Arc::new(Self {
             files,
-            current: RwLock::new(Arc::new(loaded)),
-            unusable: RwLock::default(),
+            current: ArcSwap::from_pointee(loaded),
+            unusable: Mutex::default(),
             stop,
-        })
+        }))
     }
 
     /// Starts a thread that loads the files when they change: a volume that hangs blocks nothing else. Returns a future that
@@ -244,25 +245,22 @@ impl Certificate {
         let Validity { begins, ends } = loaded.validity;
         let of_validity = loaded.validity.problem(unix_seconds().into());
         let of_validity = of_validity.map(|(kind, since)| {
-            let (detail, since) = match since {
-                None => (format!("valid from {}", time_text(begins)), loaded.since),
-                Some(since) => {
-                    let detail = format!("valid until {}", time_text(ends));
-                    (detail, Timestamp::from_seconds(since))
-                }
+            let (word, time) = match since {
+                Some(_) => ("until", ends),
+                None => ("from", begins),
             };
+            let detail = format!("valid {word} {}", time_text(time));
             let file = self.files.certificate.display().to_string();
+            let since = since.map_or(loaded.since, Timestamp::from_seconds);
             Problem::new(kind, detail).of_name(file).holds_since(since)
         });
-        of_validity
-            .into_iter()
-            .chain(self.unusable.read().clone())
-            .collect()
+        let unusable = self.unusable.lock().clone();
+        of_validity.into_iter().chain(unusable).collect()
     }
 
     /// Returns what is in use.
     pub(super) fn loaded(&self) -> Arc<Loaded> {
-        self.current.read().clone()
+        self.current.load_full()
     }
 
     /// Loads the files when they change, and logs each problem once. Never returns.
@@ -289,11 +287,11 @@ impl Certificate {
 
     fn reload(&self, contents: Result<Vec<Vec<u8>>, CertificateError>) {
         let load = |contents| self.files.load(contents, self.stop.child_token());
-        *self.unusable.write() = match contents.and_then(load) {
+        *self.unusable.lock() = match contents.and_then(load) {
             Ok(loaded) => {
                 let file = self.files.certificate.display();
                 let valid_until = time_text(loaded.validity.ends);
-                let old = mem::replace(&mut *self.current.write(), Arc::new(loaded));
+                let old = self.current.swap(Arc::new(loaded));
                 old.end.cancel(); // after the change, so that new connections use the new files
                 info!(%file, valid_until, "Reloaded the certificate");
                 None
@@ -313,22 +311,15 @@ impl Validity {
     /// Reads the validity of a certificate (RFC 5280 section 4.1). Returns `None` if it cannot be read.
     fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         const VERSION: u8 = 0xa0;
-        let (_, certificate, _) = element(certificate)?;
-        let (_, mut fields, _) = element(certificate)?;
-        let (tag, _, after) = element(fields)?;
-        if tag == VERSION {
-            fields = after;
-        }
-        // The serial number, the algorithm of the signature, and the issuer.
-        for _ in 0..3 {
-            fields = element(fields)?.2;
-        }
-        let (_, validity, _) = element(fields)?;
-        let (_, begins, after) = element(validity)?;
-        let (_, ends, _) = element(after)?;
+        let (_, signed) = elements(certificate).next()?;
+        let (_, fields) = elements(signed).next()?;
+        let mut after_version = elements(fields).filter(|(tag, _)| *tag != VERSION);
+        // After the serial number, the algorithm of the signature, and the issuer.
+        let (_, validity) = after_version.nth(3)?;
+        let mut times = elements(validity).map(|(_, time)| unix_time(time));
         Some(Self {
-            begins: unix_time(begins)?,
-            ends: unix_time(ends)?,
+            begins: times.next()??,
+            ends: times.next()??,
         })
     }
 
@@ -349,31 +340,32 @@ impl Validity {
     }
 }
 
-/// Splits off the first element of DER (X.690 section 8.1). Returns its tag, its content, and what follows.
-fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+/// Returns the elements of DER (X.690 section 8.1), each with its tag and its content, up to an unreadable one.
+fn elements(mut der: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     const LONG: u8 = 0x80;
-    let (&[tag, length], rest) = der.split_first_chunk()?;
-    let (length, rest) = if length < LONG {
-        (usize::from(length), rest)
-    } else {
-        let (octets, rest) = rest.split_at_checked(usize::from(length - LONG))?;
-        let octets = octets.iter().try_fold(0_usize, |length, octet| {
-            Some(length.checked_mul(256)? + usize::from(*octet))
-        });
-        (octets?, rest)
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
+    iter::from_fn(move || {
+        let (&[tag, length], mut rest) = der.split_first_chunk()?;
+        let mut length = usize::from(length);
+        if let Some(count) = length.checked_sub(usize::from(LONG)) {
+            let octets;
+            (octets, rest) = rest.split_at_checked(count)?;
+            let add =
+                |length: usize, octet: &u8| length.checked_mul(256)?.checked_add((*octet).into());
+            length = octets.iter().try_fold(0, add)?;
+        }
+        let content;
+        (content, der) = rest.split_at_checked(length)?;
+        Some((tag, content))
+    })
 }
 
 /// Returns the Unix seconds of a time, whose year has two digits from 1950 to 2049 (RFC 5280 section 4.1.2.5).
 fn unix_time(text: &[u8]) -> Option<u64> {
-    const TWO_DIGITS: usize = "YYMMDDHHMMSSZ".len();
     let text = str::from_utf8(text).ok()?;
-    let century = match text.chars().next()? {
-        _ if text.len() != TWO_DIGITS => "",
-        '0'..='4' => "20",
-        _ => "19",
+    let century = match text.as_bytes() {
+        [b'0'..=b'4', ..] if text.len() == "YYMMDDHHMMSSZ".len() => "20",
+        _ if text.len() == "YYMMDDHHMMSSZ".len() => "19",
+        _ => "",
     };
     let time = DateTime::strptime("%Y%m%d%H%M%SZ", format!("{century}{text}")).ok()?;
     let time = TimeZone::UTC.to_timestamp(time).ok()?;
@@ -407,9 +399,9 @@ mod tests {
     /// The length of an element has one octet, or says how many it has.
     #[test]
     fn elements_of_der_are_split() {
-        let long = [&[0x30, 0x81, 0x80][..], &[7; 0x80], &[9]].concat();
-        assert_eq!(element(&long), Some((0x30, &[7; 0x80][..], &[9][..])));
-        assert_eq!(element(&[2, 1, 5]), Some((2, &[5][..], &[][..])));
+        let long = [&[0x30, 0x81, 0x80][..], &[7; 0x80], &[9, 0]].concat();
+        let expected = [(0x30, &[7; 0x80][..]), (9, &[])];
+        assert_eq!(elements(&long).collect::<Vec<_>>(), expected);
         for broken in [
             &[][..],
             &[2],
@@ -417,52 +409,45 @@ mod tests {
             &[2, 0x82, 1],
             &[2, 0x89, 1, 0, 0, 0, 0, 0, 0, 0, 0],
         ] {
-            assert_eq!(element(broken), None, "{broken:?}");
+            assert_eq!(elements(broken).next(), None, "{broken:?}");
         }
     }
 
     #[test]
     fn problem_follows_from_validity_and_time() {
+        use ProblemKind::{CertificateInvalid, CertificateRenewal};
         const DAY: u64 = 24 * 60 * 60;
-        let of_a_year = Validity {
+        let validity = |days: u64| Validity {
             begins: 1_000 * DAY,
-            ends: 1_365 * DAY,
+            ends: (1_000 + days) * DAY,
         };
-        let of_a_day = Validity {
-            begins: 1_000 * DAY,
-            ends: 1_001 * DAY,
-        };
-        for (validity, now, problem) in [
+        for (days, now, problem) in [
+            (365, 1_000 * DAY - 1, Some((CertificateInvalid, None))),
+            (365, 1_000 * DAY, None),
+            (365, 1_358 * DAY, None),
             (
-                of_a_year,
-                1_000 * DAY - 1,
-                Some((ProblemKind::CertificateInvalid, None)),
-            ),
-            (of_a_year, 1_000 * DAY, None),
-            (of_a_year, 1_358 * DAY, None),
-            (
-                of_a_year,
+                365,
                 1_358 * DAY + 1,
-                Some((ProblemKind::CertificateRenewal, Some(1_358 * DAY))),
+                Some((CertificateRenewal, Some(1_358 * DAY))),
             ),
             (
-                of_a_year,
+                365,
                 1_365 * DAY - 1,
-                Some((ProblemKind::CertificateRenewal, Some(1_358 * DAY))),
+                Some((CertificateRenewal, Some(1_358 * DAY))),
             ),
             (
-                of_a_year,
+                365,
                 1_365 * DAY,
-                Some((ProblemKind::CertificateInvalid, Some(1_365 * DAY))),
+                Some((CertificateInvalid, Some(1_365 * DAY))),
             ),
-            (of_a_day, 1_000 * DAY + DAY / 2, None),
+            (1, 1_000 * DAY + DAY / 2, None),
             (
-                of_a_day,
+                1,
                 1_001 * DAY - DAY / 6,
-                Some((ProblemKind::CertificateRenewal, Some(1_001 * DAY - DAY / 5))),
+                Some((CertificateRenewal, Some(1_001 * DAY - DAY / 5))),
             ),
         ] {
-            assert_eq!(validity.problem(now), problem, "{validity:?} at {now}");
+            assert_eq!(validity(days).problem(now), problem, "{days} at {now}");
         }
     }
 }

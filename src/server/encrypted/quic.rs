@@ -21,7 +21,6 @@ use hickory_server::net::runtime::Time;
 use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
 use hickory_server::zone_handler::{MessageResponseBuilder, Queries};
 use rustls::ServerConfig;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -35,19 +34,16 @@ use crate::wire::Transport;
 /// Answers the requests of hickory-server.
 struct Adapter(Arc<Answerer>);
 
-/// Serves from the time at which the socket is open until the server stops. The caller must check whether it ended earlier.
+/// Serves until the server stops. The caller must check whether it ended earlier.
 ///
 /// hickory cannot change the configuration of connections. After a load, all end, and another server continues on the same
 /// socket. Until the clients have been told, for a few round trips, both servers receive from it. A client that
 /// connects meanwhile may have to repeat its first packet.
 pub(super) async fn serve(
-    socket: oneshot::Receiver<UdpSocket>,
+    socket: UdpSocket,
     certificate: Arc<Certificate>,
     answerer: Arc<Answerer>,
 ) {
-    let Ok(socket) = socket.await else {
-        return; // the server stops before
-    };
     while !certificate.stop.is_cancelled() {
         let loaded = certificate.loaded();
         let mut server = Server::new(Adapter(answerer.clone()));
@@ -88,7 +84,7 @@ impl Adapter {
         let started = Instant::now();
         let answer = || {
             let mut out = vec![0; MAX_MESSAGE];
-            let batch = self.0.batch_context(1);
+            let batch = self.0.batch_context();
             let length = self
                 .0
                 .answer(&batch, packet, Transport::Quic, client, &mut out)?;

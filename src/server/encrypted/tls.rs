@@ -3,96 +3,86 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::debug;
 
-use super::certificate::{Certificate, Loaded};
-use crate::server::accept::accept;
+use super::certificate::Loaded;
 use crate::server::answerer::Answerer;
-use crate::server::connections::Connections;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
-use crate::server::opening::Opened;
 use crate::server::socket::Socket;
-use crate::server::tcp::{Connection, note_end};
+use crate::server::tcp::{Connection, Stream};
 use crate::server::time_limits::{MESSAGE_TIMEOUT, STOP_TIMEOUT};
 use crate::wire::Transport;
 
-/// Serves connections from the time at which the socket is open until the server stops.
-pub(super) async fn serve(
-    opened: Opened,
-    certificate: Arc<Certificate>,
-    answerer: Arc<Answerer>,
-    connections: Connections,
-) {
-    let serve =
-        |socket, client| serve_connection(socket, client, certificate.loaded(), answerer.clone());
-    let note_end = |ended| note_end(&answerer, Transport::Tls, ended);
-    let stop = certificate.stop.clone();
-    if let Ok(Ok(listener)) = opened.await.map(TcpListener::from_std) {
-        accept(listener, connections, stop, serve, note_end).await;
+impl Stream for TlsStream<&mut Socket> {
+    fn socket(&self) -> &Socket {
+        self.get_ref().0
     }
 }
 
 /// Serves a connection until it ends, and counts the reason. If something else is loaded, it ends as if the server stopped:
 /// queries that the client has already sent are still answered.
-async fn serve_connection(
-    socket: Socket,
+pub(super) async fn serve(
+    mut socket: Socket,
     client: SocketAddr,
     loaded: Arc<Loaded>,
     answerer: Arc<Answerer>,
 ) {
-    let shared = socket.shared().clone();
-    match handshake(socket, &loaded).await {
+    let counters = answerer.counters.clone();
+    match handshake(&mut socket, &loaded).await {
         Ok(stream) => {
             let end = loaded.end.clone();
-            let connection = Connection::new(stream, shared, Transport::Tls, client, answerer, end);
+            let connection = Connection::new(stream, Transport::Tls, client, answerer, end);
             connection.serve().await;
         }
-        Err((ended, socket)) => {
-            answerer.counters.count_ended(ended);
+        Err(Failure::Refused) => {
+            counters.count_ended(EndReason::Handshake);
             // The client may have sent its first query, and must see the alert.
-            match socket {
-                Some(_) => shared.close(ended).await,
-                None => shared.discard_unsent(),
-            }
+            socket.close(EndReason::Handshake).await;
+        }
+        Err(Failure::Ended(reason)) => {
+            counters.count_ended(reason);
+            socket.discard_unsent();
         }
     }
 }
 
-/// Performs the handshake on an accepted connection. On failure, returns the reason why the connection ends, and the connection
-/// if it is not closed yet.
-async fn handshake(
-    socket: Socket,
+/// Why a connection ends before the handshake is complete.
+enum Failure {
+    /// TLS refused it, with an alert for the client.
+    Refused,
+    Ended(EndReason),
+}
+
+/// Performs the handshake on an accepted connection.
+async fn handshake<'s>(
+    socket: &'s mut Socket,
     loaded: &Loaded,
-) -> Result<TlsStream<Socket>, (EndReason, Option<Socket>)> {
-    let shared = socket.shared().clone();
-    if shared.stream.set_nodelay(true).is_err() {
-        return Err((EndReason::Broken, None));
+) -> Result<TlsStream<&'s mut Socket>, Failure> {
+    let replaced = socket.place.replaced();
+    if socket.stream.set_nodelay(true).is_err() {
+        return Err(Failure::Ended(EndReason::Broken));
     }
     let stopped = async {
         loaded.end.cancelled().await;
         sleep(STOP_TIMEOUT).await;
     };
-    let acceptor = TlsAcceptor::from(loaded.config.clone());
-    let handshake = acceptor.accept(socket).into_fallible();
+    let handshake = TlsAcceptor::from(loaded.config.clone()).accept(socket);
     let done = tokio::select! {
         done = timeout(MESSAGE_TIMEOUT, handshake) => done,
-        () = shared.replaced() => return Err((EndReason::Replaced, None)),
-        () = stopped => return Err((EndReason::Stopped, None)),
+        () = replaced.cancelled() => return Err(Failure::Ended(EndReason::Replaced)),
+        () = stopped => return Err(Failure::Ended(EndReason::Stopped)),
     };
-    match done.map_err(|_| (EndReason::Handshake, None))? {
-        Ok(mut stream) => {
-            // Limits the encrypted octets for a slow client. By default, TLS buffers 64 KiB in addition to the replies.
-            stream.get_mut().1.set_buffer_limit(Some(MAX_OUTBOX));
-            Ok(stream)
-        }
-        Err((error, socket)) => {
+    let mut stream = done
+        .map_err(|_| Failure::Ended(EndReason::Handshake))?
+        .map_err(|error| {
             debug!(%error, "A TLS handshake failed");
-            Err((EndReason::Handshake, Some(socket)))
-        }
-    }
+            Failure::Refused
+        })?;
+    // Limits the encrypted octets for a slow client. By default, TLS buffers 64 KiB in addition to the replies.
+    stream.get_mut().1.set_buffer_limit(Some(MAX_OUTBOX));
+    Ok(stream)
 }

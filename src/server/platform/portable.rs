@@ -22,7 +22,7 @@ pub(in crate::server) fn exchange(
     move || {
         let (length, client) = socket.recv_from(&mut packet)?;
         let started = Instant::now();
-        let (packet, batch) = (&packet[..length], answerer.batch_context(1));
+        let (packet, batch) = (&packet[..length], answerer.batch_context());
         let answer = answerer.answer(&batch, packet, Transport::Udp, client, &mut reply);
         if let Some(length) = answer {
             answerer.counters.count_time(1, started.elapsed());

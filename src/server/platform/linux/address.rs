@@ -1,50 +1,25 @@
-//! The client address and the local address of a datagram, for each address family. The reply leaves from the local
-//! address (RFC 2181 section 4.1). Clients ignore a reply from another address, and address translation does not
-//! recognize it.
+//! The local address of a datagram. The reply leaves from it (RFC 2181 section 4.1). Clients ignore a reply from another
+//! address, and address translation does not recognize it.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
 use nix::cmsg_space;
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
-use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, RecvMsg, SockaddrIn, SockaddrIn6, SockaddrLike,
-    setsockopt, sockopt,
-};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, RecvMsg, setsockopt, sockopt};
 
-/// The address of a client. Its family determines the other types.
-pub(in crate::server) trait ClientAddress: SockaddrLike + Copy {
-    /// A local address.
-    type Local: Copy + Ord;
-    /// A local address in the format of the kernel.
-    type PacketInfo;
-    /// No address: the kernel chooses one.
-    const UNSPECIFIED: Self::Local;
+/// A local address and its interface. Only a link-local address needs an interface (RFC 4007 section 6). For others it is 0,
+/// and the routing table chooses.
+pub(super) type Local = (IpAddr, u32);
 
-    /// Returns the client address as a type of the standard library.
-    fn socket_address(self) -> SocketAddr;
+/// No address: the kernel chooses one.
+pub(super) const UNSPECIFIED: Local = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-    /// Returns a buffer for the control message of one datagram.
-    fn control_buffer() -> Vec<u8>;
-
-    /// Returns the destination in a control message, if it has one.
-    fn read_destination(message: &ControlMessageOwned) -> Option<Destination<Self::Local>>;
-
-    /// Returns the data for [`Self::control_message`].
-    fn packet_info(local: Self::Local) -> Self::PacketInfo;
-
-    /// Returns the control message that sets the source address of a datagram.
-    fn control_message(info: &Self::PacketInfo) -> ControlMessage<'_>;
-}
-
-/// The destination of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Destination<L> {
-    /// A local address.
-    Local(L),
-    /// A multicast or broadcast address.
-    Group,
+/// A local address in the format of the kernel.
+pub(super) enum PacketInfo {
+    V4(in_pktinfo),
+    V6(in6_pktinfo),
 }
 
 /// Requests control messages with the local address of each datagram, if `address` is a wildcard address. It must be
@@ -65,96 +40,65 @@ pub(in crate::server) fn request_local_addresses(
     Ok(())
 }
 
-/// Returns the destination of a datagram. A socket that is not bound to a wildcard address has only one.
-pub(in crate::server) fn destination<A: ClientAddress>(
-    message: &RecvMsg<'_, '_, A>,
-) -> Destination<A::Local> {
-    let mut messages = message.cmsgs().into_iter().flatten();
-    let destination = messages.find_map(|message| A::read_destination(&message));
-    destination.unwrap_or(Destination::Local(A::UNSPECIFIED))
-}
-
-impl ClientAddress for SockaddrIn {
-    type Local = Ipv4Addr;
-    type PacketInfo = in_pktinfo;
-    const UNSPECIFIED: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
-
-    fn socket_address(self) -> SocketAddr {
-        SocketAddr::V4(SocketAddrV4::from(self))
-    }
-
-    fn control_buffer() -> Vec<u8> {
-        cmsg_space!(in_pktinfo)
-    }
-
-    /// The kernel provides the destination and the source address for a reply. If the destination is a broadcast or
-    /// multicast address, the other one is a local address, so they differ. Only the kernel knows the broadcast addresses.
-    fn read_destination(message: &ControlMessageOwned) -> Option<Destination<Ipv4Addr>> {
-        let ControlMessageOwned::Ipv4PacketInfo(info) = message else {
-            return None;
-        };
-        let local = Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr));
-        Some(if info.ipi_addr == info.ipi_spec_dst {
-            Destination::Local(local)
-        } else {
-            Destination::Group
-        })
-    }
-
-    fn packet_info(local: Ipv4Addr) -> in_pktinfo {
-        in_pktinfo {
-            ipi_ifindex: 0, // chosen by the routing table
-            ipi_spec_dst: in_addr {
-                s_addr: u32::from(local).to_be(),
-            },
-            ipi_addr: in_addr { s_addr: 0 },
-        }
-    }
-
-    fn control_message(info: &in_pktinfo) -> ControlMessage<'_> {
-        ControlMessage::Ipv4PacketInfo(info)
+/// Returns a buffer for the control message of one datagram. Its length must be exact, because the kernel reads all of it.
+pub(super) fn control_buffer(is_ipv4: bool) -> Vec<u8> {
+    match is_ipv4 {
+        true => cmsg_space!(in_pktinfo),
+        false => cmsg_space!(in6_pktinfo),
     }
 }
 
-impl ClientAddress for SockaddrIn6 {
-    /// An address and its interface. Only a link-local address needs an interface (RFC 4007 section 6). For others it
-    /// is 0, and the routing table chooses.
-    type Local = (Ipv6Addr, u32);
-    type PacketInfo = in6_pktinfo;
-    const UNSPECIFIED: (Ipv6Addr, u32) = (Ipv6Addr::UNSPECIFIED, 0);
-
-    fn socket_address(self) -> SocketAddr {
-        SocketAddr::V6(SocketAddrV6::from(self))
+/// Returns the local address that received a datagram. A socket that is not bound to a wildcard address has only one. Returns
+/// `None` for a multicast or broadcast address.
+pub(super) fn local_address<A>(message: &RecvMsg<'_, '_, A>) -> Option<Local> {
+    for message in message.cmsgs().into_iter().flatten() {
+        match message {
+            // The kernel provides the destination and the source address for a reply. If the destination is a broadcast or
+            // multicast address, the other one is a local address, so they differ. Only the kernel knows the broadcast addresses.
+            ControlMessageOwned::Ipv4PacketInfo(info) => {
+                let local = Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr));
+                return (info.ipi_addr == info.ipi_spec_dst).then_some((local.into(), 0));
+            }
+            ControlMessageOwned::Ipv6PacketInfo(info) => {
+                let local = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                let interface = match local.is_unicast_link_local() {
+                    true => info.ipi6_ifindex,
+                    false => 0,
+                };
+                return (!local.is_multicast()).then_some((local.into(), interface));
+            }
+            _ => {}
+        }
     }
+    Some(UNSPECIFIED)
+}
 
-    fn control_buffer() -> Vec<u8> {
-        cmsg_space!(in6_pktinfo)
-    }
+// === impl PacketInfo ===
 
-    fn read_destination(message: &ControlMessageOwned) -> Option<Destination<(Ipv6Addr, u32)>> {
-        let ControlMessageOwned::Ipv6PacketInfo(info) = message else {
-            return None;
-        };
-        let address = Ipv6Addr::from(info.ipi6_addr.s6_addr);
-        Some(if address.is_multicast() {
-            Destination::Group
-        } else if address.is_unicast_link_local() {
-            Destination::Local((address, info.ipi6_ifindex))
-        } else {
-            Destination::Local((address, 0))
-        })
-    }
-
-    fn packet_info((address, interface): (Ipv6Addr, u32)) -> in6_pktinfo {
-        in6_pktinfo {
-            ipi6_addr: in6_addr {
-                s6_addr: address.octets(),
-            },
-            ipi6_ifindex: interface,
+impl PacketInfo {
+    pub(super) fn new((address, interface): Local) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::V4(in_pktinfo {
+                ipi_ifindex: 0,
+                ipi_spec_dst: in_addr {
+                    s_addr: u32::from(address).to_be(),
+                },
+                ipi_addr: in_addr { s_addr: 0 },
+            }),
+            IpAddr::V6(address) => Self::V6(in6_pktinfo {
+                ipi6_addr: in6_addr {
+                    s6_addr: address.octets(),
+                },
+                ipi6_ifindex: interface,
+            }),
         }
     }
 
-    fn control_message(info: &in6_pktinfo) -> ControlMessage<'_> {
-        ControlMessage::Ipv6PacketInfo(info)
+    /// Returns the control message that sets the source address of a datagram.
+    pub(super) fn control_message(&self) -> ControlMessage<'_> {
+        match self {
+            Self::V4(info) => ControlMessage::Ipv4PacketInfo(info),
+            Self::V6(info) => ControlMessage::Ipv6PacketInfo(info),
+        }
     }
 }

@@ -13,10 +13,12 @@ use std::thread;
 use std::time::Instant;
 
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, recvmmsg, sendmmsg};
+use nix::sys::socket::{
+    MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike, recvmmsg, sendmmsg,
+};
 use tracing::{debug, warn};
 
-use super::address::{ClientAddress, Destination, destination};
+use super::address::{Local, PacketInfo, UNSPECIFIED, control_buffer, local_address};
 use crate::clock::unix_seconds;
 use crate::server::answerer::Answerer;
 use crate::server::platform::{MAX_QUERY, MAX_REPLY, RETRY_PAUSE};
@@ -32,12 +34,11 @@ pub(in crate::server) fn exchange<'w>(
     address: SocketAddr,
     answerer: &'w Answerer,
 ) -> Box<dyn FnMut() -> io::Result<()> + 'w> {
-    let is_wildcard = address.ip().is_unspecified();
     if address.is_ipv4() {
-        let mut batches = Batches::<SockaddrIn>::new(socket, answerer, is_wildcard);
+        let mut batches = Batches::<SockaddrIn>::new(socket, address, answerer);
         Box::new(move || Ok(batches.exchange()?))
     } else {
-        let mut batches = Batches::<SockaddrIn6>::new(socket, answerer, is_wildcard);
+        let mut batches = Batches::<SockaddrIn6>::new(socket, address, answerer);
         Box::new(move || Ok(batches.exchange()?))
     }
 }
@@ -64,9 +65,9 @@ struct Packet([u8; MAX_QUERY + 64]);
 
 /// A datagram of a batch.
 #[derive(Clone, Copy)]
-struct Datagram<A: ClientAddress> {
+struct Datagram<A> {
     /// The local address that received it.
-    local: A::Local,
+    local: Local,
     /// The index of its packet.
     packet: usize,
     /// Length in octets. The packet may hold fewer.
@@ -76,19 +77,21 @@ struct Datagram<A: ClientAddress> {
 }
 
 /// The unsent replies of a batch.
-struct Outgoing<'r, A: ClientAddress> {
+struct Outgoing<'r, A> {
     replies: [[IoSlice<'r>; 1]; BATCH],
     clients: [Option<A>; BATCH],
     /// Source address of each reply.
-    locals: [A::Local; BATCH],
+    locals: [Local; BATCH],
     count: usize,
 }
 
 // === impl Batches ===
 
-impl<'w, A: ClientAddress> Batches<'w, A> {
-    fn new(socket: &'w UdpSocket, answerer: &'w Answerer, is_wildcard: bool) -> Self {
-        let headers = || MultiHeaders::preallocate(BATCH, is_wildcard.then(A::control_buffer));
+impl<'w, A: SockaddrLike + Copy + Into<SocketAddr>> Batches<'w, A> {
+    fn new(socket: &'w UdpSocket, address: SocketAddr, answerer: &'w Answerer) -> Self {
+        let is_wildcard = address.ip().is_unspecified();
+        let control = || is_wildcard.then(|| control_buffer(address.is_ipv4()));
+        let headers = || MultiHeaders::preallocate(BATCH, control());
         Self {
             socket,
             is_wildcard,
@@ -107,15 +110,15 @@ impl<'w, A: ClientAddress> Batches<'w, A> {
         let mut outgoing = Outgoing {
             replies: [[IoSlice::new(&[])]; BATCH],
             clients: [None; BATCH],
-            locals: [A::UNSPECIFIED; BATCH],
+            locals: [UNSPECIFIED; BATCH],
             count: 0,
         };
         let (answerer, packets) = (self.answerer, &self.packets);
-        let batch = answerer.batch_context(arrived.iter().flatten().count());
+        let batch = answerer.batch_context();
         let mut rest = self.replies.as_mut_slice();
         for datagram in arrived.into_iter().flatten() {
             let packet = &packets[datagram.packet].0[..datagram.length.min(MAX_QUERY)];
-            let client = datagram.client.socket_address();
+            let client = datagram.client.into();
             let reply = answerer.answer(
                 &batch,
                 packet,
@@ -134,8 +137,8 @@ impl<'w, A: ClientAddress> Batches<'w, A> {
         let socket = self.socket.as_raw_fd();
         outgoing.send(
             |replies, clients, local| {
-                let info = self.is_wildcard.then(|| A::packet_info(local));
-                let control = info.as_ref().map(A::control_message);
+                let info = self.is_wildcard.then(|| PacketInfo::new(local));
+                let control = info.as_ref().map(PacketInfo::control_message);
                 let control = control.as_slice();
                 let flags = MsgFlags::MSG_DONTWAIT;
                 Ok(sendmmsg(socket, &mut self.sent, replies, clients, control, flags)?.count())
@@ -155,7 +158,7 @@ impl<'w, A: ClientAddress> Batches<'w, A> {
         let mut count = 0;
         for (packet, (to, message)) in arrived.iter_mut().zip(messages).enumerate() {
             count += 1;
-            let Destination::Local(local) = destination(&message) else {
+            let Some(local) = local_address(&message) else {
                 self.answerer.counters.dropped.fetch_add(1, Relaxed);
                 continue;
             };
@@ -177,7 +180,7 @@ impl<'w, A: ClientAddress> Batches<'w, A> {
 
 // === impl Outgoing ===
 
-impl<'r, A: ClientAddress> Outgoing<'r, A> {
+impl<'r, A: Copy> Outgoing<'r, A> {
     /// Adds the reply to a datagram.
     fn push(&mut self, reply: &'r [u8], to: &Datagram<A>) {
         self.replies[self.count] = [IoSlice::new(reply)];
@@ -189,7 +192,7 @@ impl<'r, A: ClientAddress> Outgoing<'r, A> {
     /// Sends all replies, with one call for each local address.
     fn send(
         &self,
-        mut send: impl FnMut(&[[IoSlice<'r>; 1]], &[Option<A>], A::Local) -> Result<usize, Errno>,
+        mut send: impl FnMut(&[[IoSlice<'r>; 1]], &[Option<A>], Local) -> Result<usize, Errno>,
         answerer: &Answerer,
     ) {
         let mut first = 0;
@@ -244,7 +247,7 @@ mod tests {
                 replies: [[IoSlice::new(&[])]; BATCH],
                 clients: [None::<SockaddrIn>; BATCH],
                 // One call for each local address.
-                locals: std::array::from_fn(|number| [127, 0, 0, number as u8].into()),
+                locals: std::array::from_fn(|number| ([127, 0, 0, number as u8].into(), 0)),
                 count: 3,
             };
             let (mut errors, mut count) = (errors.iter(), 0);
