@@ -14,7 +14,7 @@ use tokio_util::io::StreamReader;
 
 use super::command_log::log_to_stderr;
 use super::remote::{RunningServer, find_server};
-use crate::cli::{EventsArgs, Output, harmless, local_time, note, print, write};
+use crate::cli::{EventsArgs, Output, local_text, note, print, write};
 use crate::model::{Timestamp, list_some};
 use crate::view::{Filter, View};
 
@@ -55,8 +55,8 @@ async fn watch(
 ) -> anyhow::Result<ExitCode> {
     // Events that come between the list and the stream follow this one.
     let status = server.items(View::Status, &Filter::default()).await?;
+    let status = status.objects();
     let last = status
-        .items
         .first()
         .and_then(|status| status["lastEvent"].as_u64());
     let mut printed = Printed {
@@ -66,7 +66,7 @@ async fn watch(
     loop {
         let listed = server.items(View::Events, &filter).await;
         let followed = match listed {
-            Ok(listed) => follow(args, &mut server, &filter, listed.items, &mut printed).await,
+            Ok(listed) => follow(args, &mut server, &filter, listed.objects(), &mut printed).await,
             Err(error) => Err(error),
         };
         match followed {
@@ -147,8 +147,8 @@ impl Printed {
         }
         let services = event["services"].as_array().into_iter().flatten();
         let services = list_some(services.filter_map(Value::as_str), 1);
-        let (time, kind, sentence) = (local_time(text("time")), text("kind"), text("text"));
+        let [time, kind, sentence] = ["time", "kind", "text"].map(text);
         let line = format!("{time}  {kind:12}  {services:24}  {sentence}");
-        write(&(harmless(&line) + "\n"))
+        write(&(local_text(&line) + "\n"))
     }
 }

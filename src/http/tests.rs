@@ -12,13 +12,13 @@ use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::model::Timestamp;
+use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
-use crate::testing::{backends, endpoint, local, mirror, service_mirror, table, zones};
+use crate::testing::{backends, endpoint, gateway, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
 /// Returns a server with the tables of a publisher.
@@ -101,8 +101,12 @@ pub(crate) async fn wait_until_stuck(liveness: &Liveness) -> String {
     sentence
 }
 
-/// Publishes a table of these objects at a time.
-fn publish_at(publisher: &Publisher, now: Timestamp, objects: &[Value]) {
+/// Publishes a table of these objects.
+fn publish(publisher: &Publisher, objects: &[Value]) {
+    publish_at(publisher, objects, Timestamp(1));
+}
+
+fn publish_at(publisher: &Publisher, objects: &[Value], now: Timestamp) {
     let built = Built {
         table: table(objects),
         is_changed: true,
@@ -111,10 +115,6 @@ fn publish_at(publisher: &Publisher, now: Timestamp, objects: &[Value]) {
         timers: Vec::new(),
     };
     publisher.publish(built, now, 1);
-}
-
-fn publish(publisher: &Publisher, objects: &[Value]) {
-    publish_at(publisher, Timestamp(1), objects);
 }
 
 /// The age of a history.
@@ -180,9 +180,6 @@ async fn metrics_have_a_limited_number_of_clusters_and_failing_services() {
 #[test]
 fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     let minute = |minutes: u64| Timestamp(minutes * 60_000);
-    let publish = |publisher: &Publisher, host: &str, now| {
-        publish_at(publisher, now, &database(host));
-    };
     let replica = || (Publisher::new(minute(1), HOUR), CurrentFacts::default());
     let hash = |(publisher, facts): &(Publisher, CurrentFacts), now| {
         let reader = publisher.reader();
@@ -194,13 +191,14 @@ fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     assert_eq!(hash(&first, minute(4)), None);
     assert_eq!(hash(&first, minute(5)), None);
     for replica in [&first, &second] {
-        publish(&replica.0, "db-0", minute(9));
+        publish_at(&replica.0, &database("db-0"), minute(9));
     }
     let expected = Some(table(&database("db-0")).answers_hash());
     assert_eq!(hash(&first, minute(10)), expected);
     // The second is scraped later, when the answers of both have changed.
     for (number, replica) in [(1, &first), (2, &first), (1, &second)] {
-        publish(&replica.0, &format!("db-{number}"), minute(10 + number));
+        let objects = database(&format!("db-{number}"));
+        publish_at(&replica.0, &objects, minute(10 + number));
     }
     for replica in [&first, &second] {
         assert_eq!(hash(replica, minute(14)), expected);
@@ -246,30 +244,6 @@ async fn only_the_first_scrape_of_a_table_lists_its_services() {
     assert!(first > 0 && first == second, "{lists_of_scrapes:?}");
 }
 
-#[tokio::test]
-async fn readyz_names_a_limited_number_of_services_that_wait() {
-    let publisher = Publisher::default();
-    let waiting = |number: usize| {
-        let [mut service, _] = local("prod", &format!("db-{number}"), &[]);
-        service["metadata"]["annotations"]["global-dns/expected-clusters"] = "east".into();
-        service["metadata"]["creationTimestamp"] = "1970-01-01T00:00:01Z".into();
-        service
-    };
-    publish(
-        &publisher,
-        &(0..MAX_LINES + 7).map(waiting).collect::<Vec<_>>(),
-    );
-    let response = get(&admin_routes(state(&publisher, alive())), "/readyz", &[]).await;
-    assert_eq!(response.status(), StatusCode::OK);
-    let text = String::from_utf8(octets(response).await.to_vec()).unwrap();
-    let named = text
-        .lines()
-        .filter(|line| line.starts_with("Name waits for expected clusters: prod/db-"));
-    assert_eq!(named.count(), MAX_LINES, "{text}");
-    let more = "Name waits for expected clusters: 7 more services";
-    assert!(text.lines().any(|line| line == more), "{text}");
-}
-
 async fn items(api: &Router, path: &str) -> Value {
     let response = get(api, &format!("/api/v1/{path}"), &[]).await;
     assert_eq!(response.status(), StatusCode::OK, "{path}");
@@ -287,7 +261,7 @@ async fn list_continues_in_its_table_or_is_gone() {
         let first = items(&api, "table?limit=2").await;
         assert_eq!(first["items"].as_array().unwrap().len(), 2);
         let place = first["continue"].as_str().unwrap();
-        publish_at(&publisher, Timestamp(10_000), &["a", "x"].map(service));
+        publish_at(&publisher, &["a", "x"].map(service), Timestamp(10_000));
         let path = format!("/api/v1/table?limit=2&continue={place}");
         let response = get(&api, &path, &[]).await;
         assert_eq!(response.status(), status);
@@ -317,7 +291,7 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
         (
             "table?offset=7",
             400,
-            "unknown parameter 'offset' of table; it takes: ",
+            "parameter: 'offset' cannot be used: table takes ",
         ),
         (
             "table?at=now",

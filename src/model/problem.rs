@@ -42,7 +42,7 @@ pub struct Problem {
 const MAX_DETAIL: usize = 400;
 
 /// How bad a problem is.
-#[derive(Serialize, Deserialize, IntoStaticStr, JsonSchema)]
+#[derive(Serialize, Deserialize, IntoStaticStr, VariantArray, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use strum::IntoStaticStr;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
@@ -35,14 +35,6 @@ impl Table {
         self.name_problems()
             .chain(of_objects)
             .chain(&*self.link_problems)
-    }
-
-    /// Returns the problems of the links of a service's clusters.
-    pub fn link_problems(&self, service: &Service) -> impl Iterator<Item = &Problem> {
-        self.link_problems.iter().filter(|problem| {
-            let cluster = problem.cluster.as_ref();
-            cluster.is_some_and(|cluster| service.all_clusters().any(|own| own == cluster))
-        })
     }
 
     /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
@@ -234,7 +226,7 @@ impl Gate {
 }
 
 /// How bad something is for clients.
-#[derive(Serialize, IntoStaticStr, JsonSchema)]
+#[derive(Serialize, IntoStaticStr, VariantArray, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,12 +7,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use schemars::JsonSchema;
-use serde::Serialize;
-use strum::VariantNames as _;
+use strum::{VariantArray as _, VariantNames as _};
 
 use super::causes::Causes;
-use super::endpoint::EndpointState;
+use super::endpoint::{EndpointState, ListedEndpoint};
 use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
 use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKind, Table};
@@ -38,12 +36,9 @@ pub const INTENDED_FAILURES: [ProblemKind; 2] = [
 /// all replicas are usually of the same moment.
 const COMPARED_EVERY: Duration = Duration::from_secs(300);
 
-/// The facts about the current table, and about one of the past. Clones share them.
+/// The facts about the current table. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct CurrentFacts {
-    current: Arc<Mutex<Known>>,
-    past: Arc<Mutex<Known>>,
-}
+pub struct CurrentFacts(Arc<Mutex<Known>>);
 
 /// The facts about the table that was asked for last. A weak reference does not keep that table in memory.
 #[derive(Debug, Default)]
@@ -62,7 +57,7 @@ pub struct TableFacts {
     /// The numbers of services.
     pub services: BTreeMap<ServiceKind, u32>,
     /// The numbers of services by how bad their state is.
-    pub(super) states: ServiceStates,
+    pub(super) states: BTreeMap<Impact, u32>,
     /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
     pub endpoints: ByCluster<StateLabels>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
@@ -76,14 +71,6 @@ pub struct TableFacts {
     pub default_cluster_name: Option<Problem>,
 }
 
-/// The numbers of services by how bad their state is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct ServiceStates {
-    pub(super) ok: u32,
-    pub(super) attention: u32,
-    pub(super) failing: u32,
-}
-
 /// The state of an endpoint, and whether the name of its service returns it.
 type StateLabels = (EndpointState, bool);
 
@@ -95,12 +82,12 @@ pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
 impl CurrentFacts {
     /// Returns the facts about a published table.
     pub fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
-        self.current.lock().facts_of(now)
-    }
-
-    /// Returns the facts about a table of the past. They do not take the place of those about the current one.
-    pub fn of_past(&self, past: &Arc<Published>) -> Arc<TableFacts> {
-        self.past.lock().facts_of(past)
+        let mut known = self.0.lock();
+        if !std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(now)) {
+            known.facts = Arc::new(TableFacts::of(now));
+            known.table = Arc::downgrade(now);
+        }
+        known.facts.clone()
     }
 
     /// Returns the hash of all answers at the last moment at which replicas are compared: a multiple of five minutes of the
@@ -113,7 +100,7 @@ impl CurrentFacts {
     ) -> Option<u64> {
         let interval = u64::try_from(COMPARED_EVERY.as_millis()).unwrap_or(u64::MAX);
         let moment = Timestamp(now.0 - now.0 % interval);
-        let mut known = self.current.lock();
+        let mut known = self.0.lock();
         if known.compared.0 != moment {
             let then = at(moment).ok().map(|then| then.published);
             let hash = then.and_then(|then| {
@@ -129,37 +116,18 @@ impl CurrentFacts {
     }
 }
 
-// === impl Known ===
-
-impl Known {
-    /// Returns the facts about a table, and computes them if they are of another one.
-    fn facts_of(&mut self, published: &Arc<Published>) -> Arc<TableFacts> {
-        if !std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(published)) {
-            self.facts = Arc::new(TableFacts::of(published));
-            self.table = Arc::downgrade(published);
-        }
-        self.facts.clone()
-    }
-}
-
 // === impl TableFacts ===
 
 impl TableFacts {
-    fn of(now: &Published) -> Self {
+    /// Computes the facts.
+    pub(super) fn of(now: &Published) -> Self {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
-        let mut services = ServiceKind::ALL
-            .iter()
-            .map(|kind| (*kind, 0))
-            .collect::<BTreeMap<_, _>>();
-        let mut states = ServiceStates::default();
+        let mut services: BTreeMap<_, _> = ServiceKind::ALL.iter().map(|kind| (*kind, 0)).collect();
+        let mut states: BTreeMap<_, _> = Impact::VARIANTS.iter().map(|state| (*state, 0)).collect();
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
-            *match service.impact() {
-                Impact::Fine => &mut states.ok,
-                Impact::Attention => &mut states.attention,
-                Impact::Failing => &mut states.failing,
-            } += 1;
+            *states.entry(service.impact()).or_default() += 1;
         }
         let names = LinkState::VARIANTS.iter();
         let mut clusters: BTreeMap<_, _> = names.map(|name| (*name, 0)).collect();
@@ -192,30 +160,20 @@ fn failing_services(table: &Table) -> Vec<(ProblemKind, ServiceKey)> {
     failing.map(|(kind, key)| (kind, key.clone())).collect()
 }
 
-/// The numbers of endpoints of one cluster.
-#[derive(Default)]
-struct ClusterCounts {
-    total: u32,
-    endpoints: BTreeMap<StateLabels, u32>,
-}
-
 /// Counts the endpoints by cluster.
 fn count_endpoints(table: &Table) -> ByCluster<StateLabels> {
-    let mut clusters: BTreeMap<&str, ClusterCounts> = BTreeMap::new();
-    for service in table.services() {
-        for (endpoint, state, is_returned) in EndpointState::of_service(service) {
-            let counts = clusters.entry(endpoint.labels()[1]).or_default();
-            counts.total += 1;
-            *counts.endpoints.entry((state, is_returned)).or_default() += 1;
-        }
+    let mut clusters: BTreeMap<&str, BTreeMap<StateLabels, u32>> = BTreeMap::new();
+    for one in table.services().flat_map(ListedEndpoint::of_service) {
+        let counts = clusters.entry(one.cluster()).or_default();
+        *counts.entry((one.state, one.is_returned)).or_default() += 1;
     }
-    let mut by_size: Vec<_> = clusters.keys().copied().collect();
-    by_size.sort_by_cached_key(|name| Reverse(clusters[name].total));
+    let mut by_size: Vec<&str> = clusters.keys().copied().collect();
+    by_size.sort_by_cached_key(|name| Reverse(clusters[name].values().sum::<u32>()));
     let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
     let mut endpoints = BTreeMap::new();
     for (name, counts) in clusters {
         let name = own.get(name).copied().unwrap_or(OTHER).to_owned();
-        for (labels, count) in counts.endpoints {
+        for (labels, count) in counts {
             *endpoints.entry((name.clone(), labels)).or_default() += count;
         }
     }

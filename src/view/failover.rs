@@ -1,5 +1,7 @@
 //! The failover order of a service, in documents.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -45,5 +47,21 @@ impl FailoverReport {
             step: failover.answering + 1,
             steps: failover.steps.iter().enumerate().map(step).collect(),
         }
+    }
+}
+
+impl fmt::Display for FailoverReport {
+    /// Writes the order, the step that answers, and the others that are not alive or were not for a while.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (order, step, steps) = (&self.order, self.step, &self.steps);
+        write!(f, "{order}: step {step} of {}", steps.len())?;
+        for step in steps {
+            let since = step.since.iter().map(|since| format!(" since {since}"));
+            let since: String = since.collect();
+            if step.state != "alive" || !since.is_empty() {
+                write!(f, "; {} {}{since}", step.clusters, step.state)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -6,28 +6,24 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
-use super::causes::{level_state, sentence};
-use super::document::{Column, Document, Section};
+use super::causes::Counts;
+use super::document::{Cell, Column, Document, Report, Section};
 use super::error::ViewError;
-use super::filter::Filter;
-use super::kind::View;
-use super::page::page;
-use super::server::Server;
+use super::filter::{Filter, is_listed};
+use super::server::Shown;
 use crate::model::{Level, Line, Problem, ProblemKind};
 use crate::table::Table;
 
-/// A problem.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// A problem, or a cause of several ones.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct ProblemReport {
-    /// The section of the document.
-    section: &'static str,
     /// The kind. The manual has a section for it.
     pub kind: ProblemKind,
     /// How bad it is.
     pub level: Level,
     /// What is wrong with every problem of the kind.
     pub sentence: &'static str,
-    /// The object, name, service or cluster that it concerns. Empty: the server.
+    /// What it concerns, if it is one thing: an object, a name, a service or a cluster. Empty: the server.
     pub subject: Line,
     /// The service, as `namespace/name`, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,36 +31,34 @@ pub(super) struct ProblemReport {
     /// The cluster, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// What is wrong in this case.
+    /// What is wrong in this case, if it is one problem, or one of the server.
     pub detail: Line,
     /// Since when it holds.
     #[serde(flatten)]
     pub age: Age,
-    /// What a person does.
+    /// What a person does, with the names of one of the problems.
     pub hint: String,
     /// The section of the manual for the kind: a page and its anchor.
     pub anchor: String,
+    /// What a cause affects.
+    #[serde(flatten)]
+    pub counts: Option<Counts>,
 }
 
-/// Makes the document of the problems.
-pub(super) fn problems(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    let shown = server.shown(filter)?;
-    let mut document = server.document(View::Problems, &shown);
-    let of_server = server.problems_of(&shown);
-    let of_table = shown.published.table.iter().flat_map(Table::problems);
+/// Adds the problems.
+pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, of_server) = (shown.filter, shown.problems());
+    let of_table = shown.table().into_iter().flat_map(Table::problems);
     let all = of_server.iter().chain(of_table);
     // Documents are made one at a time, so that the list of all is in memory once.
     let mut selected: Vec<&Problem> = all.filter(|one| is_selected(filter, one)).collect();
     selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some(), *one));
-    let version = shown.published.version;
-    let rows = page(filter, version, selected.into_iter(), &mut document)?;
+    let rows = shown.page(selected, document)?;
     if !filter.selects_rows() {
-        document.sections.push(server.causes_of(&shown).section());
+        document.sections.push(shown.causes().section());
     }
-    document
-        .sections
-        .push(ProblemReport::section("problems", rows));
-    Ok(document)
+    document.sections.push(ProblemReport::section(rows));
+    Ok(())
 }
 
 /// Returns whether a problem is selected: by its kind, its cluster, and its service, object or text.
@@ -83,37 +77,20 @@ fn is_selected(filter: &Filter, problem: &Problem) -> bool {
                 && (filter.text.is_empty() || filter.text.iter().any(is_part))
         }
     };
-    has_name && filter.has_kind(problem.kind.name()) && filter.has_cluster(cluster)
+    has_name && is_listed(&filter.kind, problem.kind.name()) && is_listed(&filter.cluster, cluster)
 }
 
 // === impl ProblemReport ===
 
 impl ProblemReport {
     /// Makes the section of some problems.
-    pub(super) fn section<'p>(
-        title: &'static str,
-        problems: impl IntoIterator<Item = &'p Problem>,
-    ) -> Section {
-        let columns = [
-            Column::state("LEVEL"),
-            Column::text("KIND"),
-            Column::text("SUBJECT"),
-            Column::time("SINCE"),
-            Column::text("PROBLEM"),
-            Column::wide("WHAT TO DO"),
-        ];
-        let mut section = Section::new(title, columns);
-        for problem in problems {
-            let report = Self::new(title, problem);
-            section.push(report.cells(), &report);
-        }
-        section
+    pub(super) fn section<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Section {
+        Section::of::<Self>("problems", problems.into_iter().map(Self::new))
     }
 
-    fn new(section: &'static str, problem: &Problem) -> Self {
+    pub(super) fn new(problem: &Problem) -> Self {
         let row = problem.kind.row();
         Self {
-            section,
             kind: problem.kind,
             level: row.level,
             sentence: row.sentence,
@@ -124,17 +101,35 @@ impl ProblemReport {
             age: problem.into(),
             hint: problem.hint(),
             anchor: problem.kind.anchor(),
+            counts: None,
         }
     }
 
-    fn cells(&self) -> [String; 6] {
-        [
-            level_state(self.level).to_owned(),
-            self.kind.to_string(),
-            self.subject.to_string(),
-            self.age.cell(),
-            sentence(self.sentence, &self.detail),
-            self.hint.clone(),
+    /// Returns what is wrong: what holds for the kind, and in this case.
+    fn text(&self) -> String {
+        let parts = [self.sentence, &self.detail];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(": ")
+    }
+}
+
+impl Report for ProblemReport {
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::state("LEVEL").of(|one| match one.level {
+                Level::Error => "failing".to_owned(),
+                Level::Warning => "attention".to_owned(),
+                Level::Note => "note".to_owned(),
+            }),
+            Column::text("KIND").of(|one: &Self| one.kind.to_string()),
+            Column::text("SUBJECT").of(|one: &Self| one.subject.to_string()),
+            Column::time("SINCE").of(|one: &Self| one.age.cell()),
+            Column::text("SERVICES").of(|one: &Self| {
+                let services = one.counts.filter(|counts| counts.services > 0);
+                services.map_or_else(String::new, |counts| counts.services.to_string())
+            }),
+            Column::text("PROBLEM").of(Self::text),
+            Column::wide("WHAT TO DO").of(|one: &Self| one.hint.clone()),
         ]
     }
 }

@@ -1,24 +1,22 @@
 //! The view `table`: one row for each service, those with trouble first, below what is wrong with the server and its source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use strum::IntoStaticStr;
 
 use super::age::Age;
-use super::document::{Column, Document, Section};
-use super::endpoint::EndpointState;
+use super::document::{Cell, Column, Document, Report, Section};
+use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::failover::FailoverReport;
-use super::filter::{Filter, hint};
-use super::kind::View;
-use super::page::page;
-use super::server::Server;
+use super::filter::is_listed;
+use super::server::Shown;
 use crate::model::{GatewayDown, Problem, ProblemKind};
-use crate::table::{Impact, Published, Service, Table};
+use crate::table::{Impact, Service, list_clusters};
 use crate::zone::answer::answer_question;
-use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone, Zones};
+use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone};
 
 /// A service.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -72,8 +70,11 @@ pub(super) struct ServiceRow {
 pub(super) struct ClusterCell {
     /// The cluster. Empty: an address of no single cluster.
     pub cluster: String,
+    /// The clusters of the federated service, if it is an address of several ones.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub members: String,
     /// The state of its endpoints: the worst, if there are several.
-    pub state: CellState,
+    pub state: EndpointState,
     /// The number of endpoints that are alive, returned or not.
     pub alive: u32,
     /// The number of endpoints.
@@ -85,125 +86,44 @@ pub(super) struct ClusterCell {
     pub age: Age,
 }
 
-/// The state of a cell, the worst first.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
-pub(super) enum CellState {
-    /// An endpoint is down.
-    Down,
-    /// The name waits for an endpoint of the cluster (rule K8).
-    Expected,
-    /// An endpoint is not ready.
-    NotReady,
-    /// An endpoint is left out by a rule.
-    Omitted,
-    /// Another step of the failover order answers.
-    Standby,
-    /// All endpoints are alive.
-    Alive,
-}
-
-/// The order of the rows.
-const STATES: [Impact; 3] = [Impact::Failing, Impact::Attention, Impact::Fine];
-
-/// Makes the document of the services. A cluster of the filter selects the services with an endpoint in it.
-pub(super) fn table(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    let shown = server.shown(filter)?;
-    let published = &shown.published;
-    let mut document = server.document(View::Table, &shown);
-    let listed = listed(published);
-    let all = || listed.iter().copied();
-    let of_state = |state: Impact| {
-        let selected = all().filter(move |service| service.impact() == state);
-        selected
-            .filter(move |service| filter.has_state(state.name()) && is_selected(filter, service))
-    };
-    let selected = STATES.into_iter().flat_map(of_state);
-    let rows = page(filter, published.version, selected, &mut document)?;
+/// Adds the services, below what is wrong with the server. A cluster of the filter selects the services with an endpoint in it.
+pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, all) = (shown.filter, shown.services());
+    let is_selected =
+        |one: &&&Service| filter.selects(one) && is_listed(&filter.state, one.impact().name());
+    let mut selected: Vec<&Service> = all.iter().filter(is_selected).copied().collect();
+    selected.sort_by_cached_key(|service| Reverse(service.impact()));
+    let rows = shown.page(selected, document)?;
     if filter.next.is_none() {
-        document
-            .sections
-            .push(server.causes_of(&shown).above_services());
+        document.sections.push(shown.causes().above_services());
     }
-    let mut section = Section::new("services", columns());
-    for service in &rows {
-        let row = ServiceRow::new(&server.zones, published, service);
-        section.push(row.cells(), &row);
-    }
+    let rows = rows.iter().map(|service| ServiceRow::new(shown, service));
+    let section = Section::of::<ServiceRow>("services", rows);
     document.sections.push(section);
-    if let Some(sentence) = unmatched(filter, all()) {
-        document.fail(3, &sentence);
-    }
-    Ok(document)
-}
-
-/// Returns the services with names, sorted.
-pub(super) fn listed(published: &Published) -> Vec<&Service> {
-    let services = published.table.iter().flat_map(Table::sorted_services);
-    services.filter(|service| service.is_listed()).collect()
-}
-
-/// Returns whether a service is selected, but for its state.
-pub(super) fn is_selected(filter: &Filter, service: &Service) -> bool {
-    let [name, namespace] = service.key.labels();
-    filter.has_service(namespace, name)
-        && (filter.cluster.is_empty() || clusters(service).any(|one| filter.has_cluster(one)))
-}
-
-fn clusters(service: &Service) -> impl Iterator<Item = &str> {
-    let endpoints = service.endpoints.iter().chain(&service.not_ready);
-    endpoints.map(|endpoint| endpoint.labels()[1])
-}
-
-/// Returns what of the filter no service matches: a name, or else a cluster.
-pub(super) fn unmatched<'t>(
-    filter: &Filter,
-    services: impl Iterator<Item = &'t Service> + Clone,
-) -> Option<String> {
-    let of_names = filter.unmatched(services.clone());
-    of_names.or_else(|| {
-        let all: BTreeSet<&str> = services.flat_map(clusters).collect();
-        let is_unknown = |one: &&String| !all.contains(one.as_str());
-        let cluster = filter.cluster.iter().find(is_unknown)?;
-        let hint = hint(cluster, all.iter().map(|&one| one.to_owned()));
-        Some(format!("no endpoint in cluster '{cluster}'{hint}"))
-    })
-}
-
-fn columns() -> [Column; 8] {
-    [
-        Column::state("STATE"),
-        Column::text("SERVICE"),
-        Column::wide("KIND"),
-        Column::text("ANSWER"),
-        Column::text("RETURNED"),
-        Column::text("CLUSTERS"),
-        Column::wide("ORDER"),
-        Column::text("PROBLEM"),
-    ]
+    document.fail_if(3, filter.unmatched(&all));
+    Ok(())
 }
 
 // === impl ServiceRow ===
 
 impl ServiceRow {
-    /// Describes a service of the published table.
-    fn new(zones: &Zones, published: &Published, service: &Service) -> Self {
+    /// Describes a service of the table that is shown.
+    pub(super) fn new(shown: &Shown<'_>, service: &Service) -> Self {
         let clusters = ClusterCell::of_service(service);
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
         let gate = service.gate.as_ref();
         let problems = service.problems.iter().map(|problem| problem.kind);
+        let name = service.key.service.as_str();
+        let owner = shown.table().and_then(|table| table.short_service(name));
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             kind: service.kind.name(),
             state: service.impact(),
-            answer: result(zones, published, service).into(),
+            answer: result(shown, service).into(),
             ttl: service.ttl,
-            owns_short_name: owns_short_name(service, published.table.as_ref()),
+            owns_short_name: owner.is_some_and(|owner| owner.key == service.key),
             returned: sum(|cell| cell.returned),
             alive: sum(|cell| cell.alive),
             endpoints: sum(|cell| cell.endpoints),
@@ -216,38 +136,34 @@ impl ServiceRow {
             problem: problems.max_by_key(|kind| kind.row().level),
         }
     }
+}
 
-    fn cells(&self) -> [String; 8] {
-        let clusters: Vec<String> = self.clusters.iter().map(ClusterCell::to_text).collect();
-        let order = self.failover.as_ref().map(|failover| {
-            format!(
-                "{}: step {} of {}",
-                failover.order,
-                failover.step,
-                failover.steps.len()
-            )
-        });
-        [
-            self.state.name().to_owned(),
-            format!("{}.{}", self.service, self.namespace),
-            self.kind.to_owned(),
-            self.answer.to_owned(),
-            format!("{} of {}", self.returned, self.endpoints),
-            clusters.join(", "),
-            order.unwrap_or_default(),
-            self.problem.map_or("", ProblemKind::name).to_owned(),
+impl Report for ServiceRow {
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::state("STATE").of(|one| one.state.name().to_owned()),
+            Column::text("SERVICE").of(|one: &Self| format!("{}.{}", one.service, one.namespace)),
+            Column::wide("KIND").of(|one: &Self| one.kind.to_owned()),
+            Column::text("ANSWER").of(|one: &Self| one.answer.to_owned()),
+            Column::text("RETURNED")
+                .of(|one: &Self| format!("{} of {}", one.returned, one.endpoints)),
+            Column::text("CLUSTERS").of(|one: &Self| {
+                let clusters: Vec<String> = one.clusters.iter().map(ClusterCell::to_text).collect();
+                clusters.join(", ")
+            }),
+            Column::wide("ORDER").of(|one: &Self| {
+                let failover = one.failover.as_ref();
+                failover.map_or_else(String::new, ToString::to_string)
+            }),
+            Column::text("PROBLEM")
+                .of(|one: &Self| one.problem.map_or("", ProblemKind::name).to_owned()),
         ]
     }
 }
 
-/// Returns whether the short name of a service is that of this one.
-fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
-    table.is_some_and(|table| table.owns_short_name(&service.key))
-}
-
 /// Returns the result of a query for the name of a service, the best of its types.
-fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResult {
-    let key = &service.key;
+fn result(shown: &Shown<'_>, service: &Service) -> AnswerResult {
+    let (zones, key) = (&shown.server.zones, &service.key);
     let suffix = zones.iter().next().map(Zone::name_suffix);
     let own = suffix.map(|suffix| format!("{}.{}.{suffix}", key.service, key.namespace));
     let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
@@ -255,7 +171,7 @@ fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResu
     };
     let results = RecordType::OF_SERVICES
         .into_iter()
-        .map(|rtype| answer_question(zones, published, &own, rtype).result());
+        .map(|rtype| answer_question(zones, &shown.published, &own, rtype).result());
     results.min().unwrap_or(AnswerResult::NxDomain)
 }
 
@@ -265,28 +181,31 @@ impl ClusterCell {
     /// Returns the cells of a service: its clusters, and those that its name waits for.
     fn of_service(service: &Service) -> Vec<Self> {
         let mut cells: BTreeMap<&str, Self> = BTreeMap::new();
-        for (endpoint, state, is_returned) in EndpointState::of_service(service) {
-            let cell = cells
-                .entry(endpoint.labels()[1])
-                .or_insert_with_key(|cluster| Self::new(cluster, CellState::Alive));
-            cell.state = cell.state.min(state.into());
-            if let Some(problem) = service.problem_of(endpoint) {
+        for one in ListedEndpoint::of_service(service) {
+            let cell = cells.entry(one.cluster());
+            let cell = cell.or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Alive));
+            cell.state = cell.state.min(one.state);
+            if let Some(problem) = service.problem_of(one.endpoint) {
                 cell.note_age(problem);
             }
             cell.endpoints += 1;
-            cell.alive += u32::from(state.is_alive());
-            cell.returned += u32::from(is_returned);
+            cell.alive += u32::from(one.state.is_alive());
+            cell.returned += u32::from(one.is_returned);
+        }
+        if let Some(cell) = cells.get_mut("") {
+            cell.members = list_clusters(service.federated.iter());
         }
         for cluster in service.missing_clusters() {
             let cell = cells.entry(cluster);
-            cell.or_insert_with_key(|cluster| Self::new(cluster, CellState::Expected));
+            cell.or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Expected));
         }
         cells.into_values().collect()
     }
 
-    fn new(cluster: &str, state: CellState) -> Self {
+    fn new(cluster: &str, state: EndpointState) -> Self {
         Self {
             cluster: cluster.to_owned(),
+            members: String::new(),
             state,
             alive: 0,
             endpoints: 0,
@@ -306,29 +225,17 @@ impl ClusterCell {
     /// Returns how many of its endpoints are alive, and the state unless all are.
     fn to_text(&self) -> String {
         let name = match self.cluster.as_str() {
-            "" => "federated",
-            name => name,
+            "" => format!("federated ({})", self.members),
+            name => name.to_owned(),
         };
         let counts = match self.endpoints {
             0 => String::new(),
             all => format!(" {}/{all}", self.alive),
         };
         let state = match self.state {
-            CellState::Alive => String::new(),
-            other => format!(" {}", <&str>::from(other)),
+            EndpointState::Alive => String::new(),
+            other => format!(" {}", other.name()),
         };
         format!("{name}{counts}{state}")
-    }
-}
-
-impl From<EndpointState> for CellState {
-    fn from(state: EndpointState) -> Self {
-        match state {
-            EndpointState::Alive => Self::Alive,
-            EndpointState::Down => Self::Down,
-            EndpointState::NotReady => Self::NotReady,
-            EndpointState::Standby => Self::Standby,
-            EndpointState::Omitted => Self::Omitted,
-        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::names::exists;
-use super::names::labels_below;
-use crate::model::ServiceKey;
+use http::uri::Authority;
+
+use super::name::exists;
+use super::nearest::name_of_object;
 use crate::table::{Claim, Grammar, Table};
 use crate::zone::{Name, Zone, Zones, read};
 
@@ -23,9 +24,9 @@ pub(super) enum Asked {
 // === impl Asked ===
 
 impl Asked {
-    /// Reads an address, `NAMESPACE/SERVICE`, or a name. A URL and a port are removed. Adds a zone to a name that lacks one: if it
-    /// exists there, or ends with a namespace or a service that is known, or has at most two labels. A name with a final dot is complete.
-    /// Returns `None` if the text is none of these.
+    /// Reads an address, `NAMESPACE/SERVICE`, or a name. A URL and a port are removed. The name of a mirror is that of its endpoints.
+    /// Adds a zone to a name that lacks one: if it exists there, or ends with a namespace or a service that is known, or has at most
+    /// two labels. A name with a final dot is complete. Returns `None` if the text is none of these.
     pub(super) fn parse(zones: &Zones, table: &Table, text: &str) -> Option<Self> {
         let text = host_of(text);
         if let Ok(address) = text.parse::<IpAddr>() {
@@ -35,7 +36,7 @@ impl Asked {
             Some((namespace, service)) if !service.contains('/') => {
                 (format!("{service}.{namespace}"), true)
             }
-            _ => (text.to_owned(), false),
+            _ => (text, false),
         };
         let whole = Name::from_text(&text)?;
         let is_complete = text.ends_with('.') || zones.find(&whole).is_some();
@@ -46,9 +47,15 @@ impl Asked {
             .iter()
             .find_map(|domain| text.strip_suffix(domain));
         let text = own.unwrap_or(&text);
-        let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
-        let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
-        let candidates: Vec<Name> = forward.filter_map(with_zone).collect();
+        let mut candidates: Vec<Name> = Vec::new();
+        for text in [Some(text.to_owned()), name_of_object(table, text)]
+            .iter()
+            .flatten()
+        {
+            let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
+            let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
+            candidates.extend(forward.filter_map(with_zone));
+        }
         let is_real = |name: &&Name| exists(&read(zones, table, name));
         let last = text.rsplit('.').next().unwrap_or_default();
         let is_known = is_service
@@ -62,40 +69,17 @@ impl Asked {
         let chosen = chosen.or_else(|| candidates.first().filter(|_| is_known));
         Some(Self::Name(Box::new(chosen.cloned().unwrap_or(whole))))
     }
-
-    /// Returns the service of a canonical name or of a name below it. The service need not exist.
-    pub(super) fn service(&self, zones: &Zones) -> Option<ServiceKey> {
-        let Self::Name(name) = self else {
-            return None;
-        };
-        zones.find(name)?;
-        match labels_below(zones, name).as_slice() {
-            [.., service, namespace] => Some(ServiceKey {
-                namespace: namespace.parse().ok()?,
-                service: service.parse().ok()?,
-            }),
-            _ => None,
-        }
-    }
 }
 
 /// Returns the host of a URL or of a host with a port; another text as it is.
-fn host_of(text: &str) -> &str {
-    let (text, is_url) = match text.split_once("://") {
-        Some((_, rest)) => (rest.split(['/', '?', '#']).next().unwrap_or_default(), true),
-        None => (text, false),
+fn host_of(text: &str) -> String {
+    let text = match text.split_once("://") {
+        Some((_, rest)) => rest.split(['/', '?', '#']).next().unwrap_or_default(),
+        None => text,
     };
-    let text = match text.rsplit_once('@') {
-        Some((_, host)) if is_url => host,
-        _ => text,
-    };
-    if let Some((host, _)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return host;
-    }
-    match text.split_once(':') {
-        // An IPv6 address has several.
-        Some((host, port)) if port.bytes().all(|octet| octet.is_ascii_digit()) => host,
-        _ => text,
+    match text.parse::<Authority>() {
+        Ok(authority) => authority.host().trim_matches(['[', ']']).to_owned(),
+        Err(_) => text.to_owned(),
     }
 }
 
@@ -133,6 +117,11 @@ mod tests {
                 "db.prod.global.",
             ),
             ("db.prod:5432", "db.prod.global."),
+            ("db-east.prod", "east.db.prod.global."),
+            (
+                "db-0-east.prod.svc.cluster.local",
+                "db-0.east.db.prod.global.",
+            ),
             ("http://[fd00::1]:80/", "fd00::1"),
             ("fd00::1", "fd00::1"),
             ("10.96.0.1:53", "10.96.0.1"),
