@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use strum::IntoStaticStr;
 
-use crate::model::{Level, ProblemKind, list_some};
+use crate::model::{Level, list_some};
 use crate::view::{Column, Document, Section};
 
 /// Maximum number of things in one sentence, so that a report of a thousand problems stays readable.
@@ -79,7 +79,7 @@ pub enum Check {
 }
 
 /// One line: what was found, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     /// How bad it is.
     pub state: State,
@@ -153,17 +153,6 @@ impl Finding {
         match list(wrong).as_str() {
             "" => Self::ok(check, none),
             wrong => Self::new(state, check, format!("{what}: {wrong}"), hint),
-        }
-    }
-
-    /// Makes a failing finding whose cause is a problem of this kind.
-    pub fn of_kind(kind: ProblemKind, sentence: impl Into<String>) -> Self {
-        Self {
-            state: State::Failing,
-            name: kind.name().to_owned(),
-            sentence: sentence.into(),
-            hint: kind.hint(),
-            anchor: kind.anchor(),
         }
     }
 }

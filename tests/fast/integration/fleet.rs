@@ -94,7 +94,7 @@ fn service_without_ports_is_named_as_not_mirrored() {
     let mut command = global_dns(&["fleet", "-o", "json"]);
     let output = process::run(command.args([file("hub"), file("east")]));
     let expected = [
-        "prod/np: the hosts of east missing in hub: it has no ports, so that Linkerd skips it",
+        "prod/np: hosts of east: alive in east; missing in hub: it has no ports, so that Linkerd skips it",
         "add ports to the Service",
     ];
     let [state, sentence, hint] = &findings(&output)[0];
