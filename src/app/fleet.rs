@@ -43,24 +43,11 @@ enum Place {
 pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
     log_to_stderr(&args.log)?;
     let places = places(&args);
-    let mut members = read(&args, &places).await;
-    let mut document = compare(&members);
-    if document.exit != 0 {
-        let can_change = |(place, member): &(&(String, Place), &Member)| {
-            member.replicas.is_ok() && !matches!(place.1, Place::Files(_))
-        };
-        let again = places.iter().zip(&members).filter(can_change);
-        let again: Vec<_> = again.map(|(place, _)| place.clone()).collect();
-        if !again.is_empty() {
-            sleep(SETTLING_TIME).await;
-            for later in read(&args, &again).await {
-                let mut earlier = members.iter_mut();
-                if let Some(earlier) = earlier.find(|one| one.context == later.context) {
-                    *earlier = later;
-                }
-            }
-            document = compare(&members);
-        }
+    let mut document = compare(&read(&args, &places).await);
+    let is_running = |(_, place): &(String, Place)| !matches!(place, Place::Files(_));
+    if document.exit != 0 && places.iter().any(is_running) {
+        sleep(SETTLING_TIME).await;
+        document = compare(&read(&args, &places).await);
     }
     let exit = document.exit;
     Form::new(args.output, &args.color).print(document)?;
@@ -76,20 +63,18 @@ fn places(args: &FleetArgs) -> Vec<(String, Place)> {
         };
         Place::Cluster(kubeconfig.access(), args.server_namespace.clone())
     };
-    let contexts = args
-        .contexts
-        .iter()
-        .map(|context| (context.clone(), place(Some(context))));
-    let servers = args
-        .fleet_server
-        .iter()
-        .map(|(name, url)| (name.clone(), Place::Server(url.clone())));
+    let mut places = Vec::new();
+    for context in &args.contexts {
+        places.push((context.clone(), place(Some(context))));
+    }
+    for (name, url) in &args.fleet_server {
+        places.push((name.clone(), Place::Server(url.clone())));
+    }
     let mut files: Vec<&ClusterName> = args.fleet_file.iter().map(|(name, _)| name).collect();
     files.dedup();
-    let files = files
-        .into_iter()
-        .map(|name| (name.to_string(), Place::Files(name.clone())));
-    let mut places: Vec<_> = contexts.chain(servers).chain(files).collect();
+    for name in files {
+        places.push((name.to_string(), Place::Files(name.clone())));
+    }
     if places.is_empty() {
         places.push(("this cluster".to_owned(), place(None)));
     }

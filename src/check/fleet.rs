@@ -13,9 +13,9 @@ mod servers;
 mod services;
 mod settings;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::finding::{self, Check, Finding, list, text};
+use super::finding::{self, Check, Finding, list};
 use crate::view::{Column, Document, Section};
 use difference::Differences;
 use observer::Observer;
@@ -50,8 +50,9 @@ fn distinct<'m>(
 ) -> Vec<(&'m str, &'m [Replica])> {
     const UNREAD: &str = "the permissions of explain in this cluster suffice; check its API server, and the pods of its server";
     let mut read = Vec::<(&str, &[Replica])>::new();
-    let mut fail =
-        |sentence: String, hint| found.add(Finding::failing(Check::FleetClusters, sentence, hint));
+    let mut fail = |sentence: String, hint| {
+        found.add([Finding::failing(Check::FleetClusters, sentence, hint)])
+    };
     for Member { context, replicas } in members {
         let replicas = match replicas {
             Ok(replicas) => replicas,
@@ -80,33 +81,24 @@ fn clusters(members: &[Member], observers: &[Observer<'_>]) -> Section {
     ];
     let mut section = Section::new("clusters", head.map(Column::text));
     for Member { context, replicas } in members {
-        let own = observers.iter().find(|one| one.context == *context);
-        let replicas: Vec<&str> = replicas
-            .iter()
-            .flatten()
-            .map(|one| one.name.as_str())
-            .collect();
-        let object = match own {
+        let names = replicas.iter().flatten().map(|one| one.name.as_str());
+        let object = match observers.iter().find(|one| one.context == *context) {
             None => json!({"section": "clusters", "context": context}),
             Some(own) => json!({
                 "section": "clusters", "context": context, "cluster": own.cluster,
                 "version": own.status["version"], "state": own.status["state"],
-                "replicas": replicas, "services": own.services.len(),
+                "replicas": names.collect::<Vec<_>>(), "services": own.services.len(),
             }),
         };
-        let told = |field| match text(&object, field) {
-            "" => "-".to_owned(),
-            text => text.to_owned(),
-        };
-        let count = |count: usize| own.map_or("-".to_owned(), |_| count.to_string());
-        let cells = [
-            context.clone(),
-            told("cluster"),
-            told("version"),
-            told("state"),
-            count(replicas.len()),
-            count(own.map_or(0, |own| own.services.len())),
+        let fields = [
+            "context", "cluster", "version", "state", "replicas", "services",
         ];
+        let cells = fields.map(|field| match &object[field] {
+            Value::String(text) => text.clone(),
+            Value::Array(all) => all.len().to_string(),
+            Value::Null => "-".to_owned(),
+            other => other.to_string(),
+        });
         section.push(cells, &object);
     }
     section

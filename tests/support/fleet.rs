@@ -177,9 +177,7 @@ pub fn faults() -> Vec<Fault> {
                     .endpoint("db-7", &["10.96.30.7"])
                     .into();
             },
-            &[
-                "prod/db: db-7 of west: alive in hub; missing in east and west: not a member at home",
-            ],
+            &["prod/db: hosts of west: db-0 in east and west; db-7 in hub: not a member at home"],
             "delete the mirror",
         ),
         fault(
@@ -189,9 +187,7 @@ pub fn faults() -> Vec<Fault> {
                 let old = mirror("prod", "db", "east").endpoint("db-0", &["10.96.30.1"]);
                 mirrors.samples[0] = old.endpoint("db-9", &["10.96.30.9"]).into();
             },
-            &[
-                "prod/db: db-9 of east: alive in hub; missing in east and west: not a member at home",
-            ],
+            &["prod/db: hosts of east: none in east and west; db-9 in hub: not a member at home"],
             "delete the mirror",
         ),
         fault(
@@ -206,7 +202,7 @@ pub fn faults() -> Vec<Fault> {
                 let both = mirror("prod", "db", "east").endpoint("db-0", &["10.96.30.1"]);
                 mirrors.samples[0] = both.endpoint("db-1", &["10.96.30.2"]).into();
             },
-            &["prod/db: db-1 of east: alive in east and west; missing in hub: not mirrored there"],
+            &["prod/db: hosts of east: none in hub; db-1 in east and west: not mirrored there"],
             "namespace prod",
         ),
         fault(
@@ -217,7 +213,7 @@ pub fn faults() -> Vec<Fault> {
                 }
             },
             &[
-                "prod/db: hosts of east: alive in east; missing in hub and west: no other cluster mirrors it",
+                "prod/db: hosts of east: none in hub and west; db-0 in east: no other cluster mirrors it",
             ],
             "selector of the Link",
         ),
@@ -227,7 +223,7 @@ pub fn faults() -> Vec<Fault> {
                 fleet.0[WEST].mirrors_of("east").samples.remove(1);
             },
             &[
-                "prod/web: hosts of east: alive in hub and east; missing in west: not mirrored there",
+                "prod/web: hosts of east: none in west; the cluster IP in hub and east: not mirrored there",
             ],
             "selector of the Link",
         ),
@@ -235,7 +231,7 @@ pub fn faults() -> Vec<Fault> {
             "a service is mirrored that its cluster does not have as a member",
             |fleet| fleet.0[EAST].others.clear(),
             &[
-                "prod/web: hosts of east: alive in hub and west; missing in east: not a member at home",
+                "prod/web: hosts of east: none in east; the cluster IP in hub and west: not a member at home",
             ],
             "localMembers",
         ),
@@ -250,7 +246,7 @@ pub fn faults() -> Vec<Fault> {
                     gateway_mirror("prod", "web", "east", "10.96.40.1").into(),
                 ];
             },
-            &["prod/db: hosts of east: alive in east and west; down in hub: Gateway is down"],
+            &["prod/db: hosts of east: db-0 in east and west; db-0 (down) in hub: Gateway is down"],
             "check the gateway",
         ),
         fault(
@@ -359,7 +355,7 @@ pub fn faults() -> Vec<Fault> {
                 }
             },
             &[
-                "prod/db: db-0 of east: alive in hub and west; not ready in east: Pods are not ready",
+                "prod/db: hosts of east: db-0 in hub and west; db-0 (not ready) in east: Pods are not ready",
             ],
             "readiness probe",
         ),

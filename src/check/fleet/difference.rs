@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::observer::Key;
 use crate::check::finding::{Check, Finding, State, list, text};
-use crate::check::problems::joined;
+use crate::check::told::joined;
 use crate::model::ProblemKind;
 
 /// The observers by what they see, in the order of the fleet.
@@ -58,23 +58,47 @@ pub(super) fn differs(check: Check, what: &str, groups: &Groups<'_>, hint: &str)
     Finding::failing(check, format!("{what}: {}", seen.join("; ")), hint)
 }
 
-/// Compares aspects of what observers see, and returns those that differ. An aspect without a text is not compared.
-/// `is_explained`: something else differs, of which some aspects are consequences.
-pub(super) fn compare<'a, 'n, const N: usize>(
-    aspects: &'a [Aspect; N],
-    seen: &[(&'n str, [Option<String>; N])],
+/// Compares aspects of what observers see, and returns a finding for each that differs. An aspect without a text is not compared.
+/// `of`: whose aspects they are, for sentences. `is_explained`: something else differs, of which some aspects are consequences.
+pub(super) fn compare<const N: usize>(
+    check: Check,
+    of: &str,
+    aspects: &[Aspect; N],
+    seen: &[(&str, [Option<String>; N])],
     is_explained: bool,
-) -> Vec<(&'a Aspect, Groups<'n>)> {
-    let mut differing = Vec::new();
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for (index, aspect) in aspects.iter().enumerate() {
         let told = seen.iter();
         let groups = group(told.filter_map(|(one, texts)| Some((texts[index].clone()?, *one))));
-        let is_explained = is_explained || !differing.is_empty();
+        let is_explained = is_explained || !findings.is_empty();
         if groups.len() > 1 && !(aspect.is_consequence && is_explained) {
-            differing.push((aspect, groups));
+            let what = format!("{}{of}", aspect.name);
+            findings.push(differs(check, &what, &groups, aspect.hint));
         }
     }
-    differing
+    findings
+}
+
+// === impl Aspect ===
+
+impl Aspect {
+    /// Makes a property that may differ by itself.
+    pub(super) const fn new(name: &'static str, hint: &'static str) -> Self {
+        Self {
+            name,
+            hint,
+            is_consequence: false,
+        }
+    }
+
+    /// Makes a property that may differ because another one does.
+    pub(super) const fn consequence(name: &'static str, hint: &'static str) -> Self {
+        Self {
+            is_consequence: true,
+            ..Self::new(name, hint)
+        }
+    }
 }
 
 // === impl Finding ===
@@ -111,14 +135,22 @@ impl Finding {
 // === impl Differences ===
 
 impl<'m> Differences<'m> {
-    /// Adds a difference that concerns no service.
-    pub(super) fn add(&mut self, finding: Finding) {
-        self.0.entry(finding).or_default();
+    /// Adds differences that concern no service.
+    pub(super) fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for finding in findings {
+            self.0.entry(finding).or_default();
+        }
     }
 
-    /// Adds a difference of a service.
-    pub(super) fn add_service(&mut self, service: Key<'m>, finding: Finding) {
-        self.0.entry(finding).or_default().insert(service);
+    /// Adds differences of a service.
+    pub(super) fn add_service(
+        &mut self,
+        service: Key<'m>,
+        findings: impl IntoIterator<Item = Finding>,
+    ) {
+        for finding in findings {
+            self.0.entry(finding).or_default().insert(service);
+        }
     }
 
     /// Returns whether a service differs.
@@ -129,11 +161,8 @@ impl<'m> Differences<'m> {
     /// Returns the findings, each with its services. One that makes services differ is failing.
     pub(super) fn findings(self) -> Vec<Finding> {
         let findings = self.0.into_iter().map(|(mut finding, services)| {
-            let names = list(
-                services
-                    .iter()
-                    .map(|(namespace, name)| format!("{namespace}/{name}")),
-            );
+            let names = services.iter();
+            let names = list(names.map(|(namespace, name)| format!("{namespace}/{name}")));
             let names = match services.len() {
                 0 => return finding,
                 1 => names,

@@ -76,9 +76,7 @@ pub(super) fn compare(observers: &[Observer<'_>], found: &mut Differences<'_>) {
                 }
                 _ => false,
             };
-            if let Some(finding) = cause(from, to).filter(|_| is_wrong) {
-                found.add(finding);
-            }
+            found.add(cause(from, to).filter(|_| is_wrong));
         }
     }
 }

@@ -19,11 +19,11 @@ pub(super) fn unify(observers: &mut [Observer<'_>], found: &mut Differences<'_>)
         let first = *contexts.entry(own).or_insert(context);
         observer.cluster = own.to_owned();
         if first != context {
-            found.add(Finding::failing(
+            found.add([Finding::failing(
                 CHECK,
                 format!("{first} and {context} both call themselves '{own}'"),
                 "set another clusterName in one of them: databases store the names of their peers",
-            ));
+            )]);
             observer.cluster = format!("{own} ({context})");
         }
         observer.name = match observer.replica {
@@ -43,14 +43,14 @@ pub(super) fn unify(observers: &mut [Observer<'_>], found: &mut Differences<'_>)
     for ((cluster, name), callers) in called {
         let (own, context) = (observers[cluster].own_name(), observers[cluster].context);
         let callers = join(callers);
-        found.add(Finding::failing(
+        found.add([Finding::failing(
             CHECK,
             format!("{context} calls itself '{own}', and is '{name}' in {callers}"),
             format!(
                 "set clusterName: {name} in {context}, or clusterAliases: {{{name}: {own}}} in {callers}; the hosts of both \
                  names are equal"
             ),
-        ));
+        )]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::difference::{Aspect, Differences, compare, differs, group, join};
+use super::difference::{Aspect, Differences, compare, group, join};
 use super::member::Replica;
 use super::observer::is_ready;
 use crate::check::finding::{Check, Finding, items, text};
@@ -15,16 +15,11 @@ const CHECK: Check = Check::FleetServers;
 
 /// What all servers should have alike.
 const ASPECTS: [Aspect; 2] = [
-    Aspect {
-        name: "versions of global-dns",
-        hint: "install the same version in every cluster",
-        is_consequence: false,
-    },
-    Aspect {
-        name: "zones",
-        hint: "set the same zones in every cluster",
-        is_consequence: false,
-    },
+    Aspect::new(
+        "versions of global-dns",
+        "install the same version in every cluster",
+    ),
+    Aspect::new("zones", "set the same zones in every cluster"),
 ];
 
 /// Returns the texts of [`ASPECTS`] in a status.
@@ -39,55 +34,40 @@ fn texts(status: &Value) -> [Option<String>; ASPECTS.len()] {
 
 /// Compares the servers of the clusters.
 pub(super) fn compare_servers(read: &[(&str, &[Replica])], found: &mut Differences<'_>) {
+    let mut servers = Vec::new();
     for (context, replicas) in read {
-        for one in *replicas {
-            states(context, one)
-                .into_iter()
-                .for_each(|one| found.add(one));
-        }
-        answers(context, replicas)
-            .into_iter()
-            .for_each(|one| found.add(one));
+        found.add(answers(context, replicas));
+        servers.extend(replicas.iter().map(|one| (*context, one)));
     }
-    let servers = read
+    found.add(
+        servers
+            .iter()
+            .filter_map(|(context, one)| state(context, one)),
+    );
+    let seen = servers
         .iter()
-        .flat_map(|(context, replicas)| replicas.iter().map(|one| (*context, one)));
-    let seen: Vec<_> = servers
-        .clone()
-        .filter_map(|(context, one)| Some((context, texts(one.status.as_ref().ok()?))))
-        .collect();
-    for (aspect, groups) in compare(&ASPECTS, &seen, false) {
-        found.add(differs(CHECK, aspect.name, &groups, aspect.hint));
-    }
+        .filter_map(|(context, one)| Some((*context, texts(one.status.as_ref().ok()?))));
+    let seen: Vec<_> = seen.collect();
+    found.add(compare(CHECK, "", &ASPECTS, &seen, false));
     // The clock that most have, of which that of this machine is one.
     let mut clocks: Vec<i64> = servers
-        .clone()
+        .iter()
         .filter_map(|(_, one)| one.clock_ahead)
         .collect();
     clocks.push(0);
     clocks.sort_unstable();
     let usual = clocks[(clocks.len() - 1) / 2];
-    for (
-        context,
-        Replica {
-            name, clock_ahead, ..
-        },
-    ) in servers
-    {
-        let ahead = clock_ahead.unwrap_or(usual).saturating_sub(usual);
+    found.add(servers.iter().filter_map(|(context, one)| {
+        let ahead = one.clock_ahead?.saturating_sub(usual);
         let (seconds, side) = (ahead.abs(), if ahead > 0 { "ahead" } else { "behind" });
-        if seconds >= CLOCK_DIFFERENCE {
-            found.add(Finding::failing(
-                CHECK,
-                format!("{context}: the clock of {name} is {seconds} s {side}"),
-                "synchronize the clock of its node: times of problems, of the history and of the bootstrap depend on it",
-            ));
-        }
-    }
+        let sentence = format!("{context}: the clock of {} is {seconds} s {side}", one.name);
+        let hint = "synchronize the clock of its node: times of problems, of the history and of the bootstrap depend on it";
+        (seconds >= CLOCK_DIFFERENCE).then(|| Finding::failing(CHECK, sentence, hint))
+    }));
 }
 
 /// Returns the finding about a replica without a table, or that does not respond.
-fn states(context: &str, Replica { name, status, .. }: &Replica) -> Option<Finding> {
+fn state(context: &str, Replica { name, status, .. }: &Replica) -> Option<Finding> {
     let failing = |what: &str| {
         let hint = "check the pod of the server and the network to it";
         Finding::failing(CHECK, format!("{context}: {name}: {what}"), hint)

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::difference::{Aspect, Differences, Groups, compare, differs, group, join};
+use super::difference::{Aspect, Differences, compare, differs, group, join};
 use super::links;
 use super::observer::{Key, Observer, columns, is_unready_pod, key_of};
 use crate::check::finding::{Check, Finding, items, list, text};
-use crate::check::problems::reason;
+use crate::check::told::reason;
 use crate::model::{Exported, Family, ProblemKind as K, mirrorable};
 use crate::view::Section;
 
@@ -23,34 +23,26 @@ type Table<'m> = BTreeMap<(Key<'m>, String), BTreeMap<usize, Cell<'m>>>;
 
 /// One row of the table, while it is compared.
 struct Row<'c, 'm> {
-    observers: &'c [Observer<'m>],
     key: Key<'m>,
     cluster: &'c str,
-    /// The first server of the cluster itself.
-    owner: Option<usize>,
     /// The cells of all observers but those that differ because of their link to the cluster. Without endpoints, they are empty.
-    cells: BTreeMap<usize, Cell<'m>>,
+    cells: Vec<(&'c Observer<'m>, Cell<'m>)>,
 }
 
-/// What is compared of the endpoints of a host, if all have it in the same state.
+/// Maximum number of hosts that a sentence names.
+const MAX_HOSTS: usize = 5;
+
+/// What is compared of the endpoints of a host, if all observers have the same hosts.
 const ASPECTS: [Aspect; 3] = [
-    aspect("port names", PORTS),
-    aspect("port numbers", PORTS),
-    aspect(
+    Aspect::consequence("port names", PORTS),
+    Aspect::consequence("port numbers", PORTS),
+    Aspect::consequence(
         "replies with hosts",
         "compare gatewayDown, annotation global-dns/gateway-down and the kinds: global-dns explain NAME shows why",
     ),
 ];
 const PORTS: &str = "give the ports of the Service the same names, protocols and numbers everywhere; a mirror keeps its first \
                      ports: delete one whose port is old, and restart its mirror controller";
-
-const fn aspect(name: &'static str, hint: &'static str) -> Aspect {
-    Aspect {
-        name,
-        hint,
-        is_consequence: true,
-    }
-}
 
 /// Compares the hosts of all services. Returns the section with the rows that differ.
 pub(super) fn compare_hosts<'m>(
@@ -63,7 +55,11 @@ pub(super) fn compare_hosts<'m>(
         let findings = row.findings();
         if !findings.is_empty() {
             let service = format!("{}/{}", key.0, key.1);
-            let text = |index| cells.get(&index).map_or("-".to_owned(), cell_text);
+            let text = |index| {
+                cells
+                    .get(&index)
+                    .map_or("-".to_owned(), |cell| list(hosts(cell)))
+            };
             let texts: Vec<String> = (0..observers.len()).map(text).collect();
             let names = observers.iter().map(|one| one.name.as_str());
             let seen: BTreeMap<&str, &String> = names.zip(&texts).collect();
@@ -72,9 +68,7 @@ pub(super) fn compare_hosts<'m>(
             });
             section.push([vec![service, cluster.clone()], texts].concat(), &object);
         }
-        findings
-            .into_iter()
-            .for_each(|one| found.add_service(*key, one));
+        found.add_service(*key, findings);
     }
     section
 }
@@ -98,23 +92,20 @@ fn table_of<'m>(observers: &[Observer<'m>]) -> Table<'m> {
     table
 }
 
-/// Returns the hosts with their states, except those that are alive.
-fn cell_text(cell: &Cell<'_>) -> String {
-    list(
-        cell.iter()
-            .map(|(host, endpoint)| match text(endpoint, "state") {
-                "alive" => host_name(host).to_owned(),
-                state => format!("{} ({state})", host_name(host)),
-            }),
-    )
-}
-
-fn host_name<'h>(host: &&'h str) -> &'h str {
-    if host.is_empty() {
-        "the cluster IP"
-    } else {
-        host
-    }
+/// Returns the hosts of a cell with their states, except those that are alive.
+fn hosts(cell: &Cell<'_>) -> Vec<String> {
+    let hosts = cell.iter().map(|(host, endpoint)| {
+        let host = if host.is_empty() {
+            "the cluster IP"
+        } else {
+            host
+        };
+        match state(Some(endpoint)) {
+            "alive" => host.to_owned(),
+            state => format!("{host} ({state})"),
+        }
+    });
+    hosts.collect()
 }
 
 /// Returns whether an endpoint can be reached: the states `standby` and `omitted` are alive.
@@ -132,17 +123,11 @@ fn state(endpoint: Option<&&Value>) -> &'static str {
 fn texts(endpoint: &Value, has_order: bool) -> [Option<String>; ASPECTS.len()] {
     let is_pod = text(endpoint, "kind") == "local" && !text(endpoint, "hostname").is_empty();
     let ports = |number: &dyn Fn(&Value) -> String| {
-        let ports = items(endpoint, "ports");
-        let ports: BTreeSet<String> = ports
-            .map(|port| {
-                format!(
-                    "{}{}",
-                    port["name"].as_str().unwrap_or("(no name)"),
-                    number(port)
-                )
-            })
-            .collect();
-        join(ports)
+        let ports = items(endpoint, "ports").map(|port| {
+            let name = port["name"].as_str().unwrap_or("(no name)");
+            format!("{name}{}", number(port))
+        });
+        join(ports.collect::<BTreeSet<String>>())
     };
     let reply = endpoint["returned"].as_bool().filter(|_| !has_order);
     [
@@ -170,139 +155,110 @@ impl<'c, 'm> Row<'c, 'm> {
     ) -> Self {
         let owner = observers.iter().position(|one| one.cluster == cluster);
         let cell = |index| cells.get(&index).cloned().unwrap_or_default();
-        let content = |index| -> Vec<(&str, &str, Option<String>)> {
-            let cell = cell(index)
-                .into_iter()
-                .filter(|(_, one)| !is_unready_pod(one));
-            cell.map(|(host, one)| (host, state(Some(&one)), texts(one, true)[0].clone()))
-                .collect()
+        let ready = |index| {
+            let mut cell = cell(index);
+            cell.retain(|_, one| !is_unready_pod(one));
+            hosts(&cell)
         };
         let reference = owner.or_else(|| cells.keys().next().copied());
-        let expected = reference.map(content);
-        let mut compared = BTreeMap::new();
+        let expected = reference.map(ready);
+        let mut compared = Vec::new();
         for (index, observer) in observers.iter().enumerate() {
-            let is_equal = observer.cluster == cluster || Some(content(index)) == expected;
+            let is_equal = observer.cluster == cluster || Some(ready(index)) == expected;
             match links::cause(observer, cluster).filter(|_| !is_equal) {
-                Some(cause) => found.add_service(key, cause),
-                None => _ = compared.insert(index, cell(index)),
+                Some(cause) => found.add_service(key, [cause]),
+                None => compared.push((observer, cell(index))),
             }
         }
         Self {
-            observers,
             key,
             cluster,
-            owner,
             cells: compared,
         }
     }
 
-    /// Returns all differences, with their causes.
+    /// Returns the differences: of the ways to the cluster, else of its hosts, else of their endpoints.
     fn findings(&self) -> Vec<Finding> {
-        let cluster = self.cluster;
-        let forms = self.forms();
+        let cells = self.cells.iter();
+        let forms =
+            cells.filter_map(|(one, cell)| Some((self.form(one, cell)?, one.name.as_str())));
+        let forms = group(forms);
         if forms.len() > 1 {
-            let subject = if cluster.is_empty() {
-                "the service"
-            } else {
-                cluster
+            let subject = match self.cluster {
+                "" => "the service",
+                cluster => cluster,
             };
             let what = format!("{subject} is reached in different ways");
             return vec![differs(CHECK, &what, &forms, "").of_kind(K::Kind)];
         }
-        if cluster.is_empty() {
+        if self.cluster.is_empty() {
             return Vec::new();
         }
-        let hosts: BTreeSet<&str> = self
-            .cells
-            .values()
-            .flat_map(BTreeMap::keys)
-            .copied()
-            .collect();
-        let mut findings = self.states(&hosts);
-        let is_explained = !findings.is_empty();
-        let mut services = self
-            .observers
-            .iter()
-            .filter_map(|one| one.services.get(&self.key));
-        let has_order = services.any(|one| !one["failover"].is_null() || !one["failure"].is_null());
-        for host in hosts {
-            let seen = self.cells.iter().filter_map(|(index, cell)| {
-                let endpoint = cell.get(host).filter(|one| !is_unready_pod(one))?;
-                Some((self.name(*index), texts(endpoint, has_order)))
-            });
-            let seen: Vec<_> = seen.collect();
-            let differing = compare(&ASPECTS, &seen, is_explained).into_iter();
-            findings.extend(differing.map(|(aspect, groups)| {
-                let what = format!("{} of {cluster}", aspect.name);
-                differs(CHECK, &what, &groups, aspect.hint)
-            }));
+        let all = self.cells.iter().flat_map(|(_, cell)| cell.keys().copied());
+        let all: BTreeSet<&str> = all.collect();
+        let mut differing = all.clone();
+        differing.retain(|host| self.states(host).len() > 1);
+        match differing.is_empty() {
+            true => all.iter().flat_map(|host| self.endpoints(host)).collect(),
+            false => vec![self.hosts_differ(&differing)],
         }
-        findings
     }
 
-    fn name(&self, index: usize) -> &'c str {
-        &self.observers[index].name
+    /// Returns what the first server of the cluster itself has.
+    fn own(&self) -> Option<&(&'c Observer<'m>, Cell<'m>)> {
+        let mut cells = self.cells.iter();
+        cells.find(|(one, _)| one.cluster == self.cluster)
     }
 
-    /// Returns how the service of the cluster is reached, by observer. Any kind with an address stands for the cluster IP of the
-    /// owner. One address for all clusters is compared with none.
-    fn forms(&self) -> Groups<'c> {
-        let mut forms = group(self.cells.iter().filter_map(|(index, cell)| {
-            let observer = &self.observers[*index];
-            let form = match cell.first_key_value() {
-                None if self.cluster.is_empty() && observer.services.contains_key(&self.key) => {
-                    "none"
-                }
-                None => return None,
-                Some((host, _)) if !host.is_empty() => "pods",
-                Some(_) if observer.cluster == self.cluster => "a cluster IP",
-                Some((_, endpoint)) => text(endpoint, "kind"),
-            };
-            Some((form.to_owned(), observer.name.as_str()))
-        }));
-        if forms.len() > 1 && !forms.contains_key("pods") {
-            forms.remove("a cluster IP");
-        }
-        forms
+    /// Returns how an observer reaches the service of the cluster. Any way to one address is right for a cluster IP of the owner.
+    /// One address for all clusters is compared with none.
+    fn form(&self, observer: &Observer<'_>, cell: &Cell<'_>) -> Option<String> {
+        let form = match cell.first_key_value() {
+            None if self.cluster.is_empty() && observer.services.contains_key(&self.key) => "none",
+            None => return None,
+            Some((host, _)) if !host.is_empty() => "pods",
+            Some(_) if observer.cluster == self.cluster => return None,
+            Some((_, endpoint)) => text(endpoint, "kind"),
+        };
+        Some(form.to_owned())
     }
 
-    /// Compares the states of the hosts. A pod that is not ready at home should be missing elsewhere.
-    fn states(&self, hosts: &BTreeSet<&str>) -> Vec<Finding> {
-        let mut differing: BTreeMap<BTreeMap<&str, Vec<usize>>, Vec<&str>> = BTreeMap::new();
-        for host in hosts {
-            let own = self.owner.and_then(|owner| self.cells[&owner].get(host));
-            let is_unready = own.is_some_and(|own| is_unready_pod(own));
-            let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-            for (index, cell) in &self.cells {
-                let state = state(cell.get(host));
-                if !(is_unready && state == "missing") {
-                    groups.entry(state).or_default().push(*index);
-                }
-            }
-            if groups.len() > 1 {
-                differing.entry(groups).or_default().push(host);
-            }
+    /// Returns the states in which observers have a host, with them. A pod that is not ready at home should be missing elsewhere.
+    fn states(&self, host: &str) -> BTreeMap<&'static str, Vec<&'c Observer<'m>>> {
+        let mut states: BTreeMap<&str, Vec<&Observer<'_>>> = BTreeMap::new();
+        for (observer, cell) in &self.cells {
+            let observers = states.entry(state(cell.get(host))).or_default();
+            observers.push(observer);
         }
-        let findings = differing.iter().map(|(groups, differing)| {
-            let names = match differing.len() == hosts.len() {
-                true => "hosts".to_owned(),
-                false => list(differing.iter().map(host_name)),
-            };
-            let seen = groups.iter().flat_map(|(state, indexes)| {
-                indexes
-                    .iter()
-                    .map(|index| ((*state).to_owned(), self.name(*index)))
-            });
-            let what = format!("{names} of {}", self.cluster);
-            self.with_cause(differs(CHECK, &what, &group(seen), ""), groups)
+        let own = self.own().and_then(|(_, cell)| cell.get(host));
+        if own.is_some_and(|own| is_unready_pod(own)) {
+            states.remove("missing");
+        }
+        states
+    }
+
+    /// Makes the finding that observers have different hosts, or in different states, with its cause.
+    fn hosts_differ(&self, differing: &BTreeSet<&str>) -> Finding {
+        let shown: BTreeSet<&str> = differing.iter().copied().take(MAX_HOSTS).collect();
+        let seen = self.cells.iter().map(|(observer, cell)| {
+            let mut cell = cell.clone();
+            cell.retain(|host, _| shown.contains(host));
+            (hosts(&cell).join(", "), observer.name.as_str())
         });
-        findings.collect()
-    }
-
-    /// Adds the cause of different states: a problem of an observer, or what usually is the cause.
-    fn with_cause(&self, finding: Finding, groups: &BTreeMap<&str, Vec<usize>>) -> Finding {
-        if let Some(missing) = groups.get("missing") {
-            return match self.owner.filter(|owner| missing.contains(owner)) {
+        let what = match differing.len() - shown.len() {
+            0 => format!("hosts of {}", self.cluster),
+            more => format!("hosts of {} (and {more} more)", self.cluster),
+        };
+        let finding = differs(CHECK, &what, &group(seen), "");
+        let mut states: BTreeMap<&str, Vec<&Observer<'_>>> = BTreeMap::new();
+        for (state, observers) in differing.iter().flat_map(|host| self.states(host)) {
+            states.entry(state).or_default().extend(observers);
+        }
+        if let Some(missing) = states.get("missing") {
+            let is_owner = |(owner, _): &&(&Observer<'_>, Cell<'_>)| {
+                missing.iter().any(|one| one.name == owner.name)
+            };
+            return match self.own().filter(is_owner) {
                 Some(_) => finding.because(
                     "not a member at home",
                     "a mirror was left, or its hostname was changed: delete the mirror, and restart its mirror controller; if the \
@@ -311,12 +267,12 @@ impl<'c, 'm> Row<'c, 'm> {
                 None => self.with_lack(finding, missing),
             };
         }
-        let kinds = match groups.contains_key("down") {
+        let kinds = match states.contains_key("down") {
             true => [K::GatewayDown, K::ServiceNotReady],
             false => [K::PodNotReady, K::ServiceNotReady],
         };
-        let mut observers = self.cells.keys();
-        match observers.find_map(|index| self.problem(*index, &|kind| kinds.contains(&kind))) {
+        let mut observers = self.cells.iter();
+        match observers.find_map(|(one, _)| self.problem(one, &|kind| kinds.contains(&kind))) {
             Some(problem) => finding.because_of(problem, text(problem, "sentence")),
             None => finding
                 .because(kinds[0].row().sentence, "")
@@ -324,26 +280,38 @@ impl<'c, 'm> Row<'c, 'm> {
         }
     }
 
+    /// Compares the endpoints of a host.
+    fn endpoints(&self, host: &str) -> Vec<Finding> {
+        let services = self.cells.iter();
+        let mut services = services.filter_map(|(one, _)| one.services.get(&self.key));
+        let has_order = services.any(|one| !one["failover"].is_null() || !one["failure"].is_null());
+        let seen = self.cells.iter().filter_map(|(observer, cell)| {
+            let endpoint = cell.get(host).filter(|one| !is_unready_pod(one))?;
+            Some((observer.name.as_str(), texts(endpoint, has_order)))
+        });
+        let seen: Vec<_> = seen.collect();
+        let of = format!(" of {}", self.cluster);
+        compare(CHECK, &of, &ASPECTS, &seen, false)
+    }
+
     /// Adds why observers lack hosts of the cluster: a problem that they or the owner have, or what keeps Linkerd from mirroring
     /// the service.
-    fn with_lack(&self, finding: Finding, missing: &[usize]) -> Finding {
+    fn with_lack(&self, finding: Finding, missing: &[&Observer<'m>]) -> Finding {
         let explains = |kind: K| kind == K::MissingHost || kind.row().family == Family::Skipped;
         let is_private = |kind| matches!(kind, K::NotExported | K::LeftOut);
-        let of_observers = missing
-            .iter()
-            .find_map(|index| self.problem(*index, &explains));
-        if let Some(problem) = of_observers.or_else(|| self.problem(self.owner?, &is_private)) {
+        let mut missing = missing.iter();
+        let problem = missing.find_map(|one| self.problem(one, &explains));
+        if let Some(problem) = problem.or_else(|| self.problem(self.own()?.0, &is_private)) {
             return finding.because_of(problem, &reason(problem));
         }
         let see = format!(
             "check that namespace {} exists there, and the selector of the Link; see global-dns check there",
             self.key.0
         );
-        let mut others = self
-            .cells
-            .iter()
-            .filter(|(index, _)| Some(**index) != self.owner);
-        if others.any(|(_, cell)| !cell.is_empty()) {
+        let is_mirror = |(one, cell): &(&Observer<'_>, Cell<'_>)| {
+            one.cluster != self.cluster && !cell.is_empty()
+        };
+        if self.cells.iter().any(is_mirror) {
             return finding.because("not mirrored there", &see);
         }
         match self.not_mirrorable() {
@@ -353,13 +321,13 @@ impl<'c, 'm> Row<'c, 'm> {
     }
 
     /// Returns a problem of an observer with the service and the cluster of the row.
-    fn problem(&self, observer: usize, is_wanted: &dyn Fn(K) -> bool) -> Option<&'m Value> {
-        self.observers[observer].problem(self.key, Some(self.cluster), is_wanted)
+    fn problem(&self, observer: &Observer<'m>, is_wanted: &dyn Fn(K) -> bool) -> Option<&'m Value> {
+        observer.problem(self.key, Some(self.cluster), is_wanted)
     }
 
     /// Returns why Linkerd does not mirror the service of the owner.
     fn not_mirrorable(&self) -> Option<(String, &'static str)> {
-        let own = &self.cells[&self.owner?];
+        let (_, own) = self.own()?;
         let exported = Exported {
             service: self.key.1,
             cluster: self.cluster,

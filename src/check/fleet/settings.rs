@@ -4,61 +4,46 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::difference::{Aspect, Differences, compare, differs};
+use super::difference::{Aspect, Differences, compare};
 use super::observer::{Key, Observer};
 use crate::check::finding::{Check, Finding, text};
-use crate::check::problems::reason;
+use crate::check::told::reason;
 use crate::model::ProblemKind;
 
 const CHECK: Check = Check::FleetSettings;
 
 /// The settings of a service, and what follows from them.
 const SETTINGS: [Aspect; 7] = [
-    setting(
+    Aspect::new(
         "TTL",
         "set annotation global-dns/ttl on the Service of every cluster, and the same ttl",
     ),
-    setting(
+    Aspect::new(
         "failover order",
         "set annotation global-dns/failover on the Service of every cluster, or the same failover.default",
     ),
-    setting(
+    Aspect::new(
         "expected clusters",
         "set annotation global-dns/expected-clusters on the Service of every cluster, or remove it everywhere",
     ),
-    setting(
+    Aspect::new(
         "gateway-down",
         "set annotation global-dns/gateway-down on the Service of every cluster, and the same gatewayDown",
     ),
-    consequence(
+    Aspect::consequence(
         "step of the failover order that answers",
         "global-dns explain NAME shows the state of each step",
     ),
-    consequence(
+    Aspect::consequence(
         "why its name fails",
         "global-dns explain NAME in this cluster shows what the name waits for",
     ),
-    consequence(
+    Aspect::consequence(
         "owner of the short name",
         "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
          shortNames.which",
     ),
 ];
-
-const fn setting(name: &'static str, hint: &'static str) -> Aspect {
-    Aspect {
-        name,
-        hint,
-        is_consequence: false,
-    }
-}
-
-const fn consequence(name: &'static str, hint: &'static str) -> Aspect {
-    Aspect {
-        is_consequence: true,
-        ..setting(name, hint)
-    }
-}
 
 /// Returns the texts of [`SETTINGS`] in a row of the table. Empty: it is not set.
 fn texts(service: &Value, own: &str) -> [Option<String>; SETTINGS.len()] {
@@ -91,21 +76,17 @@ pub(super) fn compare_services<'m>(observers: &[Observer<'m>], found: &mut Diffe
         keys.for_each(|key| services.entry(*key).or_default().push(observer));
     }
     for (key, observers) in services {
-        let unreadable: Vec<Finding> = observers
-            .iter()
-            .filter_map(|one| unreadable(one, key))
-            .collect();
+        let unreadable = observers.iter().filter_map(|one| unreadable(one, key));
+        let unreadable: Vec<Finding> = unreadable.collect();
+        if !unreadable.is_empty() {
+            found.add_service(key, unreadable);
+            continue;
+        }
         let seen = observers
             .iter()
             .map(|one| (one.name.as_str(), texts(one.services[&key], &one.cluster)));
-        let seen: Vec<_> = seen.filter(|_| unreadable.is_empty()).collect();
-        let differing = compare(&SETTINGS, &seen, found.has(key)).into_iter();
-        let differing =
-            differing.map(|(aspect, groups)| differs(CHECK, aspect.name, &groups, aspect.hint));
-        let findings: Vec<Finding> = unreadable.into_iter().chain(differing).collect();
-        findings
-            .into_iter()
-            .for_each(|one| found.add_service(key, one));
+        let seen: Vec<_> = seen.collect();
+        found.add_service(key, compare(CHECK, "", &SETTINGS, &seen, found.has(key)));
     }
 }
 
