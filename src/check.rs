@@ -14,6 +14,5 @@ pub mod objects;
 pub mod permissions;
 pub mod pods;
 pub mod probe;
-pub mod problems;
-pub mod resolv_conf;
 pub mod targets;
+pub mod told;

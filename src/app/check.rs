@@ -8,30 +8,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::command_log::log_to_stderr;
 use super::remote::{Remote, find_server};
 use crate::check::finding::{Check, Fact, Finding, State, document, text};
-use crate::check::objects::{self, Objects, Told, selects_by_other_labels};
-use crate::check::problems::{answer_sizes, findings};
+use crate::check::objects;
+use crate::check::told::Told;
 use crate::cli::{CheckArgs, Cluster, Form, note};
 use crate::log::error_chain;
-use crate::model::ProblemKind;
 use crate::view::{Document, Filter, View};
-use cluster::{ApiServer, objects_of_files};
 
 /// The pause between two diagnoses of `--wait`.
 const PAUSE: Duration = Duration::from_secs(2);
-
-/// What a server says.
-struct Said {
-    status: Value,
-    problems: Vec<Value>,
-    services: Vec<Value>,
-    own_endpoints: Vec<Value>,
-}
 
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
@@ -63,49 +52,43 @@ async fn diagnose_until(limit: Duration, args: &CheckArgs) -> Document {
     last
 }
 
-/// Gathers the facts and checks them.
+/// Gathers the facts and checks them: what the server says first, then what only the network can tell.
 async fn diagnose(args: &CheckArgs) -> Document {
     let (server, cluster) = find(args).await;
-    let said = match server {
-        Ok(mut server) => match Said::read(&mut server, args).await {
-            Ok(said) => Ok((server, said)),
+    let told = match server {
+        Ok(mut server) => match read(&mut server, args).await {
+            Ok(told) => Ok((server, told)),
             Err(error) => Err(error_chain(error.as_ref())),
         },
         Err(why) => Err(why),
     };
-    let status = said.as_ref().ok().map(|(_, said)| &said.status);
-    let api_server = match cluster {
-        Ok(cluster) => Ok(ApiServer::read(&cluster, args, status).await),
-        Err(why) => Err(why),
+    let settings = match &told {
+        Ok((_, told)) => told.status["settings"].clone(),
+        Err(_) => serde_json::to_value(&args.view.settings.loaded).unwrap_or_default(),
     };
-    let mut lines = match &api_server {
-        Ok(api_server) => api_server.findings(said.is_err()),
-        Err(why) if said.is_err() => {
-            let hint = "check the kubeconfig: --kubeconfig, --context";
-            vec![Finding::failing(Check::ApiServer, why.as_str(), hint)]
-        }
-        Err(why) => vec![Finding::unknown(
-            Check::ApiServer,
-            why,
-            "run it with a kubeconfig",
-        )],
+    let has_cluster = cluster.is_some();
+    let (mut lines, objects) = match cluster {
+        None => (
+            Vec::new(),
+            cluster::objects_of_files(&args.view.source.file),
+        ),
+        Some(Ok(cluster)) => cluster::read(&cluster, args, &settings, told.is_ok()).await,
+        Some(Err(why)) => (vec![cluster::unreachable(&why)], None),
     };
     let mut replica = String::new();
-    match said {
-        Ok((mut server, said)) => {
-            let objects = match api_server {
-                Ok(api_server) => Some(api_server.objects),
-                Err(_) => objects_of_files(&args.view.source.file),
-            };
-            lines.splice(0..0, said.findings(objects.as_ref()));
-            let told = said.told();
-            lines.extend(
-                objects
-                    .iter()
-                    .flat_map(|objects| objects::check(objects, &told)),
-            );
-            lines.extend(way::findings(args, &mut server, &said.status).await);
-            replica = text(&said.status, "replica").to_owned();
+    match told {
+        Ok((mut server, told)) => {
+            lines.splice(0..0, told.findings());
+            let objects = objects.iter();
+            lines.extend(objects.flat_map(|objects| objects::check(objects, &told)));
+            if way::is_asked(args) {
+                lines.extend(way::findings(args, &mut server, &told.status).await);
+            } else if has_cluster {
+                let why = "this is no pod, so that its resolver is not the cluster's DNS";
+                let hint = "run it in a pod, or set --resolver to the address of the cluster's DNS, and --dns to that of the Service";
+                lines.push(Finding::unknown(Check::ClusterAnswer, why, hint));
+            }
+            replica = text(&told.status, "replica").to_owned();
         }
         // A missing permission, or an API server that does not answer, is the only line then.
         Err(_) if lines.iter().any(is_cause) => {}
@@ -123,101 +106,54 @@ fn is_cause(line: &Finding) -> bool {
     line.state == State::Failing && causes.iter().any(|check| line.name == <&str>::from(check))
 }
 
-/// Finds the server as every command does, or builds the table of the objects. Returns it with its cluster.
-async fn find(args: &CheckArgs) -> (Fact<Remote>, Fact<Arc<Cluster>>) {
+/// Finds the server as every command does, or builds the table of the objects. Returns it with its cluster. `None`: a flag names
+/// the server or files, or it is one of this host, so that no API server is used.
+async fn find(args: &CheckArgs) -> (Fact<Remote>, Option<Fact<Arc<Cluster>>>) {
     let view = &args.view;
-    let open = async || match Cluster::open(view.source.kubeconfig.access()).await {
-        Ok(cluster) => Ok(Arc::new(cluster)),
-        Err(error) => Err(format!(
-            "cannot reach the API server: {}",
-            error_chain(&error)
-        )),
-    };
-    if view.reads_objects() {
+    let chain = |error: anyhow::Error| error_chain(error.as_ref());
+    let server = if view.reads_objects() {
         let server = Remote::of_objects(&view.source, &view.settings.loaded).await;
-        let server = server.map_err(|error| error_chain(error.as_ref()));
-        return match view.source.file.is_empty() {
-            true => (server, open().await),
-            false => (
-                server,
-                Err("the API server is not used with --file".to_owned()),
-            ),
-        };
-    }
-    match find_server(&view.server, &view.source.kubeconfig).await {
-        Ok(Ok(server)) => {
-            let cluster = server.cluster().cloned();
-            let unknown = || "this server is not one of a known cluster".to_owned();
-            (
-                Ok(Remote::Running(Box::new(server))),
-                cluster.ok_or_else(unknown),
-            )
+        server.map_err(chain)
+    } else {
+        match find_server(&view.server, &view.source.kubeconfig).await {
+            Ok(Ok(server)) => {
+                let cluster = server.cluster().cloned().map(Ok);
+                return (Ok(Remote::Running(Box::new(server))), cluster);
+            }
+            Ok(Err(none)) => Err(none.to_string()),
+            Err(error) => Err(chain(error)),
         }
-        Ok(Err(none)) => (Err(none.to_string()), open().await),
-        Err(error) => (Err(error_chain(error.as_ref())), open().await),
+    };
+    if !view.source.file.is_empty() {
+        return (server, None);
     }
+    let cluster = Cluster::open(view.source.kubeconfig.access()).await;
+    let cluster = cluster.map(Arc::new).map_err(|error| error_chain(&error));
+    (server, Some(cluster))
 }
 
-// === impl Said ===
-
-impl Said {
-    /// Reads what a server says, of the selected namespaces.
-    async fn read(server: &mut Remote, args: &CheckArgs) -> anyhow::Result<Self> {
-        let status = server.status().await?;
-        let own = Filter {
-            cluster: vec![text(&status, "cluster").to_owned()],
-            ..Filter::default()
-        };
-        let all = Filter::default();
-        let mut problems = server.items(View::Problems, &all).await?;
-        let selected = Filter {
-            namespace: args.view.source.namespace.clone(),
-            ..Filter::default()
-        };
-        // The problems of the server matter to every namespace.
-        problems.retain(|one| {
-            let service = text(one, "service").split_once('/');
-            service.is_none_or(|(namespace, _)| selected.has_namespace(namespace))
-        });
-        Ok(Self {
-            problems,
-            services: server.items(View::Table, &all).await?,
-            own_endpoints: server.items(View::Endpoints, &own).await?,
-            status,
-        })
-    }
-
-    fn told(&self) -> Told<'_> {
-        Told {
-            settings: &self.status["settings"],
-            services: &self.services,
-            own_endpoints: &self.own_endpoints,
-            cluster: text(&self.status, "cluster"),
-        }
-    }
-
-    /// Returns the lines about the server and its problems. If a Link has a selector of its own, other labels export Services,
-    /// so that `not-exported` says nothing.
-    fn findings(&self, objects: Option<&Objects>) -> Vec<Finding> {
-        let [replica, cluster, version] =
-            ["replica", "cluster", "version"].map(|field| text(&self.status, field));
-        let services = self.services.len();
-        let replica = if replica.is_empty() {
-            "the table of the objects"
-        } else {
-            replica
-        };
-        let sentence = format!(
-            "{replica} of cluster '{cluster}' answers: version {version}, services: {services}"
-        );
-        let mut links = objects.iter().flat_map(|one| one.links.iter().flatten());
-        let mut lines = findings(&self.problems);
-        if links.any(selects_by_other_labels) {
-            let not_exported = ProblemKind::NotExported.name();
-            lines.retain(|line| line.name != not_exported);
-        }
-        lines.insert(0, Finding::ok(Check::Server, sentence));
-        lines.push(answer_sizes(&self.services));
-        lines
-    }
+/// Reads what a server says, of the selected namespaces.
+async fn read(server: &mut Remote, args: &CheckArgs) -> anyhow::Result<Told> {
+    let status = server.status().await?;
+    let all = Filter::default();
+    let own = Filter {
+        cluster: vec![text(&status, "cluster").to_owned()],
+        ..Filter::default()
+    };
+    let selected = Filter {
+        namespace: args.view.source.namespace.clone(),
+        ..Filter::default()
+    };
+    let mut problems = server.items(View::Problems, &all).await?;
+    // The problems of the server matter to every namespace.
+    problems.retain(|one| {
+        let service = text(one, "service").split_once('/');
+        service.is_none_or(|(namespace, _)| selected.has_namespace(namespace))
+    });
+    Ok(Told {
+        problems,
+        services: server.items(View::Table, &all).await?,
+        own_endpoints: server.items(View::Endpoints, &own).await?,
+        status,
+    })
 }

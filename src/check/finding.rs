@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use strum::IntoStaticStr;
 
-use crate::model::{Level, ProblemKind, list_some};
+use crate::model::{Level, list_some};
 use crate::view::{Column, Document, Section};
 
 /// Maximum number of things in one sentence, so that a report of a thousand problems stays readable.
@@ -38,24 +38,16 @@ pub enum Check {
     ApiServer,
     /// The server has every permission that it needs.
     Permissions,
-    /// The server has no dangerous permission.
-    MorePermissions,
     /// No Link reports that mirroring fails.
     LinkStatus,
-    /// The namespaces that Links and settings name exist.
-    Namespaces,
     /// Other clusters can mirror what this one exports.
     Mirrorable,
-    /// Each `mirrored-service` label has the value that watches select.
-    MirrorLabels,
     /// Ports of unknown protocol are marked opaque.
     OpaquePorts,
     /// Kubernetes copies the Endpoints of mirrors to EndpointSlices.
     EndpointSlices,
     /// The gateways of this cluster forget the address of a pod that is gone.
     GatewayCache,
-    /// Every answer fits into a message.
-    AnswerSizes,
     /// The server answers a name.
     DirectAnswer,
     /// The cluster's DNS answers it as the server does.
@@ -79,7 +71,7 @@ pub enum Check {
 }
 
 /// One line: what was found, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     /// How bad it is.
     pub state: State,
@@ -142,30 +134,6 @@ impl Finding {
             hint,
         )
     }
-
-    /// Lists what is wrong, or makes a finding that needs no action if nothing is.
-    pub fn list<T: std::fmt::Display>(
-        state: State,
-        check: Check,
-        wrong: impl IntoIterator<Item = T>,
-        [none, what, hint]: [&str; 3],
-    ) -> Self {
-        match list(wrong).as_str() {
-            "" => Self::ok(check, none),
-            wrong => Self::new(state, check, format!("{what}: {wrong}"), hint),
-        }
-    }
-
-    /// Makes a failing finding whose cause is a problem of this kind.
-    pub fn of_kind(kind: ProblemKind, sentence: impl Into<String>) -> Self {
-        Self {
-            state: State::Failing,
-            name: kind.name().to_owned(),
-            sentence: sentence.into(),
-            hint: kind.hint(),
-            anchor: kind.anchor(),
-        }
-    }
 }
 
 // === impl State ===
@@ -206,7 +174,7 @@ pub fn document(
             lines.push_text([String::new(), String::new(), hint]);
         }
     }
-    let worst = State::worst(findings).max(State::Ok);
+    let worst = State::worst(findings);
     let count = |state: State| {
         let number = findings.iter().filter(|one| one.state == state).count();
         let name: &str = state.into();
@@ -215,12 +183,10 @@ pub fn document(
     let states = [State::Failing, State::Attention, State::Unknown, State::Ok];
     let counts: Vec<String> = states.into_iter().filter_map(count).collect();
     let mut status = Section::new("", columns);
-    let result: &str = if worst == State::Unknown {
-        State::Ok
-    } else {
-        worst
-    }
-    .into();
+    let result: &str = match worst {
+        State::Unknown => State::Ok.into(),
+        worst => worst.into(),
+    };
     status.push_text([result.to_owned(), counts.join(", ")]);
     sections.extend([lines, status]);
     Document {
@@ -256,7 +222,7 @@ mod tests {
     #[test]
     fn exit_code_is_1_if_a_finding_fails() {
         let ok = Finding::ok(Check::Server, "it answers");
-        let unknown = Finding::unknown(Check::Namespaces, "no permission", "grant it");
+        let unknown = Finding::unknown(Check::LinkStatus, "no permission", "grant it");
         let failing = Finding::failing(Check::ClusterAnswer, "NXDOMAIN", "forward it");
         for (findings, exit, last) in [
             (vec![ok.clone()], 0, ["ok", "1 ok"]),

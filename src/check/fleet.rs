@@ -4,7 +4,7 @@
 //! observer of its own. Addresses differ from cluster to cluster and are never compared. One cause is one line: services that differ
 //! only because a Link is missing are counted in the line of that Link.
 
-mod causes;
+mod difference;
 mod links;
 mod member;
 mod names;
@@ -13,70 +13,65 @@ mod servers;
 mod services;
 mod settings;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::finding::{self, Check, Finding, list, text};
+use super::finding::{self, Check, Finding, list};
 use crate::view::{Column, Document, Section};
-use links::Directions;
+use difference::Differences;
 use observer::Observer;
 
-pub use member::{Member, Replica, ReplicaTable, Unread};
+pub use member::{Member, Replica, ReplicaTable};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {
-    let (read, mut findings) = distinct(members);
-    findings.extend(servers::check(&read));
+    let mut found = Differences::default();
+    let read = distinct(members, &mut found);
+    servers::compare_servers(&read, &mut found);
     let mut observers = observer::all(&read);
-    findings.extend(names::unify(&mut observers));
-    let mut links = Directions::of(&observers);
-    let of_services = services::compare(&observers, &mut links);
-    let of_settings = settings::compare(&observers, &of_services.services);
-    findings.extend(links.findings(&observers));
-    findings.extend(of_services.findings);
-    findings.extend(of_settings);
-    let sections = vec![
-        clusters(members, &observers),
-        links.matrix(&observers),
-        of_services.table,
-    ];
+    names::unify(&mut observers, &mut found);
+    links::compare(&observers, &mut found);
+    let differences = services::compare_hosts(&observers, &mut found);
+    settings::compare_services(&observers, &mut found);
+    let clusters = clusters(members, &observers);
+    let sections = vec![clusters, links::matrix(&observers), differences];
+    let names = list(read.iter().map(|(context, _)| context));
+    let mut findings = vec![Finding::ok(
+        Check::FleetClusters,
+        format!("compared {names}"),
+    )];
+    findings.extend(found.findings());
     finding::document("fleet", "", sections, &findings)
 }
 
-/// Returns the members that were read, each cluster once, and the findings about the others.
-fn distinct(members: &[Member]) -> (Vec<(&str, &[Replica])>, Vec<Finding>) {
-    let (mut read, mut findings) = (Vec::<(&str, &[Replica])>::new(), Vec::new());
+/// Returns the members that were read, each cluster once.
+fn distinct<'m>(
+    members: &'m [Member],
+    found: &mut Differences<'_>,
+) -> Vec<(&'m str, &'m [Replica])> {
+    const UNREAD: &str = "the permissions of explain in this cluster suffice; check its API server, and the pods of its server";
+    let mut read = Vec::<(&str, &[Replica])>::new();
+    let mut fail = |sentence: String, hint| {
+        found.add([Finding::failing(Check::FleetClusters, sentence, hint)])
+    };
     for Member { context, replicas } in members {
         let replicas = match replicas {
             Ok(replicas) => replicas,
-            Err(Unread { reason, hint }) => {
-                let sentence = format!("{context} cannot be read: {reason}");
-                findings.push(Finding::failing(
-                    Check::FleetClusters,
-                    sentence,
-                    hint.as_str(),
-                ));
+            Err(why) => {
+                fail(format!("{context} cannot be read: {why}"), UNREAD);
                 continue;
             }
         };
         let is_known =
             |one: &Replica| !one.id.is_empty() && replicas.iter().any(|own| own.id == one.id);
         match read.iter().find(|(_, known)| known.iter().any(is_known)) {
-            Some((first, _)) => findings.push(Finding::failing(
-                Check::FleetClusters,
+            Some((first, _)) => fail(
                 format!("{first} and {context} are the same cluster"),
                 "name each cluster once, by one context or server",
-            )),
+            ),
             None => read.push((context, replicas)),
         }
     }
-    if findings.is_empty() {
-        let names = list(read.iter().map(|(context, _)| context));
-        findings.push(Finding::ok(
-            Check::FleetClusters,
-            format!("{names} can be read"),
-        ));
-    }
-    (read, findings)
+    read
 }
 
 /// Makes the section with a row for each member.
@@ -86,33 +81,24 @@ fn clusters(members: &[Member], observers: &[Observer<'_>]) -> Section {
     ];
     let mut section = Section::new("clusters", head.map(Column::text));
     for Member { context, replicas } in members {
-        let own = observers.iter().find(|one| one.context == *context);
-        let replicas: Vec<&str> = replicas
-            .iter()
-            .flatten()
-            .map(|one| one.name.as_str())
-            .collect();
-        let object = match own {
+        let names = replicas.iter().flatten().map(|one| one.name.as_str());
+        let object = match observers.iter().find(|one| one.context == *context) {
             None => json!({"section": "clusters", "context": context}),
             Some(own) => json!({
                 "section": "clusters", "context": context, "cluster": own.cluster,
                 "version": own.status["version"], "state": own.status["state"],
-                "replicas": replicas, "services": own.services.len(),
+                "replicas": names.collect::<Vec<_>>(), "services": own.services.len(),
             }),
         };
-        let told = |field| match text(&object, field) {
-            "" => "-".to_owned(),
-            text => text.to_owned(),
-        };
-        let count = |count: usize| own.map_or("-".to_owned(), |_| count.to_string());
-        let cells = [
-            context.clone(),
-            told("cluster"),
-            told("version"),
-            told("state"),
-            count(replicas.len()),
-            count(own.map_or(0, |own| own.services.len())),
+        let fields = [
+            "context", "cluster", "version", "state", "replicas", "services",
         ];
+        let cells = fields.map(|field| match &object[field] {
+            Value::String(text) => text.clone(),
+            Value::Array(all) => all.len().to_string(),
+            Value::Null => "-".to_owned(),
+            other => other.to_string(),
+        });
         section.push(cells, &object);
     }
     section

@@ -8,14 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::finding::{Check, Fact, Finding, State, items, list, text};
+use super::told::Told;
 use crate::model::{Exported, key, mirrorable};
 
 /// Selects mirrors, their Endpoints and their slices. Linkerd labels Services and Endpoints alike, and Kubernetes copies the
 /// labels of Endpoints to slices.
 pub const MIRRORS: &str = "mirror.linkerd.io/mirrored-service=true";
-/// Selects objects that no watch selects, neither as a mirror nor as an object of this cluster.
-pub const UNWATCHED: &str =
-    "mirror.linkerd.io/mirrored-service,mirror.linkerd.io/mirrored-service!=true";
 /// Selects Services that this cluster exports through its gateway.
 pub const EXPORTED: &str = "mirror.linkerd.io/exported=true";
 /// Selects the Deployments of gateways.
@@ -33,122 +31,119 @@ const OPAQUE_BY_DEFAULT: &str = "25,587,3306,4444,5432,6379,9300,11211";
 const DETECTED: [&str; 4] = ["http", "grpc", "h2c", "kubernetes.io/h2c"];
 /// Reason of a Link's condition: with headless mirroring on, every headless Service has it, although it is mirrored.
 const INVALID_SERVICE: &str = "InvalidService";
-/// Reason of a Link's condition: the namespace does not exist here.
-const MISSING_NAMESPACE: &str = "MissingNamespace";
 /// Maximum number of characters of a condition's message in a finding.
 const MAX_MESSAGE: usize = 120;
 
-/// The objects, each list or why it cannot be read.
-#[derive(Debug)]
-pub struct Objects {
-    /// Mirrors, and Services that no watch selects.
-    pub services: Fact<Vec<Value>>,
-    /// Services that this cluster exports.
-    pub exported: Fact<Vec<Value>>,
-    /// Slices of mirrors, and those that no watch selects.
-    pub slices: Fact<Vec<Value>>,
-    /// Endpoints of mirrors.
-    pub endpoints: Fact<Vec<Value>>,
-    /// The Links of this cluster.
-    pub links: Fact<Vec<Value>>,
-    /// The Deployments of the gateways.
-    pub gateways: Fact<Vec<Value>>,
-    /// All namespaces.
-    pub namespaces: Fact<Vec<Value>>,
+/// The objects by their kind: all of it that are read, or why they cannot be.
+#[derive(Debug, Default)]
+pub struct Objects(pub BTreeMap<String, Fact<Vec<Value>>>);
+
+/// What is wrong, and how bad it is.
+type Wrong = (State, BTreeSet<String>);
+
+/// A check of objects.
+struct Rule {
+    check: Check,
+    /// The kinds of the objects that it needs.
+    kinds: &'static [&'static str],
+    /// Finds what is wrong.
+    find: fn(&Objects, &Told) -> Wrong,
+    what: &'static str,
+    hint: &'static str,
 }
 
-/// What the server says about the objects.
-#[derive(Debug)]
-pub struct Told<'t> {
-    /// Its settings, as in `status`.
-    pub settings: &'t Value,
-    /// Its services: the items of `table`.
-    pub services: &'t [Value],
-    /// The endpoints of its own cluster: items of `endpoints`.
-    pub own_endpoints: &'t [Value],
-    /// The name of its cluster.
-    pub cluster: &'t str,
-}
-
-/// What is wrong, and how bad it is; or why it is not known.
-type Wrong = Fact<(State, BTreeSet<String>)>;
-
-/// A check: what finds things that are wrong, what they are, and what to do.
-struct Rule(
-    Check,
-    fn(&Objects, &Told<'_>) -> Wrong,
-    &'static str,
-    &'static str,
-);
-
-const RULES: [Rule; 7] = [
-    Rule(
-        Check::LinkStatus,
-        link_status,
-        "Links report that mirroring fails",
-        "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
-         reason; export headless Services with mirror.linkerd.io/exported=true",
-    ),
-    Rule(
-        Check::Namespaces,
-        namespaces,
-        "namespaces that do not exist here",
-        "Linkerd mirrors into the namespace of the same name: create it, or turn on enableNamespaceCreation for the link; if \
-         a setting names it, correct the setting",
-    ),
-    Rule(
-        Check::Mirrorable,
-        not_mirrorable,
-        "exported, and not mirrored as a whole",
-        "correct the Services, or do not export them",
-    ),
-    Rule(
-        Check::MirrorLabels,
-        mirror_labels,
-        "ignored because of the label mirror.linkerd.io/mirrored-service",
-        "set the value 'true', as Linkerd does, or remove the label if the object is not a mirror",
-    ),
-    Rule(
-        Check::OpaquePorts,
-        opaque_ports,
-        "not marked opaque",
-        "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
-         config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS before the mirrors are made (others get it \
-         when their pods restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no effect",
-    ),
-    Rule(
-        Check::EndpointSlices,
-        endpoint_slices,
-        "Endpoints of mirrors without an EndpointSlice",
-        "nothing shows whether the gateways of these mirrors are down: turn on the controller \
-         endpointslice-mirroring-controller of kube-controller-manager (--controllers), or remove label \
-         endpointslice.kubernetes.io/skip-mirror from the exported Services",
-    ),
-    Rule(
-        Check::GatewayCache,
-        gateway_cache,
-        "gateways that keep the address of a pod that is gone",
-        "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
-         {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients in \
-         other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old address now",
-    ),
+const RULES: [Rule; 5] = [
+    Rule {
+        check: Check::LinkStatus,
+        kinds: &["Link"],
+        find: link_status,
+        what: "Links report that mirroring fails",
+        hint: "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
+               reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, or turn \
+               on enableNamespaceCreation for the link",
+    },
+    Rule {
+        check: Check::Mirrorable,
+        kinds: &["Service"],
+        find: not_mirrorable,
+        what: "exported, and not mirrored as a whole",
+        hint: "correct the Services, or do not export them",
+    },
+    Rule {
+        check: Check::OpaquePorts,
+        kinds: &["Service"],
+        find: opaque_ports,
+        what: "not marked opaque",
+        hint: "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
+               config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS before the mirrors are made (others get \
+               it when their pods restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no \
+               effect",
+    },
+    Rule {
+        check: Check::EndpointSlices,
+        kinds: &["Service", "Endpoints", "EndpointSlice"],
+        find: endpoint_slices,
+        what: "Endpoints of mirrors without an EndpointSlice",
+        hint: "nothing shows whether the gateways of these mirrors are down: turn on the controller \
+               endpointslice-mirroring-controller of kube-controller-manager (--controllers), or remove label \
+               endpointslice.kubernetes.io/skip-mirror from the exported Services",
+    },
+    Rule {
+        check: Check::GatewayCache,
+        kinds: &["Service", "Deployment", "Namespace"],
+        find: gateway_cache,
+        what: "gateways that keep the address of a pod that is gone",
+        hint: "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
+               {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients in \
+               other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old address now",
+    },
 ];
 
-/// Checks all objects. Lists that cannot be read are not checked.
-pub fn check(objects: &Objects, told: &Told<'_>) -> Vec<Finding> {
-    let findings = RULES
-        .iter()
-        .map(|Rule(check, find, what, hint)| match find(objects, told) {
-            Ok((state, wrong)) => {
-                Finding::list(state, *check, wrong, ["nothing is wrong", what, hint])
-            }
-            Err(why) => Finding::unknown(
-                *check,
-                &why,
-                "run it as a user that may list these objects, or add them to the files",
-            ),
-        });
+/// Checks all objects. A check whose objects nobody asked for has no line.
+pub fn check(objects: &Objects, told: &Told) -> Vec<Finding> {
+    let findings = RULES.iter().filter_map(|rule| rule.check(objects, told));
     findings.collect()
+}
+
+// === impl Rule ===
+
+impl Rule {
+    fn check(&self, objects: &Objects, told: &Told) -> Option<Finding> {
+        const HINT: &str = "run it as a user that may list these objects";
+        for kind in self.kinds {
+            if let Err(why) = objects.0.get(*kind)? {
+                return Some(Finding::unknown(self.check, why, HINT));
+            }
+        }
+        let (state, wrong) = (self.find)(objects, told);
+        Some(match wrong.is_empty() {
+            true => Finding::ok(self.check, "nothing is wrong"),
+            false => {
+                let sentence = format!("{}: {}", self.what, list(wrong));
+                Finding::new(state, self.check, sentence, self.hint)
+            }
+        })
+    }
+}
+
+// === impl Objects ===
+
+impl Objects {
+    /// Returns the objects of a kind that have the labels of a selector: all if it is empty.
+    fn select<'o>(
+        &'o self,
+        kind: &str,
+        selector: &'static str,
+    ) -> impl Iterator<Item = &'o Value> + Clone {
+        let objects = self.0.get(kind).and_then(|read| read.as_ref().ok());
+        let labels = selector.split(',').filter_map(|one| one.split_once('='));
+        let is_selected = move |one: &&Value| {
+            labels
+                .clone()
+                .all(|(name, value)| label(one, name) == value)
+        };
+        objects.into_iter().flatten().filter(is_selected)
+    }
 }
 
 // === Fields ===
@@ -161,200 +156,130 @@ fn annotation<'o>(object: &'o Value, annotation: &str) -> Option<&'o str> {
     object["metadata"]["annotations"][annotation].as_str()
 }
 
+/// Returns the namespace and the name of the service of an item of the API.
+fn key_of(item: &Value) -> [&str; 2] {
+    ["namespace", "service"].map(|field| text(item, field))
+}
+
 /// Returns the namespace and the name of an object.
 fn name_of(object: &Value) -> [&str; 2] {
     ["namespace", "name"].map(|field| text(&object["metadata"], field))
 }
 
-/// Returns the objects that [`MIRRORS`] selects.
-fn mirrors(objects: &[Value]) -> impl Iterator<Item = &Value> {
-    let of_mirrors = |object: &&Value| label(object, key::MIRRORED_SERVICE) == "true";
-    objects.iter().filter(of_mirrors)
-}
-
 // === Links ===
 
-/// Returns the Services that a Link reports as not mirrored, in namespaces that are watched: the cluster after aliases, the
-/// namespace, the name, and the condition.
-fn failures<'l>(
-    objects: &'l Objects,
-    told: &Told<'l>,
-) -> Fact<Vec<(&'l str, [&'l str; 2], &'l Value)>> {
-    let settings = told.settings;
+/// Finds the Services that Links report as not mirrored, in namespaces that are watched.
+fn link_status(objects: &Objects, told: &Told) -> Wrong {
+    let settings = &told.status["settings"];
     let watched: Vec<&Value> = items(settings, "namespaces").collect();
-    let failed = |one: &&Value| [text(one, "type"), text(one, "status")] == ["Mirrored", "False"];
-    let mut failures = Vec::new();
-    for link in objects.links.as_ref()? {
+    let is_mirrored = |name: &[&str; 2], cluster: &str| {
+        let mut services = told.services.iter();
+        let service = services.find(|one| key_of(one) == *name);
+        service
+            .is_some_and(|one| items(one, "clusters").any(|cell| text(cell, "cluster") == cluster))
+    };
+    let mut wrong = BTreeSet::new();
+    for link in objects.select("Link", "") {
         let target = text(&link["spec"], "targetClusterName");
-        let cluster = settings["clusterAliases"][target]
-            .as_str()
-            .unwrap_or(target);
+        let alias = settings["clusterAliases"][target].as_str();
+        let cluster = alias.unwrap_or(target);
+        if items(settings, "excludeClusters").any(|one| one == cluster) {
+            continue;
+        }
         for service in items(&link["status"], "mirrorServices") {
             let name = ["namespace", "name"].map(|field| text(&service["remoteRef"], field));
-            let is_watched = watched.is_empty() || watched.iter().any(|one| **one == name[0]);
-            let condition = items(service, "conditions")
-                .find(failed)
-                .filter(|_| is_watched);
-            failures.extend(condition.map(|condition| (cluster, name, condition)));
+            let mut conditions = items(service, "conditions");
+            let failed = conditions
+                .find(|one| [text(one, "type"), text(one, "status")] == ["Mirrored", "False"]);
+            let Some(failed) =
+                failed.filter(|_| watched.is_empty() || watched.iter().any(|one| **one == name[0]))
+            else {
+                continue;
+            };
+            let reason = text(failed, "reason");
+            if !(reason == INVALID_SERVICE && is_mirrored(&name, cluster)) {
+                let message: String = text(failed, "message").chars().take(MAX_MESSAGE).collect();
+                let name = name.join("/");
+                wrong.insert(format!(
+                    "{name} of cluster '{cluster}' ({reason}: {message})"
+                ));
+            }
         }
     }
-    Ok(failures)
-}
-
-/// Finds the Services that Links report as not mirrored.
-fn link_status(objects: &Objects, told: &Told<'_>) -> Wrong {
-    let mirrored = told.services.iter().flat_map(|service| {
-        let name = ["namespace", "service"].map(|field| text(service, field));
-        items(service, "clusters").map(move |cell| (name, text(cell, "cluster")))
-    });
-    let mirrored: BTreeSet<([&str; 2], &str)> = mirrored.collect();
-    let failures = failures(objects, told)?.into_iter();
-    let failures = failures.filter_map(|(cluster, name, condition)| {
-        let reason = text(condition, "reason");
-        let is_mirrored = reason == INVALID_SERVICE && mirrored.contains(&(name, cluster));
-        let is_excluded = items(told.settings, "excludeClusters").any(|one| one == cluster);
-        if is_mirrored || is_excluded || reason == MISSING_NAMESPACE {
-            return None;
-        }
-        let message = text(condition, "message").chars();
-        let message: String = message.take(MAX_MESSAGE).collect();
-        let name = name.join("/");
-        Some(format!(
-            "{name} of cluster '{cluster}' ({reason}: {message})"
-        ))
-    });
-    Ok((State::Attention, failures.collect()))
-}
-
-/// Returns whether a Link selects Services by other labels than `mirror.linkerd.io/exported=true`, in one of the two forms. The
-/// problem `not-exported` is then unreliable.
-pub fn selects_by_other_labels(link: &Value) -> bool {
-    let selector = &link["spec"]["selector"];
-    let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    let labels = labels.map(|(label, value)| label == key::EXPORTED && value == "true");
-    let expressions = items(selector, "matchExpressions").map(|one| {
-        let values: Vec<&Value> = items(one, "values").collect();
-        text(one, "key") == key::EXPORTED && text(one, "operator") == "In" && values == ["true"]
-    });
-    let are_default: Vec<bool> = labels.chain(expressions).collect();
-    !selector.is_null() && are_default != [true]
-}
-
-/// Finds namespaces that do not exist here: those of exported Services, and those that settings name.
-fn namespaces(objects: &Objects, told: &Told<'_>) -> Wrong {
-    let existing = objects.namespaces.as_ref()?.iter();
-    let existing: BTreeSet<&str> = existing.map(|one| name_of(one)[1]).collect();
-    let mut missing = BTreeSet::new();
-    for (cluster, [namespace, name], condition) in failures(objects, told).unwrap_or_default() {
-        if text(condition, "reason") == MISSING_NAMESPACE && !existing.contains(namespace) {
-            missing.insert(format!("'{namespace}', of {name} in cluster '{cluster}'"));
-        }
-    }
-    let short = &told.settings["shortNames"];
-    let pinned = short["pinned"].as_object().into_iter().flatten();
-    let named = pinned
-        .map(|(_, namespace)| namespace)
-        .chain([&short["defaultNamespace"]]);
-    let named = named
-        .chain(items(told.settings, "namespaces"))
-        .filter_map(Value::as_str);
-    for name in named.filter(|name| !name.is_empty() && !existing.contains(name)) {
-        missing.insert(format!("'{name}', which the settings name"));
-    }
-    Ok((State::Attention, missing))
+    (State::Attention, wrong)
 }
 
 // === Exported Services ===
 
-/// Returns whether a Service is exported with a mirror for each pod.
-fn is_exported_headless(service: &Value) -> bool {
-    text(&service["spec"], "clusterIP") == "None" && label(service, key::EXPORTED) == "true"
+fn is_headless(service: &Value) -> bool {
+    text(&service["spec"], "clusterIP") == "None"
 }
 
 /// Finds exported Services that other clusters cannot mirror.
-fn not_mirrorable(objects: &Objects, told: &Told<'_>) -> Wrong {
+fn not_mirrorable(objects: &Objects, told: &Told) -> Wrong {
     let mut hosts: BTreeMap<[&str; 2], Vec<&str>> = BTreeMap::new();
-    for endpoint in told.own_endpoints {
-        let name = ["namespace", "service"].map(|field| text(endpoint, field));
-        let hosts = hosts.entry(name).or_default();
+    for endpoint in &told.own_endpoints {
+        let hosts = hosts.entry(key_of(endpoint)).or_default();
         hosts.push(text(endpoint, "hostname"));
     }
-    let all = objects.exported.as_ref()?.iter();
-    let exported = all.filter(|one| label(one, key::EXPORTED) == "true");
-    let wrong = exported.filter_map(|service| {
+    let wrong = objects.select("Service", EXPORTED).filter_map(|service| {
         let name = name_of(service);
         let exported = Exported {
             service: name[1],
-            cluster: told.cluster,
+            cluster: text(&told.status, "cluster"),
             hosts: hosts.get(&name).cloned().unwrap_or_default(),
-            is_headless: is_exported_headless(service),
+            is_headless: is_headless(service),
             has_ports: items(&service["spec"], "ports").next().is_some(),
         };
         let reason = mirrorable(&exported).err()?;
         Some(format!("{} ({reason}; {})", name.join("/"), reason.hint()))
     });
-    Ok((State::Attention, wrong.collect()))
+    (State::Attention, wrong.collect())
 }
 
 /// Finds the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else
 /// that of the namespace.
-fn gateway_cache(objects: &Objects, _: &Told<'_>) -> Wrong {
+fn gateway_cache(objects: &Objects, _: &Told) -> Wrong {
     let mut wrong = BTreeSet::new();
-    if objects.exported.as_ref()?.iter().any(is_exported_headless) {
-        let namespaces = objects.namespaces.as_ref()?;
-        for gateway in objects.gateways.as_ref()? {
+    if objects.select("Service", EXPORTED).any(is_headless) {
+        let namespaces = objects.select("Namespace", "");
+        for gateway in objects.select("Deployment", GATEWAYS) {
             let [namespace, name] = name_of(gateway);
+            let mut namespaces = namespaces.clone();
+            let own = namespaces.find(|one| name_of(one)[1] == namespace);
             let of_pods = annotation(&gateway["spec"]["template"], CACHE_TIMEOUT);
-            let own = namespaces.iter().find(|one| name_of(one)[1] == namespace);
-            let of_namespace = || annotation(own?, CACHE_TIMEOUT);
-            let value = of_pods.or_else(of_namespace).unwrap_or("not set");
+            let value = of_pods.or_else(|| annotation(own?, CACHE_TIMEOUT));
+            let value = value.unwrap_or("not set");
             let gateway = format!("Deployment/{namespace}/{name} ({value})");
             wrong.extend((value != "0s").then_some(gateway));
         }
     }
-    Ok((State::Attention, wrong))
+    (State::Attention, wrong)
 }
 
 // === Mirrors ===
 
-/// Finds objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
-fn mirror_labels(objects: &Objects, _: &Told<'_>) -> Wrong {
-    let mut ignored = BTreeSet::new();
-    for (kind, objects) in [
-        ("Service", &objects.services),
-        ("EndpointSlice", &objects.slices),
-    ] {
-        for object in objects.as_ref()? {
-            let value = label(object, key::MIRRORED_SERVICE);
-            let is_ignored = !["", "true"].contains(&value);
-            let name = format!("{kind}/{} ('{value}')", name_of(object).join("/"));
-            ignored.extend(is_ignored.then_some(name));
-        }
-    }
-    Ok((State::Attention, ignored))
-}
-
 /// Finds ports of endpoint mirrors. If the server speaks first and the port is not opaque, the proxy waits for the client in
 /// vain. The annotation of the headless mirror has no effect.
-fn opaque_ports(objects: &Objects, _: &Told<'_>) -> Wrong {
-    let mirrors = mirrors(objects.services.as_ref()?);
-    let of_pods = mirrors.filter(|one| !label(one, key::HEADLESS_MIRROR).is_empty());
-    let unmarked = of_pods.filter_map(|service| {
+fn opaque_ports(objects: &Objects, _: &Told) -> Wrong {
+    let mut unmarked = BTreeSet::new();
+    for service in objects.select("Service", MIRRORS) {
+        let headless = label(service, key::HEADLESS_MIRROR);
         let opaque = annotation(service, OPAQUE_PORTS).unwrap_or(OPAQUE_BY_DEFAULT);
         let ports = items(&service["spec"], "ports");
         let ports = ports.filter(|port| is_unknown(port) && !is_in(opaque, port["port"].as_u64()));
-        let ports = ports.map(|port| match text(port, "name") {
+        let ports = list(ports.map(|port| match text(port, "name") {
             "" => port["port"].to_string(),
             name => format!("{} ({name})", port["port"]),
-        });
-        let ports = Some(list(ports)).filter(|ports| !ports.is_empty())?;
-        let headless = label(service, key::HEADLESS_MIRROR);
-        Some(format!(
-            "Service/{}/{headless} {ports}",
-            name_of(service)[0]
-        ))
-    });
-    Ok((State::Attention, unmarked.collect()))
+        }));
+        if !headless.is_empty() && !ports.is_empty() {
+            unmarked.insert(format!(
+                "Service/{}/{headless} {ports}",
+                name_of(service)[0]
+            ));
+        }
+    }
+    (State::Attention, unmarked)
 }
 
 /// Returns whether a port is one of a list of ports and ranges.
@@ -384,17 +309,17 @@ fn is_unknown(port: &Value) -> bool {
 ///
 /// The controller writes no slice for Endpoints without an address. Addresses that are not ready are copied, too. Endpoints can
 /// outlive their mirror, and such Endpoints are not copied.
-fn endpoint_slices(objects: &Objects, _: &Told<'_>) -> Wrong {
-    let existing = mirrors(objects.services.as_ref()?).map(name_of);
-    let existing: BTreeSet<[&str; 2]> = existing.collect();
-    let copied = mirrors(objects.slices.as_ref()?);
-    let copied = copied.map(|slice| [name_of(slice)[0], label(slice, key::SERVICE_NAME)]);
+fn endpoint_slices(objects: &Objects, _: &Told) -> Wrong {
+    let existing: BTreeSet<[&str; 2]> = objects.select("Service", MIRRORS).map(name_of).collect();
+    let slices = objects.select("EndpointSlice", MIRRORS);
+    let copied = slices.map(|slice| [name_of(slice)[0], label(slice, key::SERVICE_NAME)]);
     let copied: BTreeSet<[&str; 2]> = copied.collect();
     let has_address = |object: &&Value| {
         let has = |subset: &Value, field| items(subset, field).next().is_some();
         items(object, "subsets").any(|one| has(one, "addresses") || has(one, "notReadyAddresses"))
     };
-    let written = mirrors(objects.endpoints.as_ref()?)
+    let written = objects
+        .select("Endpoints", MIRRORS)
         .filter(has_address)
         .map(name_of);
     let written = written.filter(|mirror| existing.contains(mirror));
@@ -408,7 +333,7 @@ fn endpoint_slices(objects: &Objects, _: &Told<'_>) -> Wrong {
     let names = without
         .iter()
         .map(|mirror| format!("Endpoints/{}", mirror.join("/")));
-    Ok((state, names.collect()))
+    (state, names.collect())
 }
 
 #[cfg(test)]

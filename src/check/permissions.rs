@@ -1,8 +1,6 @@
-//! Checks of permissions: the server has all that it needs, and no dangerous others.
+//! Checks the permissions that the server needs.
 
-use std::collections::BTreeSet;
-
-use super::finding::{Check, Fact, Finding, State, list};
+use super::finding::{Check, Fact, Finding, State};
 use super::objects::LINKS_GROUP;
 use crate::model::Namespace;
 
@@ -17,184 +15,90 @@ pub struct Permission {
     pub resource: &'static str,
     /// Namespace; `None` means all namespaces.
     pub namespace: Option<Namespace>,
+    /// Whether it is for the states of links. Without it, the server answers as if every cluster were linked.
+    pub is_for_links: bool,
 }
 
-/// The review of a permission by the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Review {
-    /// The permission.
-    pub permission: Permission,
-    /// Whether the account has it, or why the API server did not review it.
-    pub allowed: Fact<bool>,
-}
+/// A permission, and whether an account has it, or why the API server did not review it.
+pub type Review = (Permission, Fact<bool>);
 
-/// A verb, the API group and the resource, as in a role.
-type Rule = (&'static str, &'static str, &'static str);
-
-const CORE: &str = "";
-const DISCOVERY: &str = "discovery.k8s.io";
-const LEASES_GROUP: &str = "coordination.k8s.io";
-
-/// Verbs, groups and resources that `serve` needs.
-const NEEDED: [Rule; 4] = [
-    ("list", CORE, "services"),
-    ("watch", CORE, "services"),
-    ("list", DISCOVERY, "endpointslices"),
-    ("watch", DISCOVERY, "endpointslices"),
-];
-
-/// Dangerous permissions that global-dns does not need: to redirect traffic, to read secrets, and to start processes.
-const NOT_NEEDED: [Rule; 14] = [
-    ("create", CORE, "services"),
-    ("update", CORE, "services"),
-    ("patch", CORE, "services"),
-    ("delete", CORE, "services"),
-    ("create", DISCOVERY, "endpointslices"),
-    ("update", DISCOVERY, "endpointslices"),
-    ("patch", DISCOVERY, "endpointslices"),
-    ("delete", DISCOVERY, "endpointslices"),
-    ("get", CORE, "secrets"),
-    ("list", CORE, "secrets"),
-    ("watch", CORE, "secrets"),
-    ("create", CORE, "pods"),
-    ("create", CORE, "pods/exec"),
-    ("create", "apps", "deployments"),
-];
-
-/// Verbs, groups and resources that `serve` needs for the states of links, in the namespaces of Links. Without them, it answers
-/// as if every cluster were linked.
-const NEEDED_FOR_LINKS: [Rule; 3] = [
-    ("list", LINKS_GROUP, "links"),
-    ("watch", LINKS_GROUP, "links"),
-    ("list", LEASES_GROUP, "leases"),
+/// Verbs, groups and resources that `serve` needs, as in a role, and whether they are for links.
+const NEEDED: [(&str, &str, &str, bool); 7] = [
+    ("list", "", "services", false),
+    ("watch", "", "services", false),
+    ("list", "discovery.k8s.io", "endpointslices", false),
+    ("watch", "discovery.k8s.io", "endpointslices", false),
+    ("list", LINKS_GROUP, "links", true),
+    ("watch", LINKS_GROUP, "links", true),
+    ("list", "coordination.k8s.io", "leases", true),
 ];
 
 /// Returns the needed permissions: in each of `namespaces`, or in all namespaces if there are none; and in each of `links`, the
 /// namespaces of Links.
 pub fn needed(namespaces: &[Namespace], links: &[Namespace]) -> Vec<Permission> {
-    let mut needed = permissions(&NEEDED, namespaces);
-    if !links.is_empty() {
-        needed.extend(permissions(&NEEDED_FOR_LINKS, links));
+    let some = |names: &[Namespace]| -> Vec<Option<Namespace>> {
+        names.iter().cloned().map(Some).collect()
+    };
+    let (mut namespaces, links) = (some(namespaces), some(links));
+    if namespaces.is_empty() {
+        namespaces.push(None);
+    }
+    let mut needed = Vec::new();
+    for (verb, group, resource, is_for_links) in NEEDED {
+        let scopes = if is_for_links { &links } else { &namespaces };
+        needed.extend(scopes.iter().map(|namespace| Permission {
+            verb,
+            group,
+            resource,
+            namespace: namespace.clone(),
+            is_for_links,
+        }));
     }
     needed
 }
 
-/// Returns the permissions that the caller should not have.
-pub fn not_needed(namespaces: &[Namespace]) -> Vec<Permission> {
-    let mut permissions = permissions(&NOT_NEEDED, namespaces);
-    if !namespaces.is_empty() {
-        permissions.extend(self::permissions(&NEEDED, &[]));
-    }
-    permissions
-}
-
-fn permissions(of: &[Rule], namespaces: &[Namespace]) -> Vec<Permission> {
-    let scopes: Vec<Option<Namespace>> = match namespaces {
-        [] => vec![None],
-        some => some.iter().cloned().map(Some).collect(),
-    };
-    let permission = |&(verb, group, resource)| {
-        scopes.iter().cloned().map(move |namespace| Permission {
-            verb,
-            group,
-            resource,
-            namespace,
-        })
-    };
-    of.iter().flat_map(permission).collect()
-}
-
-/// Checks the permissions that an account needs. Those that are missing are one finding, because they usually have one cause.
-pub fn check_needed(account: &str, reviews: &[Review]) -> Finding {
+/// Checks the permissions of an account. Those that are missing are one finding, because they usually have one cause.
+pub fn check(account: &str, reviews: &[Review]) -> Finding {
+    const CHECK: Check = Check::Permissions;
     const ROLE: &str = "bind the role of the chart: list and watch on services and endpointslices, in all namespaces or in each \
                         of namespaces; for Links, list and watch on links and list on leases in each of links.namespaces, or set \
                         links.enabled: false";
-    let denied: Vec<&Review> = reviews
-        .iter()
-        .filter(|review| review.allowed == Ok(false))
-        .collect();
-    let is_for_links = |review: &&Review| {
-        let one = &review.permission;
-        NEEDED_FOR_LINKS.contains(&(one.verb, one.group, one.resource))
-    };
+    let denied = reviews.iter().filter(|(_, allowed)| *allowed == Ok(false));
+    let denied: Vec<&Permission> = denied.map(|(permission, _)| permission).collect();
     if denied.is_empty() {
-        return match reviews.iter().find_map(|one| one.allowed.as_ref().err()) {
-            Some(why) => not_reviewed(Check::Permissions, account, why),
+        return match reviews
+            .iter()
+            .find_map(|(_, allowed)| allowed.as_ref().err())
+        {
+            Some(why) => {
+                let hint = format!("run it as a user that may review the permissions of {account}");
+                Finding::unknown(CHECK, why, hint)
+            }
             None => Finding::ok(
-                Check::Permissions,
+                CHECK,
                 format!("{account} has every permission that serve needs"),
             ),
         };
     }
-    // Without those for Links, every cluster counts as linked, and the server answers.
-    let state = if denied.iter().all(is_for_links) {
-        State::Attention
-    } else {
-        State::Failing
+    let state = match denied.iter().all(|one| one.is_for_links) {
+        true => State::Attention,
+        false => State::Failing,
     };
-    let missing = denied.iter().map(|review| {
-        let Permission {
-            verb,
-            resource,
-            namespace,
-            ..
-        } = &review.permission;
-        match namespace {
+    let missing = denied.iter().map(|one| {
+        let (verb, resource) = (one.verb, one.resource);
+        match &one.namespace {
             None => format!("{verb} {resource} in all namespaces"),
             Some(namespace) => format!("{verb} {resource} in namespace {namespace}"),
         }
     });
     let missing: Vec<String> = missing.collect();
     let sentence = format!("{account} cannot {}", missing.join(", "));
-    Finding::new(state, Check::Permissions, sentence, ROLE)
-}
-
-/// Makes the finding that the API server did not review permissions.
-fn not_reviewed(check: Check, account: &str, why: &str) -> Finding {
-    let hint = format!("run it as a user that may review the permissions of {account}");
-    Finding::unknown(check, why, hint)
-}
-
-/// Checks the permissions that an account should not have.
-pub fn check_not_needed(account: &str, reviews: &[Review]) -> Finding {
-    let check = Check::MorePermissions;
-    let allowed = reviews.iter().filter(|review| review.allowed == Ok(true));
-    let describe = |review: &Review| {
-        let one = &review.permission;
-        let is_needed = NEEDED.contains(&(one.verb, one.group, one.resource));
-        let scope = if is_needed { " in all namespaces" } else { "" };
-        format!("{} {}{scope}", one.verb, one.resource)
-    };
-    let allowed: BTreeSet<String> = allowed.map(describe).collect();
-    let unknown = reviews.iter().find_map(|one| one.allowed.as_ref().err());
-    match (allowed.is_empty(), unknown) {
-        (true, Some(why)) => not_reviewed(check, account, why),
-        (true, None) => Finding::ok(
-            check,
-            format!(
-                "{account} cannot change Services or EndpointSlices, read Secrets or start Pods"
-            ),
-        ),
-        (false, _) => Finding::new(
-            State::Attention,
-            check,
-            format!("{account} can also {}", list(allowed)),
-            "give the server a ServiceAccount of its own that has only the role of the chart",
-        ),
-    }
+    Finding::new(state, CHECK, sentence, ROLE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn reviews(of: Vec<Permission>, denied: &[&str]) -> Vec<Review> {
-        let review = |permission: Permission| Review {
-            allowed: Ok(!denied.contains(&permission.resource)),
-            permission,
-        };
-        of.into_iter().map(review).collect()
-    }
 
     #[test]
     fn missing_permissions_are_one_finding() {
@@ -203,49 +107,33 @@ mod tests {
         for (namespaces, denied, state, sentence) in [
             (
                 &vec![],
-                &[][..],
+                "",
                 State::Ok,
                 "dns has every permission that serve needs",
             ),
             (
                 &prod,
-                &["services"],
+                "services",
                 State::Failing,
                 "dns cannot list services in namespace prod, watch services in namespace prod",
             ),
             (
                 &vec![],
-                &["leases"],
+                "leases",
                 State::Attention,
                 "dns cannot list leases in namespace linkerd-multicluster",
             ),
         ] {
-            let finding = check_needed("dns", &reviews(needed(namespaces, &links), denied));
+            let reviews = needed(namespaces, &links)
+                .into_iter()
+                .map(|one| (one.clone(), Ok(one.resource != denied)));
+            let finding = check("dns", &reviews.collect::<Vec<_>>());
             assert_eq!(
                 (finding.state, finding.sentence.as_str()),
                 (state, sentence)
             );
         }
-    }
-
-    #[test]
-    fn dangerous_permissions_deserve_attention() {
-        let mut all = reviews(
-            not_needed(&[]),
-            &["secrets", "pods", "pods/exec", "deployments"],
-        );
-        let finding = check_not_needed("dns", &all);
-        assert_eq!(finding.state, State::Attention);
-        assert!(
-            finding
-                .sentence
-                .starts_with("dns can also create endpointslices, create services, ")
-        );
-        for review in &mut all {
-            review.allowed = Ok(false);
-        }
-        assert_eq!(check_not_needed("dns", &all).state, State::Ok);
-        all[0].allowed = Err("403".to_owned());
-        assert_eq!(check_not_needed("dns", &all).state, State::Unknown);
+        let unknown = [(needed(&[], &[]).remove(0), Err("403".to_owned()))];
+        assert_eq!(check("dns", &unknown).state, State::Unknown);
     }
 }

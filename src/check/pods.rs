@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::finding::{Check, Finding, items, text};
+use super::told::joined;
 
 /// Makes the finding about the pods of a release, none of which answers.
 pub fn check(pods: &[Value]) -> Finding {
@@ -29,41 +30,32 @@ pub fn account(pod: &Value) -> (String, String) {
 /// Describes a pod: its phase, the conditions that are false, and the containers that wait or have ended.
 fn state(pod: &Value) -> String {
     let (metadata, status) = (&pod["metadata"], &pod["status"]);
-    let reason = |object: &Value| {
-        let parts = ["reason", "message"].map(|field| text(object, field));
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        parts.join(": ")
-    };
+    let reason = |object: &Value| joined(&["reason", "message"].map(|field| text(object, field)));
     let mut parts = vec![text(status, "phase").to_owned(), reason(status)];
     if !metadata["deletionTimestamp"].is_null() {
         parts.push("being deleted".to_owned());
     }
     let is_false = |one: &&Value| text(one, "status") == "False";
-    parts.extend(items(status, "conditions").filter(is_false).map(
-        |one| match reason(one).as_str() {
-            "" => format!("not {}", text(one, "type")),
-            reason => format!("not {} ({reason})", text(one, "type")),
-        },
-    ));
+    let conditions = items(status, "conditions").filter(is_false);
+    parts.extend(conditions.map(|one| format!("not {} ({})", text(one, "type"), reason(one))));
     for container in items(status, "containerStatuses") {
-        let name = text(container, "name");
-        let states = [
+        for (verb, state) in [
             ("waiting", &container["state"]["waiting"]),
             ("ended", &container["state"]["terminated"]),
             ("ended before", &container["lastState"]["terminated"]),
-        ];
-        let states = states.into_iter().filter(|(_, state)| state.is_object());
-        parts.extend(states.map(|(verb, state)| format!("{name} {verb} ({})", reason(state))));
-        if let Some(restarts) = container["restartCount"]
-            .as_u64()
-            .filter(|count| *count > 0)
-        {
-            parts.push(format!("{restarts} restarts"));
+        ] {
+            let name = text(container, "name");
+            let part = format!("{name} {verb} ({})", reason(state));
+            parts.extend(state.is_object().then_some(part));
         }
+        let restarts = container["restartCount"]
+            .as_u64()
+            .filter(|count| *count > 0);
+        parts.extend(restarts.map(|restarts| format!("{restarts} restarts")));
     }
     parts.retain(|part| !part.is_empty());
     let [namespace, name] = ["namespace", "name"].map(|field| text(metadata, field));
-    format!("{namespace}/{name}: {}", parts.join(", "))
+    format!("{namespace}/{name}: {}", parts.join(", ")).replace(" ()", "")
 }
 
 #[cfg(test)]

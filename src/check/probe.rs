@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::dns_client::Reply;
 use super::finding::{Check, Fact, Finding, State, items, list, text};
-use crate::wire::Rcode;
 use crate::zone::RecordType;
 
 /// A question for the addresses of a name, and what the server's API says about it.
@@ -37,16 +36,14 @@ pub struct Question {
 /// The way of one question.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// The zone, with the final dot.
-    pub zone: String,
     /// The question.
     pub question: Question,
     /// The server, with its reply over UDP, and over TCP. `None`: its address is not known.
     pub direct: Option<(SocketAddr, Fact<Reply>, Fact<Reply>)>,
     /// The name servers of the cluster, in the order of `/etc/resolv.conf`, with their replies.
     pub resolvers: Vec<(SocketAddr, Fact<Reply>)>,
-    /// The names of the search list that a program asks for first, with the replies.
-    pub searched: Vec<(String, Fact<Reply>)>,
+    /// What a program of this pod finds under the name without its final dot, with the search list. `None`: not in a pod.
+    pub found: Option<Fact<BTreeSet<IpAddr>>>,
 }
 
 /// What a name server answers, compared with the server: how it agrees, or what is wrong and what to do.
@@ -58,39 +55,39 @@ impl Question {
     /// Returns the question for a zone: a given name of the zone, else the name of the smallest service that answers, else
     /// the SOA record of the zone. `suffix` follows the namespace in the names of services.
     pub fn of_zone(zone: &str, suffix: &str, name: Option<&str>, services: &[Value]) -> Self {
-        let name_of = |service: &Value| {
-            let [namespace, service] = ["namespace", "service"].map(|field| text(service, field));
-            format!("{service}.{namespace}.{suffix}")
+        let full = |one: &Value| {
+            format!(
+                "{}.{}.{suffix}",
+                text(one, "service"),
+                text(one, "namespace")
+            )
         };
-        if let Some(name) = name {
-            let short = |service: &Value| {
-                let is_owner = service["ownsShortName"].as_bool() == Some(true);
-                is_owner.then(|| format!("{}.{zone}", text(service, "service")))
-            };
-            let is_within = |own: &str| name == own || name.ends_with(&format!(".{own}"));
-            let service = services.iter().find(|one| is_within(&name_of(one)));
-            let by_short_name = |one: &&Value| short(one).is_some_and(|own| is_within(&own));
-            let service = service.or_else(|| services.iter().find(by_short_name));
-            return Self::new(name.to_owned(), service);
-        }
-        let answering = services.iter().filter(|one| {
-            let is_alive = one["alive"].as_u64().is_some_and(|alive| alive > 0);
-            text(one, "answer") == "NOERROR" && is_alive
-        });
-        match answering.min_by_key(|one| one["returned"].as_u64()) {
-            Some(service) => Self::new(name_of(service), Some(service)),
-            None => Self {
-                rtype: RecordType::SOA,
-                ..Self::new(zone.to_owned(), None)
-            },
-        }
-    }
-
-    fn new(name: String, service: Option<&Value>) -> Self {
+        let short = |one: &Value| {
+            let is_owner = one["ownsShortName"] == true;
+            is_owner.then(|| format!("{}.{zone}", text(one, "service")))
+        };
+        let service = match name {
+            Some(name) => {
+                let is_within = |own: String| name == own || name.ends_with(&format!(".{own}"));
+                let mut services = services.iter();
+                let full = services.clone().find(|one| is_within(full(one)));
+                full.or_else(|| services.find(|one| short(one).is_some_and(is_within)))
+            }
+            None => {
+                let answering = services.iter().filter(|one| {
+                    text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0)
+                });
+                answering.min_by_key(|one| one["returned"].as_u64())
+            }
+        };
+        let own = name.map(str::to_owned).or_else(|| service.map(full));
         let key = |one: &Value| ["namespace", "service"].map(|field| text(one, field).to_owned());
         Self {
-            name,
-            rtype: RecordType::A,
+            rtype: match own {
+                Some(_) => RecordType::A,
+                None => RecordType::SOA,
+            },
+            name: own.unwrap_or_else(|| zone.to_owned()),
             service: service.map(key),
             known: BTreeSet::new(),
             returned: None,
@@ -101,31 +98,47 @@ impl Question {
 
     /// Adds the addresses of the endpoints of the service: items of `endpoints`. If all are IPv6, the question is for AAAA.
     pub fn with_endpoints(mut self, endpoints: &[Value], suffix: &str) -> Self {
-        let addresses = |is_counted: &dyn Fn(&Value) -> bool| -> BTreeSet<IpAddr> {
-            let counted = endpoints.iter().filter(|one| is_counted(one));
-            let texts = counted
-                .flat_map(|one| items(one, "addresses"))
-                .filter_map(Value::as_str);
+        let addresses = |endpoint: &Value| -> Vec<IpAddr> {
+            let texts = items(endpoint, "addresses").filter_map(Value::as_str);
             texts.filter_map(|text| text.parse().ok()).collect()
         };
-        let mut returned = addresses(&|one| one["returned"].as_bool() == Some(true));
-        self.known = addresses(&|_| true);
+        self.known = endpoints.iter().flat_map(addresses).collect();
         if !self.known.is_empty() && self.known.iter().all(IpAddr::is_ipv6) {
             self.rtype = RecordType::AAAA;
         }
         let is_v6 = self.rtype == RecordType::AAAA;
-        returned.retain(|address| address.is_ipv6() == is_v6);
+        let returned = endpoints
+            .iter()
+            .filter(|one| one["returned"] == true)
+            .flat_map(addresses);
         let is_whole = self.service.as_ref().is_some_and(|[namespace, service]| {
             self.name == format!("{service}.{namespace}.{suffix}")
         });
-        self.returned = Some(returned).filter(|_| is_whole);
+        self.returned = is_whole.then(|| returned.filter(|one| one.is_ipv6() == is_v6).collect());
         self
+    }
+
+    /// Returns whether a reply has what the question asks for.
+    fn is_answered(&self, reply: &Reply) -> bool {
+        let has_data = match self.rtype {
+            RecordType::SOA => reply.primary.is_some(),
+            _ => !reply.addresses.is_empty(),
+        };
+        reply.code == "NOERROR" && has_data
     }
 }
 
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.rtype)
+    }
+}
+
+/// Returns the data of a reply for a sentence.
+fn data(reply: &Reply) -> String {
+    match &reply.primary {
+        Some(primary) => format!("SOA {primary}"),
+        None => list(&reply.addresses),
     }
 }
 
@@ -140,32 +153,40 @@ impl Probe {
 
     /// Returns the addresses that the first name server answers.
     pub fn answered(&self) -> BTreeSet<IpAddr> {
-        let first = self
-            .resolvers
-            .iter()
-            .find_map(|(_, reply)| reply.as_ref().ok());
-        first
-            .map(|reply| reply.addresses.clone())
-            .unwrap_or_default()
+        let mut replies = self.resolvers.iter();
+        let first = replies.find_map(|(_, reply)| reply.as_ref().ok());
+        first.map_or_else(BTreeSet::new, |reply| reply.addresses.clone())
     }
 
     /// Returns the findings: about the server, each name server of the cluster, and the search list.
     pub fn findings(&self) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        findings.extend(self.direct_answer());
+        const CHECK: Check = Check::ClusterAnswer;
         let resolvers = self.resolvers.iter().enumerate();
-        findings
-            .extend(resolvers.map(|(number, (server, reply))| self.answer(number, *server, reply)));
-        if !self.searched.is_empty() {
-            findings.push(self.search_list());
+        let resolvers = resolvers.map(|(number, (server, reply))| {
+            // Programs ask the first one; musl asks all at once.
+            let (state, further) = match number {
+                0 => (State::Failing, ""),
+                _ => (
+                    State::Attention,
+                    ", a further name server of /etc/resolv.conf,",
+                ),
+            };
+            match self.compare(reply) {
+                Ok(how) => {
+                    let sentence = format!("{server}{further} {how}: {}", self.question);
+                    Finding::ok(CHECK, sentence)
+                }
+                Err((sentence, hint)) => {
+                    Finding::new(state, CHECK, format!("{server}{further} {sentence}"), hint)
+                }
+            }
+        });
+        let direct = self.direct_answer().into_iter().chain(resolvers);
+        let mut findings: Vec<Finding> = direct.collect();
+        if State::worst(&findings) == State::Ok {
+            findings.extend(self.search_list());
         }
         findings
-    }
-
-    /// Returns the replies of the server over UDP, if they are known.
-    fn expected(&self) -> Option<&Reply> {
-        let (_, udp, _) = self.direct.as_ref()?;
-        udp.as_ref().ok()
     }
 
     /// Checks the answer of the server.
@@ -185,27 +206,19 @@ impl Probe {
                 return Some(Finding::failing(CHECK, sentence, REACH));
             }
         };
-        if has_data(reply, question) {
-            let sentence = format!("{server} answers {question}: {}", data(reply));
-            return Some(Finding::ok(CHECK, sentence));
-        }
-        let code = code(reply.rcode);
-        // The server's own problem says how bad a closed gate is.
-        let known = question
-            .failure
-            .as_ref()
-            .filter(|_| reply.rcode == Rcode::SERVFAIL);
-        Some(match known {
-            Some(failure) => {
-                let sentence = format!("{server} answers {code} for {question}: {failure}");
-                Finding::new(
-                    State::Attention,
-                    CHECK,
-                    sentence,
-                    "see the problem of the service",
-                )
+        let code = &reply.code;
+        Some(match &question.failure {
+            _ if question.is_answered(reply) => {
+                let sentence = format!("{server} answers {question}: {}", data(reply));
+                Finding::ok(CHECK, sentence)
             }
-            None => {
+            // The server's own problem says how bad a closed gate is.
+            Some(failure) if code == "SERVFAIL" => {
+                let sentence = format!("{server} answers {code} for {question}: {failure}");
+                let hint = "see the problem of the service";
+                Finding::new(State::Attention, CHECK, sentence, hint)
+            }
+            _ => {
                 let sentence = format!("{server} answers {code} for {question}, without a record");
                 Finding::failing(CHECK, sentence, EXPLAIN)
             }
@@ -220,162 +233,84 @@ impl Probe {
         const NO_SERVER: &str = "no server answers at the address in the stanza, the zone is not forwarded, or the resolver \
                                  validates the public zone of that name with DNSSEC (domain-insecure): compare the address in the \
                                  stanza with that of the Service";
-        let (question, expected) = (&self.question, self.expected());
-        let reply = reply.as_ref().map_err(|why| {
-            let hint = "check the cluster's DNS and the network to it";
-            (format!("does not answer {question}: {why}"), hint)
-        })?;
-        let has_answer = has_data(reply, question);
-        let server_answers =
-            expected.map_or(question.failure.is_none(), |one| has_data(one, question));
-        if self.direct.is_some() && expected.is_none() || !server_answers {
-            return match has_answer {
-                true => Err((
-                    format!(
-                        "answers {question} with {}, and the server does not",
-                        data(reply)
-                    ),
-                    COMPARE,
-                )),
-                false => Ok("has no answer either"),
-            };
-        }
-        let own = format!("ns.dns.{}", self.zone);
-        match (reply.rcode, &reply.primary) {
-            (Rcode::NOERROR, Some(primary)) if has_answer && *primary == own => {
-                Ok("forwards the zone")
+        const NO_REPLY: &str = "check the cluster's DNS and the network to it";
+        let question = &self.question;
+        let reply = reply
+            .as_ref()
+            .map_err(|why| (format!("does not answer {question}: {why}"), NO_REPLY))?;
+        let server_answers = match &self.direct {
+            Some((_, udp, _)) => udp.as_ref().is_ok_and(|reply| question.is_answered(reply)),
+            None => question.failure.is_none(),
+        };
+        let (code, data) = (&reply.code, data(reply));
+        match (server_answers, question.is_answered(reply)) {
+            (true, true) if self.is_same(reply) => Ok("answers as the server does"),
+            (true, true) if self.is_part(reply) => {
+                Ok("answers other endpoints of the service, as an order or a rotation does")
             }
-            (Rcode::NOERROR, Some(primary)) if has_answer => {
-                Err((format!("gets {} from {primary}", self.zone), COMPARE))
-            }
-            (Rcode::NOERROR, None) if has_answer => self.compare_addresses(reply, COMPARE),
-            (Rcode::NOERROR, _) => Err((
-                format!("answers {question} without records: another server has the zone"),
-                ADD,
+            (true, true) => Err((
+                format!("answers {question} with {data}, and the server otherwise"),
+                COMPARE,
             )),
-            (Rcode::SERVFAIL, _) => Err((format!("answers SERVFAIL for {question}"), NO_SERVER)),
-            (other, _) => {
-                let code = code(other);
-                Err((
+            (false, true) => Err((
+                format!("answers {question} with {data}, and the server does not"),
+                COMPARE,
+            )),
+            (false, false) => Ok("has no answer either"),
+            (true, false) => Err(match code.as_str() {
+                "NOERROR" => (
+                    format!("answers {question} without records: another server has the zone"),
+                    ADD,
+                ),
+                "SERVFAIL" => (format!("answers SERVFAIL for {question}"), NO_SERVER),
+                _ => (
                     format!("answers {code} for {question}: the zone is not forwarded"),
                     ADD,
-                ))
-            }
+                ),
+            }),
         }
     }
 
-    /// Compares addresses with those of the server: of its reply, else of its API. Without either, they are those of endpoints.
-    fn compare_addresses(&self, reply: &Reply, hint: &'static str) -> Verdict {
-        let (question, direct) = (&self.question, self.expected());
-        let expected = direct
-            .map(|direct| &direct.addresses)
-            .or(question.returned.as_ref());
-        let is_known = reply.addresses.is_subset(&question.known);
+    /// Returns whether a reply has the data of the server: those of its reply, or else of its API.
+    fn is_same(&self, reply: &Reply) -> bool {
+        if let Some(primary) = &reply.primary {
+            return *primary == format!("ns.dns.{}", self.question.name);
+        }
+        let expected = self.direct_reply().map(|direct| &direct.addresses);
+        expected.or(self.question.returned.as_ref()) == Some(&reply.addresses)
+    }
+
+    /// Returns whether the addresses of a reply are a part of those of the service, where answers may be different parts.
+    fn is_part(&self, reply: &Reply) -> bool {
+        let direct = self.direct_reply();
         let is_truncated = reply.is_truncated || direct.is_some_and(|direct| direct.is_truncated);
-        match expected {
-            Some(expected) if *expected == reply.addresses => Ok("answers as the server does"),
-            Some(_) if question.has_order && is_known => {
-                Ok("answers from another step of the failover order")
-            }
-            Some(_) if is_truncated && is_known => {
-                Ok("answers a part of the endpoints, which are more than a message can have")
-            }
-            None if is_known => Ok("answers endpoints of the service"),
-            _ => {
-                let data = data(reply);
-                Err((
-                    format!("answers {question} with {data}, and the server otherwise"),
-                    hint,
-                ))
-            }
-        }
+        let is_unknown = direct.is_none() && self.question.returned.is_none();
+        let may_differ = self.question.has_order || is_truncated || is_unknown;
+        may_differ && reply.primary.is_none() && reply.addresses.is_subset(&self.question.known)
     }
 
-    /// Makes the finding about a name server. Programs ask the first one; musl asks all at once.
-    fn answer(&self, number: usize, server: SocketAddr, reply: &Fact<Reply>) -> Finding {
-        let check = Check::ClusterAnswer;
-        let place = match number {
-            0 => server.to_string(),
-            _ => format!("{server}, a further name server of /etc/resolv.conf,"),
-        };
-        match self.compare(reply) {
-            Ok(how) => Finding::ok(check, format!("{place} {how}: {}", self.question)),
-            Err((sentence, hint)) => {
-                let state = if number == 0 {
-                    State::Failing
-                } else {
-                    State::Attention
-                };
-                Finding::new(state, check, format!("{place} {sentence}"), hint)
-            }
-        }
+    fn direct_reply(&self) -> Option<&Reply> {
+        let (_, udp, _) = self.direct.as_ref()?;
+        udp.as_ref().ok()
     }
 
-    /// Checks the names of the search list, which programs ask for first.
-    fn search_list(&self) -> Finding {
-        const CHECK: Check = Check::SearchList;
+    /// Checks what programs find, which ask for the names of the search list first.
+    fn search_list(&self) -> Option<Finding> {
         const HINT: &str = "write the name with a final dot in the program's configuration, or correct the search domain";
         let name = self.question.name.trim_end_matches('.');
-        let mut failures = Vec::new();
-        for (searched, reply) in &self.searched {
-            match reply {
-                Ok(reply) if !reply.addresses.is_empty() => {
-                    let data = data(reply);
-                    return Finding::failing(
-                        CHECK,
-                        format!(
-                            "{searched} has the addresses {data}: programs that ask for {name} get these first"
-                        ),
-                        HINT,
-                    );
-                }
-                Ok(reply) if [Rcode::NOERROR, Rcode::NXDOMAIN].contains(&reply.rcode) => {}
-                Ok(reply) => failures.push(format!("{searched}: {}", code(reply.rcode))),
-                Err(why) => failures.push(format!("{searched}: {why}")),
+        let known = Some(&self.question.known).filter(|known| !known.is_empty())?;
+        let sentence = match self.found.as_ref()? {
+            Ok(found) if found.is_subset(known) => {
+                let sentence = format!("programs of this pod find {name}");
+                return Some(Finding::ok(Check::SearchList, sentence));
             }
-        }
-        let none = format!(
-            "programs find {name} with {} queries, the first {} for names of the search list (ndots); a final dot saves them",
-            self.searched.len() + 1,
-            self.searched.len()
-        );
-        let what = "names of the search list fail, and some programs (musl) stop there";
-        Finding::list(
-            State::Attention,
-            CHECK,
-            failures,
-            [none.as_str(), what, HINT],
-        )
-    }
-}
-
-/// Returns whether a reply has what the question asks for.
-fn has_data(reply: &Reply, question: &Question) -> bool {
-    let has_data = match question.rtype {
-        RecordType::SOA => reply.primary.is_some(),
-        _ => !reply.addresses.is_empty(),
-    };
-    reply.rcode == Rcode::NOERROR && has_data
-}
-
-/// Returns the data of a reply for a sentence.
-fn data(reply: &Reply) -> String {
-    match &reply.primary {
-        Some(primary) => format!("SOA {primary}"),
-        None => list(&reply.addresses),
-    }
-}
-
-/// Returns the name of a response code.
-fn code(rcode: Rcode) -> String {
-    match rcode {
-        Rcode::NOERROR => "NOERROR".to_owned(),
-        Rcode::FORMERR => "FORMERR".to_owned(),
-        Rcode::SERVFAIL => "SERVFAIL".to_owned(),
-        Rcode::NXDOMAIN => "NXDOMAIN".to_owned(),
-        Rcode::NOTIMP => "NOTIMP".to_owned(),
-        Rcode::REFUSED => "REFUSED".to_owned(),
-        Rcode(other) => format!("RCODE {other}"),
+            Ok(found) => {
+                let found = list(found);
+                format!("programs that ask for {name} find {found}, with the search list")
+            }
+            Err(why) => format!("programs of this pod do not find {name}: {why}"),
+        };
+        Some(Finding::failing(Check::SearchList, sentence, HINT))
     }
 }
 

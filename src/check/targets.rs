@@ -1,12 +1,11 @@
-//! The addresses that `check --connect` connects to, and what the attempts tell.
+//! The addresses that `check --connect` connects to.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::finding::{Check, Finding, State, items, text};
+use super::finding::{items, text};
 
 /// An address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,34 +46,6 @@ fn describe(endpoint: &Value) -> String {
         ["", ""] => "the federated service".to_owned(),
         ["", cluster] => format!("cluster {cluster}"),
         [host, cluster] => format!("{host} of cluster {cluster}"),
-    }
-}
-
-/// Makes the finding about an attempt: the time that it took, or why it failed. `None`: nothing shows that more than a proxy was
-/// reached.
-pub fn connection(target: &Target, result: Result<Option<Duration>, String>) -> Finding {
-    const CHECK: Check = Check::Connections;
-    let Target { endpoint, address } = target;
-    match result {
-        Ok(Some(time)) => Finding::ok(
-            CHECK,
-            format!(
-                "connected to {address} ({endpoint}) in {:.1} ms, and it replied",
-                time.as_secs_f64() * 1000.0
-            ),
-        ),
-        Ok(None) => Finding::new(
-            State::Unknown,
-            CHECK,
-            format!("{address} ({endpoint}) accepted, without a reply"),
-            "a proxy accepts before it reaches the endpoint: test with a client of its protocol",
-        ),
-        Err(why) => Finding::failing(
-            CHECK,
-            format!("cannot connect to {address} ({endpoint}): {why}"),
-            "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and check the \
-             gateway (linkerd multicluster gateways) and the pods in that cluster",
-        ),
     }
 }
 

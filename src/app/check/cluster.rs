@@ -9,133 +9,73 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Resource;
 use serde_json::Value;
 
-use crate::check::finding::{Check, Fact, Finding, State, items};
-use crate::check::objects::{EXPORTED, GATEWAYS, MIRRORS, Objects, UNWATCHED};
-use crate::check::permissions::{
-    Permission, Review, check_needed, check_not_needed, needed, not_needed,
-};
-use crate::check::pods;
+use crate::check::finding::{Check, Fact, Finding, items};
+use crate::check::objects::{EXPORTED, GATEWAYS, MIRRORS, Objects};
+use crate::check::{permissions, pods};
 use crate::cli::{CheckArgs, Cluster};
 use crate::model::Namespace;
 use crate::source::file;
 
-/// The answers of an API server.
-pub(super) struct ApiServer {
-    version: Fact<String>,
-    /// `None`: no server was looked for.
-    pods: Option<Fact<Vec<Value>>>,
-    /// The account whose permissions were reviewed, for sentences.
-    account: String,
-    needed: Vec<Review>,
-    /// `None`: the account is a person, who may have any permission.
-    not_needed: Option<Vec<Review>>,
-    pub(super) objects: Objects,
-}
-
-// === impl ApiServer ===
-
-impl ApiServer {
-    /// Reads all, at the same time. `status` is that of a server, if one answers.
-    pub(super) async fn read(cluster: &Cluster, args: &CheckArgs, status: Option<&Value>) -> Self {
-        let is_direct = args.view.reads_objects();
-        // Without a server, its settings are those of flags.
-        let own = serde_json::to_value(&args.view.settings.loaded).unwrap_or_default();
-        let settings = status.map_or(&own, |status| &status["settings"]);
-        let named = |names: &Value, field| -> Vec<Namespace> {
-            let names = items(names, field).filter_map(Value::as_str);
-            names.filter_map(|name| name.parse().ok()).collect()
-        };
-        let namespaces = named(settings, "namespaces");
-        let mut links = named(&settings["links"], "namespaces");
-        links.retain(|_| settings["links"]["enabled"] != false);
-        let pods = match is_direct {
-            true => None,
-            false => {
-                let namespace = args.view.server.server_namespace.as_ref();
-                Some(cluster.pods(namespace).await.map(parse))
-            }
-        };
-        let pods_read = pods.iter().flatten().flatten();
-        let account = pods_read.into_iter().next();
-        let account = account.map(pods::account);
-        let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        let (version, needed, not_needed, objects) = tokio::join!(
-            cluster.version(),
-            review(cluster, account.as_ref(), needed(&namespaces, &links)),
-            review(cluster, account.as_ref(), not_needed(&namespaces)),
-            read_objects(cluster, &namespaces, &links),
-        );
-        Self {
-            version,
-            not_needed: Some(not_needed).filter(|_| account.is_some() || is_in_pod),
-            account: match &account {
+/// Reads all, at the same time. Returns the findings but those about objects, which are not read if the API server does not answer.
+/// `settings` are those of the server, or of flags. The pods matter if none of them answers.
+pub(super) async fn read(
+    cluster: &Cluster,
+    args: &CheckArgs,
+    settings: &Value,
+    has_server: bool,
+) -> (Vec<Finding>, Option<Objects>) {
+    let named = |names: &Value| -> Vec<Namespace> {
+        let names = items(names, "namespaces").filter_map(Value::as_str);
+        names.filter_map(|name| name.parse().ok()).collect()
+    };
+    let (namespaces, mut links) = (named(settings), named(&settings["links"]));
+    links.retain(|_| settings["links"]["enabled"] != false);
+    let mut findings = Vec::new();
+    let mut account = None;
+    if !args.view.reads_objects() {
+        let pods = cluster.pods(args.view.server.server_namespace.as_ref());
+        let pods = pods.await.map(parse);
+        account = pods.iter().flatten().next().map(pods::account);
+        if !has_server {
+            findings.push(match &pods {
+                Ok(pods) => pods::check(pods),
+                Err(why) => Finding::unknown(Check::Pods, why, "see the line above"),
+            });
+        }
+    }
+    let reviews = permissions::needed(&namespaces, &links);
+    let reviews = join_all(reviews.into_iter().map(async |permission| {
+        let allowed = cluster.is_allowed(account.as_ref(), &permission).await;
+        (permission, allowed)
+    }));
+    let (version, reviews, objects) = tokio::join!(
+        cluster.version(),
+        reviews,
+        read_objects(cluster, &namespaces, &links),
+    );
+    match version {
+        Ok(version) => {
+            let sentence = format!("the API server answers, Kubernetes {version}");
+            findings.push(Finding::ok(Check::ApiServer, sentence));
+            let account = match &account {
                 Some((namespace, name)) => format!("ServiceAccount {namespace}/{name}"),
                 None => cluster.credentials().to_string(),
-            },
-            needed,
-            pods,
-            objects,
+            };
+            findings.push(permissions::check(&account, &reviews));
+            (findings, Some(objects))
         }
-    }
-
-    /// Returns the findings but those about objects. The pods matter if none of them answers.
-    pub(super) fn findings(&self, no_server: bool) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        if no_server {
-            match &self.pods {
-                Some(Ok(all)) => findings.push(pods::check(all)),
-                Some(Err(why)) => {
-                    findings.push(Finding::unknown(Check::Pods, why, "see the line above"));
-                }
-                None => {}
-            }
+        Err(why) => {
+            findings.push(unreachable(&why));
+            (findings, None)
         }
-        match &self.version {
-            Ok(version) => {
-                findings.push(version_of(version));
-                findings.push(check_needed(&self.account, &self.needed));
-                let not_needed = self.not_needed.iter();
-                findings.extend(not_needed.map(|reviews| check_not_needed(&self.account, reviews)));
-            }
-            Err(why) => findings.push(Finding::failing(
-                Check::ApiServer,
-                format!("cannot reach the API server: {why}"),
-                "in a pod, check the ServiceAccount's token and the NetworkPolicy; elsewhere, set --kubeconfig and --context",
-            )),
-        }
-        findings
     }
 }
 
-/// Checks the version of Kubernetes. Before 1.22, it mirrored addresses that were not ready into slices as ready
-/// (kubernetes/kubernetes#102683).
-fn version_of(version: &str) -> Finding {
-    let check = Check::ApiServer;
-    let sentence = format!("the API server answers, Kubernetes {version}");
-    let mut numbers = version.trim_start_matches('v').split(['.', '-', '+']);
-    let mut number = || numbers.next()?.parse::<u32>().ok();
-    match (number(), number()) {
-        (Some(1), Some(minor)) if minor < 22 => Finding::new(
-            State::Attention,
-            check,
-            sentence,
-            "with this version, EndpointSlices may report ready although the gateway is down; update Kubernetes to 1.22 or later",
-        ),
-        _ => Finding::ok(check, sentence),
-    }
-}
-
-/// Returns for each permission whether an account, or the caller, has it.
-async fn review(
-    cluster: &Cluster,
-    account: Option<&(String, String)>,
-    permissions: Vec<Permission>,
-) -> Vec<Review> {
-    let review = async |permission: Permission| Review {
-        allowed: cluster.is_allowed(account, &permission).await,
-        permission,
-    };
-    join_all(permissions.into_iter().map(review)).await
+/// Makes the finding that the API server does not answer.
+pub(super) fn unreachable(why: &str) -> Finding {
+    let sentence = format!("cannot reach the API server: {why}");
+    let hint = "check the kubeconfig (--kubeconfig, --context); in a pod: the token of its ServiceAccount, and its NetworkPolicy";
+    Finding::failing(Check::ApiServer, sentence, hint)
 }
 
 fn parse(objects: Vec<String>) -> Vec<Value> {
@@ -151,65 +91,50 @@ async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Name
         cluster: &Cluster,
         selectors: &[&str],
         namespaces: &[Namespace],
-    ) -> Fact<Vec<Value>> {
-        let mut objects = Vec::new();
-        for selector in selectors {
-            objects.extend(parse(cluster.select::<K>(selector, namespaces).await?));
-        }
-        Ok(objects)
+    ) -> (String, Fact<Vec<Value>>) {
+        let read = async {
+            let mut objects = Vec::new();
+            for selector in selectors {
+                objects.extend(parse(cluster.select::<K>(selector, namespaces).await?));
+            }
+            Ok(objects)
+        };
+        (K::kind(&()).into_owned(), read.await)
     }
     let copies = async {
         let endpoints = select::<Endpoints>(cluster, &[MIRRORS], namespaces).await;
-        (
-            endpoints,
-            select::<EndpointSlice>(cluster, &[MIRRORS, UNWATCHED], namespaces).await,
-        )
+        let slices = select::<EndpointSlice>(cluster, &[MIRRORS], namespaces).await;
+        [endpoints, slices]
     };
-    let gateways = async {
-        match links {
-            [] => Ok(Vec::new()),
-            _ => select::<Deployment>(cluster, &[GATEWAYS], links).await,
-        }
+    // Without namespaces of links, there are no gateways.
+    let gateways = if links.is_empty() {
+        &[][..]
+    } else {
+        &[GATEWAYS]
     };
-    let (services, exported, (endpoints, slices), links, gateways, all) = tokio::join!(
-        select::<Service>(cluster, &[MIRRORS, UNWATCHED], namespaces),
-        select::<Service>(cluster, &[EXPORTED], namespaces),
+    let (services, [endpoints, slices], all_links, gateways, all) = tokio::join!(
+        select::<Service>(cluster, &[MIRRORS, EXPORTED], namespaces),
         copies,
         cluster.links(),
-        gateways,
+        select::<Deployment>(cluster, gateways, links),
         select::<KubeNamespace>(cluster, &[""], &[]),
     );
-    Objects {
-        services,
-        exported,
-        slices,
-        endpoints,
-        links: links.map(|links| parse(links.unwrap_or_default())),
-        gateways,
-        namespaces: all,
-    }
+    let all_links = all_links.map(|links| parse(links.unwrap_or_default()));
+    let all_links = ("Link".to_owned(), all_links);
+    Objects([services, endpoints, slices, all_links, gateways, all].into())
 }
 
 /// Reads the objects of files. What they usually do not have is not checked.
 pub(super) fn objects_of_files(files: &[PathBuf]) -> Option<Objects> {
-    let objects = file::read_objects(files)
+    let read = file::read_objects(files)
         .ok()
         .filter(|_| !files.is_empty())?;
-    let of_kind = |kind: &str| {
-        let own = objects.iter().filter(|(own, _)| own == kind);
-        parse(own.map(|(_, json)| json.clone()).collect())
-    };
-    let some = |kind: &str| match of_kind(kind) {
-        none if none.is_empty() => Err(format!("the files contain no {kind}")),
-        some => Ok(some),
-    };
-    Some(Objects {
-        services: Ok(of_kind("Service")),
-        exported: Ok(of_kind("Service")),
-        slices: Ok(of_kind("EndpointSlice")),
-        endpoints: some("Endpoints"),
-        links: some("Link"),
-        gateways: some("Deployment"),
-        namespaces: some("Namespace"),
-    })
+    let mut objects = Objects([("Service".to_owned(), Ok(Vec::new()))].into());
+    for (kind, json) in read {
+        let of_kind = objects.0.entry(kind).or_insert_with(|| Ok(Vec::new()));
+        if let Ok(of_kind) = of_kind {
+            of_kind.extend(parse(vec![json]));
+        }
+    }
+    Some(objects)
 }

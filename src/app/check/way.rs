@@ -1,31 +1,31 @@
 //! The way of queries: asks the server and the cluster's DNS as programs do, and connects to the answered addresses.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{sleep, timeout};
 
 use crate::app::remote::Remote;
-use crate::check::dns_client::{QueryMode, Reply, query};
+use crate::check::dns_client::query;
 use crate::check::finding::{Check, Fact, Finding, State, items};
 use crate::check::probe::{Probe, Question};
-use crate::check::resolv_conf::ResolvConf;
-use crate::check::targets::{Target, connection, targets};
+use crate::check::targets::{Target, targets};
 use crate::cli::CheckArgs;
 use crate::log::error_chain;
 use crate::view::{Filter, View};
-use crate::wire::Rcode;
-use crate::zone::RecordType;
 
 /// The file with the system's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Time for which CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
 const CACHED: Duration = Duration::from_secs(6);
+/// Timeout of a lookup by the C library, which asks each name server for each name of the search list.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout of one connection. A proxy in front of an unreachable gateway takes a few seconds to report it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time to wait for a reply, or for the close. Linkerd's proxy accepts each connection itself, and closes it when the endpoint
@@ -36,6 +36,15 @@ const SERVER_FIRST: [u16; 10] = [21, 22, 25, 110, 143, 587, 3306, 4222, 4567, 62
 /// Maximum number of connections, all at once.
 const MAX_CONNECTIONS: usize = 50;
 
+/// Returns whether there is a name server to ask: a flag names one, or this is a pod of the cluster.
+pub(super) fn is_asked(args: &CheckArgs) -> bool {
+    args.resolver.is_some() || args.dns.is_some() || is_pod()
+}
+
+fn is_pod() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}
+
 /// Returns the findings about the way of one question for each zone. If an answer differs, all are asked again when caches have
 /// expired: it may have changed a moment ago.
 pub(super) async fn findings(
@@ -43,164 +52,140 @@ pub(super) async fn findings(
     source: &mut Remote,
     status: &Value,
 ) -> Vec<Finding> {
-    let resolver = resolver(args);
     let mut findings = Vec::new();
-    if let Err(why) = &resolver {
-        let hint = "run it in a pod, or set --resolver to the address of the cluster's DNS, and --dns to that of the Service";
-        findings.push(Finding::unknown(Check::ClusterAnswer, why, hint));
-        if args.dns.is_none() {
-            return findings;
+    let resolvers = resolvers(args).unwrap_or_else(|why| {
+        let hint = "set --resolver to the address of the cluster's DNS";
+        findings.push(Finding::unknown(Check::ClusterAnswer, &why, hint));
+        Vec::new()
+    });
+    let asked = async {
+        let probes = ask_all(args, &resolvers, source, status).await?;
+        if !probes.iter().any(Probe::differs) {
+            return anyhow::Ok(probes);
         }
-    }
-    let resolver = resolver.ok();
-    let ask = async |source: &mut Remote| ask_all(args, source, status, resolver.as_ref()).await;
-    let mut asked = ask(source).await;
-    if let Ok(probes) = &asked
-        && probes.iter().any(Probe::differs)
-    {
         sleep(CACHED).await;
-        asked = ask(source).await;
-    }
-    let probes = match asked {
-        Ok(probes) => probes,
+        ask_all(args, &resolvers, source, status).await
+    };
+    match asked.await {
+        Ok(probes) => {
+            findings.extend(probes.iter().flat_map(Probe::findings));
+            if args.connect {
+                findings.extend(connect_all(source, &probes).await);
+            }
+        }
         Err(error) => {
             let why = error_chain(error.as_ref());
             findings.push(Finding::unknown(Check::ClusterAnswer, &why, "try again"));
-            return findings;
         }
-    };
-    findings.extend(probes.iter().flat_map(Probe::findings));
-    if args.connect {
-        findings.extend(connect_all(source, &probes).await);
     }
     findings
 }
 
-/// Returns the settings of the resolver: `--resolver` alone, or `/etc/resolv.conf`, which is that of the cluster in a pod only.
-fn resolver(args: &CheckArgs) -> Fact<ResolvConf> {
+/// Returns the name servers of the cluster: `--resolver`, or those of this machine.
+fn resolvers(args: &CheckArgs) -> Fact<Vec<SocketAddr>> {
+    const PORT: u16 = 53;
     if let Some(server) = args.resolver {
-        return Ok(ResolvConf::of_server(server));
-    }
-    if args.dns.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
-        return Err("this is no pod, so that its resolver is not the cluster's DNS".to_owned());
+        return Ok(vec![server]);
     }
     let text = std::fs::read_to_string(RESOLV_CONF);
     let text = text.map_err(|error| format!("cannot read {RESOLV_CONF}: {error}"))?;
-    let conf = ResolvConf::parse(&text);
-    match conf.servers.is_empty() {
+    let servers = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        words.next().filter(|word| *word == "nameserver")?;
+        Some(SocketAddr::new(words.next()?.parse().ok()?, PORT))
+    });
+    // Programs ignore further ones.
+    let servers: Vec<SocketAddr> = servers.take(3).collect();
+    match servers.is_empty() {
         true => Err(format!("{RESOLV_CONF} has no name server")),
-        false => Ok(conf),
+        false => Ok(servers),
     }
 }
 
-/// Asks one question for each zone. The name of `--name` is that of its zone, or of the first one.
-async fn ask_all(
+/// Returns a question for each zone. The name of `--name` is that of its zone, or of the first one.
+async fn questions(
     args: &CheckArgs,
     source: &mut Remote,
     status: &Value,
-    resolver: Option<&ResolvConf>,
-) -> anyhow::Result<Vec<Probe>> {
+) -> anyhow::Result<Vec<Question>> {
     let services = source.items(View::Table, &Filter::default()).await?;
-    let zones: Vec<&str> = items(status, "zones").filter_map(Value::as_str).collect();
-    let suffixes: Vec<&str> = items(status, "nameSuffixes")
-        .filter_map(Value::as_str)
-        .collect();
+    let zones = || items(status, "zones").filter_map(Value::as_str);
+    let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
     let name = args.name.as_ref().map(ToString::to_string);
-    let is_of_zone = |zone: &&&str| {
-        name.as_ref()
-            .is_some_and(|name| name.ends_with(&format!(".{zone}")))
-    };
-    let own_zone = zones
-        .iter()
-        .filter(is_of_zone)
+    let is_within = |zone: &&str| name.iter().any(|name| name.ends_with(&format!(".{zone}")));
+    let own = zones()
+        .filter(is_within)
         .max_by_key(|zone| zone.len())
-        .or(zones.first());
-    let mut asked = Vec::new();
-    for (index, zone) in zones.iter().enumerate() {
-        let suffix = suffixes.get(index).unwrap_or(zone);
-        let name = name.as_deref().filter(|_| own_zone == Some(zone));
+        .or_else(|| zones().next());
+    let mut questions = Vec::new();
+    for (zone, suffix) in zones().zip(suffixes) {
+        let name = name.as_deref().filter(|_| own == Some(zone));
         let question = Question::of_zone(zone, suffix, name, &services);
         let endpoints = endpoints_of(source, &question).await?;
-        let question = question.with_endpoints(&endpoints, suffix);
-        asked.push((*zone, question));
+        questions.push(question.with_endpoints(&endpoints, suffix));
     }
-    let asked = asked.into_iter().enumerate();
-    Ok(join_all(
-        asked.map(|(index, (zone, question))| ask(args.dns, resolver, zone, question, index == 0)),
-    )
-    .await)
+    Ok(questions)
 }
 
 /// Returns the endpoints of the service of a question.
 async fn endpoints_of(source: &mut Remote, question: &Question) -> anyhow::Result<Vec<Value>> {
-    match &question.service {
-        None => Ok(Vec::new()),
-        Some(service) => {
-            let filter = Filter {
-                text: vec![service.join("/")],
-                ..Filter::default()
-            };
-            let mut endpoints = source.items(View::Endpoints, &filter).await?;
-            endpoints.retain(|one| one["namespace"] == service[0] && one["service"] == service[1]);
-            Ok(endpoints)
-        }
-    }
-}
-
-/// Sends a question to all name servers, once. The search list is that of all zones, so one zone suffices.
-async fn ask(
-    server: Option<SocketAddr>,
-    resolver: Option<&ResolvConf>,
-    zone: &str,
-    question: Question,
-    is_searched: bool,
-) -> Probe {
-    let (name, rtype) = (&question.name, question.rtype);
-    let direct = async {
-        let server = server?;
-        let (udp, tcp) = tokio::join!(
-            query(server, QueryMode::Udp, name, rtype),
-            query(server, QueryMode::Tcp, name, rtype),
-        );
-        Some((server, udp, tcp))
+    let Some([namespace, service]) = &question.service else {
+        return Ok(Vec::new());
     };
-    let servers: &[SocketAddr] = resolver.map_or(&[], |conf| &conf.servers);
-    let resolvers = join_all(servers.iter().map(async |server| {
-        (
-            *server,
-            query(*server, QueryMode::Resolver, name, rtype).await,
-        )
-    }));
-    let is_address = rtype != RecordType::SOA;
-    let conf = resolver.filter(|_| is_searched && is_address);
-    let names = conf.map_or_else(Vec::new, |conf| {
-        conf.names_before(name.trim_end_matches('.'))
-    });
-    let searched = join_all(names.into_iter().map(async |name| {
-        let reply = resolve_by_any(servers, &name, rtype).await;
-        (name, reply)
-    }));
-    let (direct, resolvers, searched) = tokio::join!(direct, resolvers, searched);
-    Probe {
-        zone: zone.to_owned(),
-        direct,
-        resolvers,
-        searched,
-        question,
-    }
+    let filter = Filter {
+        text: vec![format!("{namespace}/{service}")],
+        ..Filter::default()
+    };
+    let mut endpoints = source.items(View::Endpoints, &filter).await?;
+    endpoints.retain(|one| one["namespace"] == **namespace && one["service"] == **service);
+    Ok(endpoints)
 }
 
-/// Asks the name servers in turn until one answers with or without the name, as resolvers do.
-async fn resolve_by_any(servers: &[SocketAddr], name: &str, rtype: RecordType) -> Fact<Reply> {
-    let mut last = Err("there is no name server".to_owned());
-    for server in servers {
-        last = query(*server, QueryMode::Resolver, name, rtype).await;
-        let is_final = |reply: &Reply| [Rcode::NOERROR, Rcode::NXDOMAIN].contains(&reply.rcode);
-        if last.as_ref().is_ok_and(is_final) {
-            break;
+/// Sends a question for each zone to the server and to all name servers, at the same time.
+async fn ask_all(
+    args: &CheckArgs,
+    resolvers: &[SocketAddr],
+    source: &mut Remote,
+    status: &Value,
+) -> anyhow::Result<Vec<Probe>> {
+    let questions = questions(args, source, status).await?;
+    let probes = questions.into_iter().map(async |question| {
+        let (name, rtype) = (question.name.as_str(), question.rtype);
+        let direct = async {
+            let server = args.dns?;
+            let (udp, tcp) = tokio::join!(
+                query(server, false, name, rtype),
+                query(server, true, name, rtype)
+            );
+            Some((server, udp, tcp))
+        };
+        let replies = resolvers
+            .iter()
+            .map(async |server| (*server, query(*server, false, name, rtype).await));
+        let found = async {
+            match is_pod() && args.resolver.is_none() {
+                true => Some(find(name.trim_end_matches('.')).await),
+                false => None,
+            }
+        };
+        let (direct, resolvers, found) = tokio::join!(direct, join_all(replies), found);
+        Probe {
+            question,
+            direct,
+            resolvers,
+            found,
         }
+    });
+    Ok(join_all(probes).await)
+}
+
+/// Returns the addresses that programs find under a name: the C library asks for the names of the search list first.
+async fn find(name: &str) -> Fact<BTreeSet<IpAddr>> {
+    match timeout(LOOKUP_TIMEOUT, lookup_host((name, 0))).await {
+        Ok(Ok(found)) => Ok(found.map(|address| address.ip()).collect()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", LOOKUP_TIMEOUT.as_secs())),
     }
-    last
 }
 
 /// Connects to the addresses that the cluster's DNS answers for the first question that has some.
@@ -226,20 +211,38 @@ async fn connect_all(source: &mut Remote, probes: &[Probe]) -> Vec<Finding> {
 
 /// Connects to a target. The time does not include the wait for a proxy that closes the connection.
 async fn connect(target: Target) -> Finding {
+    const CHECK: Check = Check::Connections;
+    let Target { endpoint, address } = target;
     let started = Instant::now();
-    let result = match timeout(CONNECT_TIMEOUT, TcpStream::connect(target.address)).await {
+    let why = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+        Err(_) => format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
+        Ok(Err(error)) => error.to_string(),
         Ok(Ok(stream)) => {
-            let time = started.elapsed();
-            let is_reached = is_reached(stream, target.address.port()).await;
-            is_reached.map(|is_reached| is_reached.then_some(time))
+            let time = started.elapsed().as_secs_f64() * 1000.0;
+            match is_reached(stream, address.port()).await {
+                Ok(true) => {
+                    let how = format!("in {time:.1} ms, and it replied");
+                    return Finding::ok(
+                        CHECK,
+                        format!("connected to {address} ({endpoint}) {how}"),
+                    );
+                }
+                Ok(false) => {
+                    let sentence = format!("{address} ({endpoint}) accepted, without a reply");
+                    let hint = "a proxy accepts before it reaches the endpoint: test with a client of its protocol";
+                    return Finding::new(State::Unknown, CHECK, sentence, hint);
+                }
+                Err(why) => why,
+            }
         }
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!(
-            "no connection within {} s",
-            CONNECT_TIMEOUT.as_secs()
-        )),
     };
-    connection(&target, result)
+    let hint = "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and check the \
+                gateway (linkerd multicluster gateways) and the pods in that cluster";
+    Finding::failing(
+        CHECK,
+        format!("cannot connect to {address} ({endpoint}): {why}"),
+        hint,
+    )
 }
 
 /// Waits for a reply on a new connection, or for its close. Returns whether a reply shows that the endpoint was reached.

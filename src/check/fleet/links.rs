@@ -3,194 +3,99 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use strum::IntoStaticStr;
 
-use super::causes::list_services;
-use super::observer::{Key, Observer, columns};
+use super::difference::Differences;
+use super::observer::{Observer, columns};
 use crate::check::finding::{Check, Finding, State, items, text};
-use crate::model::ProblemKind;
+use crate::model::ProblemKind as K;
 use crate::view::Section;
 
-/// The command that links two clusters.
-const LINK_COMMAND: &str = "linkerd multicluster link-gen (before 2.18: link)";
-
-/// How one cluster has another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub(super) enum Direction {
-    /// Neither a Link nor an endpoint.
-    None,
-    /// `excludeClusters` names the other one.
-    Excluded,
-    /// A Link, and a mirror controller that works, as far as it is known.
-    Linked,
-    /// A Link without a mirror controller that works.
-    Frozen,
-    /// Endpoints, and no Link any more.
-    Unlinked,
-    /// Endpoints. Links are not known.
-    Endpoints,
-    /// The state is unknown, and there is no endpoint.
-    Unknown,
-}
-
-/// The directions from each observer to each other cluster, with the services that differ because of a direction.
-#[derive(Debug)]
-pub(super) struct Directions<'m>(BTreeMap<(usize, String), (Direction, BTreeSet<Key<'m>>)>);
-
-// === impl Direction ===
-
-impl Direction {
-    fn of(observer: &Observer<'_>, other: &str) -> Self {
-        let excluded = <&str>::from(ProblemKind::LeftOut);
-        let is_exclusion = |problem: &serde_json::Value| {
-            let is_about = observer.name_of(text(problem, "cluster")) == other;
-            text(problem, "kind") == excluded && is_about
-        };
-        if observer.problems.iter().any(is_exclusion) {
-            return Self::Excluded;
-        }
-        let mut links = items(observer.status, "clusters").filter(|one| one["isOwn"] != true);
-        let link = links.find(|one| observer.name_of(text(one, "name")) == other);
-        let mut endpoints = observer.endpoints.iter();
-        match link.and_then(|one| one["link"].as_str()) {
-            Some("linked") => Self::Linked,
-            Some("frozen") => Self::Frozen,
-            Some("missing" | "unlinked") => Self::Unlinked,
-            _ if endpoints.any(|one| observer.name_of(text(one, "cluster")) == other) => {
-                Self::Endpoints
-            }
-            Some(_) => Self::Unknown,
-            None => Self::None,
-        }
+/// Returns how an observer has another cluster: `linked`, `frozen`, `unlinked` (mirrors are left), `excluded` by its settings,
+/// `endpoints` (Links are not known), `unknown`, or `none`.
+fn direction(from: &Observer<'_>, to: &str) -> &'static str {
+    let is_to = |name: &str| from.name_of(name) == to;
+    let excluded = items(&from.status["settings"], "excludeClusters");
+    if excluded.filter_map(|one| one.as_str()).any(is_to) {
+        return "excluded";
     }
-
-    /// Returns whether differences of services are consequences of the direction.
-    fn is_cause(self) -> bool {
-        !matches!(self, Self::Linked | Self::Endpoints | Self::Unknown)
-    }
-
-    /// Returns whether a cluster has another one.
-    fn is_known(self) -> bool {
-        !matches!(self, Self::None | Self::Excluded | Self::Unknown)
+    let mut clusters = items(from.status, "clusters");
+    let cluster = clusters.find(|one| one["isOwn"] != true && is_to(text(one, "name")));
+    let link = cluster.and_then(|one| one["link"].as_str());
+    let mut endpoints = from.endpoints.iter();
+    match link {
+        Some("linked") => "linked",
+        Some("frozen") => "frozen",
+        Some("missing" | "unlinked") => "unlinked",
+        _ if endpoints.any(|one| is_to(text(one, "cluster"))) => "endpoints",
+        Some(_) => "unknown",
+        None => "none",
     }
 }
 
-// === impl Directions ===
+/// Returns why an observer has other endpoints of a cluster than that cluster itself, if its link to it does not work. The
+/// mirrors of a stopped controller may still be right.
+pub(super) fn cause(from: &Observer<'_>, to: &str) -> Option<Finding> {
+    let direction = direction(from, to);
+    let (what, hint) = match direction {
+        "frozen" => (K::Frozen.row().sentence, K::Frozen.hint()),
+        "unlinked" => ("mirrors without a Link", K::Unlinked.hint()),
+        "excluded" => (
+            "excluded",
+            "remove it from excludeClusters, or set it in every cluster".to_owned(),
+        ),
+        "none" => (
+            "neither a Link nor a mirror",
+            format!("link {to} there: linkerd multicluster link-gen (before 2.18: link)"),
+        ),
+        _ => return None,
+    };
+    let state = match direction {
+        "frozen" => State::Attention,
+        _ => State::Failing,
+    };
+    let sentence = format!("{} has of {to}: {what}", from.name);
+    Some(Finding::new(state, Check::FleetLinks, sentence, hint))
+}
 
-impl<'m> Directions<'m> {
-    pub(super) fn of(observers: &[Observer<'m>]) -> Self {
-        let mut names: BTreeSet<&str> = observers.iter().map(|one| one.cluster.as_str()).collect();
-        for observer in observers {
-            let others = observer.other_clusters().into_iter();
-            names.extend(others.map(|name| observer.name_of(name)));
-        }
-        let mut directions = BTreeMap::new();
-        for (index, observer) in observers.iter().enumerate() {
-            for name in names.iter().filter(|name| **name != observer.cluster) {
-                let direction = (Direction::of(observer, name), BTreeSet::new());
-                directions.insert((index, (*name).to_owned()), direction);
-            }
-        }
-        Self(directions)
-    }
-
-    fn direction(&self, from: usize, to: &str) -> Direction {
-        let known = self.0.get(&(from, to.to_owned()));
-        known.map_or(Direction::None, |(direction, _)| *direction)
-    }
-
-    /// Returns whether a difference of a service is a consequence of a direction, and counts it.
-    pub(super) fn is_cause(&mut self, from: usize, to: &str, service: Key<'m>) -> bool {
-        match self.0.get_mut(&(from, to.to_owned())) {
-            Some((direction, differing)) if direction.is_cause() => {
-                differing.insert(service);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns the services that differ because of a direction.
-    pub(super) fn differing(&self) -> BTreeSet<Key<'m>> {
-        let directions = self.0.values();
-        directions
-            .flat_map(|(_, differing)| differing)
-            .copied()
-            .collect()
-    }
-
-    /// Makes the section with a row for each observer and a column for each cluster.
-    pub(super) fn matrix(&self, observers: &[Observer<'m>]) -> Section {
-        let mut section = Section::new("links", columns(&["FROM / TO"], observers));
-        for (index, observer) in observers.iter().enumerate().filter(|_| observers.len() > 1) {
-            let state = |other: &Observer<'_>| match other.cluster == observer.cluster {
-                true => "-",
-                false => self.direction(index, &other.cluster).into(),
-            };
-            let to: Vec<(&str, &str)> = observers
-                .iter()
-                .map(|one| (one.cluster.as_str(), state(one)))
-                .collect();
-            let cells = std::iter::once(&*observer.name).chain(to.iter().map(|(_, state)| *state));
-            let to: BTreeMap<&str, &str> = to
-                .iter()
-                .copied()
-                .filter(|(_, state)| *state != "-")
-                .collect();
-            let object = json!({"section": "links", "from": observer.name, "to": to});
-            section.push(cells.map(str::to_owned), &object);
-        }
-        section
-    }
-
-    /// Returns the findings about directions that do not work. Two clusters without any Link are one line.
-    pub(super) fn findings(&self, observers: &[Observer<'m>]) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut working = 0;
-        for ((from, to), (direction, services)) in &self.0 {
-            let other = observers.iter().position(|one| one.cluster == *to);
-            let back = other.map(|other| self.direction(other, &observers[*from].cluster));
-            let are_apart = [Some(*direction), back] == [Some(Direction::None); 2];
-            working += usize::from(direction.is_known() && other.is_some());
-            let is_harmless = services.is_empty() && !back.is_some_and(Direction::is_known);
-            let is_second = are_apart && other < Some(*from);
-            if is_second || is_harmless && *direction == Direction::None {
-                continue;
-            }
-            let (what, hint) = match direction {
-                Direction::Linked | Direction::Endpoints | Direction::Unknown => continue,
-                Direction::Frozen => (
-                    ProblemKind::Frozen.row().sentence,
-                    ProblemKind::Frozen.hint(),
-                ),
-                Direction::Unlinked => ("mirrors without a Link", ProblemKind::Unlinked.hint()),
-                Direction::Excluded => (
-                    "excluded",
-                    "remove it from excludeClusters, or set it in every cluster".to_owned(),
-                ),
-                Direction::None => (
-                    "neither a Link nor a mirror",
-                    format!("link {to} there: {LINK_COMMAND}"),
-                ),
-            };
-            let name = &observers[*from].name;
-            let both = if are_apart { ", nor back" } else { "" };
-            let (state, services) = match services.is_empty() {
-                true if *direction == Direction::Frozen => (State::Attention, String::new()),
-                true => (State::Failing, String::new()),
-                false => {
-                    let services = list_services(services);
-                    (State::Failing, format!("; therefore differs: {services}"))
+/// Adds the directions that do not work, unless nothing shows that they should.
+pub(super) fn compare(observers: &[Observer<'_>], found: &mut Differences<'_>) {
+    let own = observers.iter().map(|one| one.cluster.as_str());
+    let others = observers.iter().flat_map(|one| {
+        let others = one.other_clusters().into_iter();
+        others.map(|name| one.name_of(name))
+    });
+    let clusters: BTreeSet<&str> = own.chain(others).collect();
+    for from in observers {
+        for to in clusters.iter().filter(|to| **to != from.cluster) {
+            let is_wrong = match direction(from, to) {
+                "frozen" | "unlinked" => true,
+                "none" => {
+                    let mut back = observers.iter().filter(|one| one.cluster == *to);
+                    let known = ["linked", "frozen", "unlinked", "endpoints"];
+                    back.any(|one| known.contains(&direction(one, &from.cluster)))
                 }
+                _ => false,
             };
-            let sentence = format!("{name} has of {to}: {what}{both}{services}");
-            findings.push(Finding::new(state, Check::FleetLinks, sentence, hint));
+            found.add(cause(from, to).filter(|_| is_wrong));
         }
-        if findings.is_empty() && working > 0 {
-            let sentence = format!("no direction of a Link is missing: {working} are linked");
-            findings.push(Finding::ok(Check::FleetLinks, sentence));
-        }
-        findings
     }
+}
+
+/// Makes the section with a row for each observer and a column for each cluster.
+pub(super) fn matrix(observers: &[Observer<'_>]) -> Section {
+    let mut section = Section::new("links", columns(&["FROM / TO"], observers));
+    for from in observers.iter().filter(|_| observers.len() > 1) {
+        let state = |other: &Observer<'_>| match other.cluster == from.cluster {
+            true => "-",
+            false => direction(from, &other.cluster),
+        };
+        let states = observers
+            .iter()
+            .map(|one| (one.cluster.as_str(), state(one)));
+        let to: BTreeMap<&str, &str> = states.clone().filter(|(_, one)| *one != "-").collect();
+        let object = json!({"section": "links", "from": from.name, "to": to});
+        let cells = std::iter::once(from.name.as_str()).chain(states.map(|(_, state)| state));
+        section.push(cells.map(str::to_owned), &object);
+    }
+    section
 }

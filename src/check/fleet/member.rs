@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
+use crate::check::finding::Fact;
+
 /// One cluster of a fleet.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The context, or the name that a flag gives to a server or to files.
     pub context: String,
     /// Its replicas, or why none can be read.
-    pub replicas: Result<Vec<Replica>, Unread>,
+    pub replicas: Fact<Vec<Replica>>,
 }
 
 /// What one replica says.
@@ -19,7 +21,7 @@ pub struct Replica {
     /// What no other process has: the unique ID of its pod. Empty: not known.
     pub id: String,
     /// Its status, or why it cannot be read.
-    pub status: Result<Value, Unread>,
+    pub status: Fact<Value>,
     /// The difference of its clock from that of this machine in seconds, if it is known.
     pub clock_ahead: Option<i64>,
     /// Its table. `None`: another replica of the cluster has the same answers.
@@ -35,13 +37,4 @@ pub struct ReplicaTable {
     pub endpoints: Vec<Value>,
     /// `problems`.
     pub problems: Vec<Value>,
-}
-
-/// Why something cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
-    /// The reason.
-    pub reason: String,
-    /// What to do.
-    pub hint: String,
 }

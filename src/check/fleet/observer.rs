@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::member::Replica;
 use crate::check::finding::{items, text};
+use crate::model::ProblemKind;
 use crate::view::Column;
 
 /// Maximum number of observers whose columns fit into a text of the usual width.
@@ -122,17 +123,21 @@ impl<'m> Observer<'m> {
             .collect()
     }
 
-    /// Returns the problems that concern a service and, if they name one, a cluster.
-    pub(super) fn problems_of<'o>(
-        &'o self,
-        (namespace, service): Key<'o>,
-        cluster: Option<&'o str>,
-    ) -> impl Iterator<Item = &'m Value> + 'o {
-        self.problems.iter().filter(move |problem| {
+    /// Returns the first problem of a wanted kind that concerns a service and, if it names one, a cluster.
+    pub(super) fn problem(
+        &self,
+        (namespace, service): Key<'_>,
+        cluster: Option<&str>,
+        is_wanted: &dyn Fn(ProblemKind) -> bool,
+    ) -> Option<&'m Value> {
+        self.problems.iter().find(|problem| {
             let is_of_service =
                 text(problem, "service").split_once('/') == Some((namespace, service));
             let named = problem["cluster"].as_str().map(|named| self.name_of(named));
-            is_of_service && (cluster.is_none() || named.is_none() || named == cluster)
+            let is_of_cluster = cluster.is_none() || named.is_none() || named == cluster;
+            // A kind that this version does not know explains nothing.
+            let kind = serde_json::from_value(problem["kind"].clone());
+            is_of_service && is_of_cluster && kind.is_ok_and(is_wanted)
         })
     }
 }

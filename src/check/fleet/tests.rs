@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::check::finding::text;
 
 /// An endpoint of `prod/db` in a table.
 fn endpoint(cluster: &str, host: &str, is_own: bool) -> Value {
@@ -88,7 +89,7 @@ fn each_difference_is_one_line_with_its_cause() {
                 table(&mut fleet[0]).endpoints.pop();
                 table(&mut fleet[1]).endpoints[0]["ports"] = json!([]);
             },
-            "fleet-services: prod/db: the hosts of east missing in hub: it has no ports, so that Linkerd skips it",
+            "fleet-services: prod/db: hosts of east: none in hub; db-0 in east: it has no ports, so that Linkerd skips it",
         ),
         (
             "a Service is not exported",
@@ -98,14 +99,14 @@ fn each_difference_is_one_line_with_its_cause() {
                     "kind": "not-exported", "level": "warning", "service": "prod/db", "sentence": "Member is not exported",
                 }));
             },
-            "not-exported: prod/db: the hosts of east missing in hub: Member is not exported",
+            "not-exported: prod/db: hosts of east: none in hub; db-0 in east: Member is not exported",
         ),
         (
             "nobody mirrors what is exported",
             |fleet| {
                 table(&mut fleet[0]).endpoints.pop();
             },
-            "fleet-services: prod/db: the hosts of east missing in hub: no other cluster mirrors it",
+            "fleet-services: prod/db: hosts of east: none in hub; db-0 in east: no other cluster mirrors it",
         ),
         (
             "a mirror has another port number",
@@ -120,12 +121,12 @@ fn each_difference_is_one_line_with_its_cause() {
                 second.status = status;
                 member.push(second);
             },
-            "fleet-services: prod/db: ports of east differ: sql:1 in hub (dns-hub); sql:26257 in hub (dns-other)",
+            "fleet-services: prod/db: port numbers of east: sql:1 in hub (dns-hub); sql:26257 in hub (dns-other)",
         ),
         (
             "a pod is not ready at home, and others answer it",
             |fleet| table(&mut fleet[1]).endpoints[0]["state"] = json!("not-ready"),
-            "pod-not-ready: prod/db: db-0 of east, not ready there, but known in hub",
+            "pod-not-ready: prod/db: hosts of east: db-0 in hub; db-0 (not ready) in east: Pods are not ready",
         ),
         (
             "a gateway is down for one cluster",
@@ -137,12 +138,12 @@ fn each_difference_is_one_line_with_its_cause() {
                     "sentence": "Gateway is down", "subject": "prod/db", "detail": "1 of 1",
                 }));
             },
-            "gateway-down: prod/db: hosts of east are alive in east; down in hub: Gateway is down",
+            "gateway-down: prod/db: hosts of east: db-0 in east; db-0 (down) in hub: Gateway is down",
         ),
         (
             "gateway-down is set in one cluster",
             |fleet| table(&mut fleet[0]).services[0]["gatewayDown"] = json!("include"),
-            "fleet-settings: prod/db: gateway-down: include in hub; none in east",
+            "fleet-settings: prod/db: gateway-down: none in east; include in hub",
         ),
         (
             "a server is named twice",
@@ -156,7 +157,7 @@ fn each_difference_is_one_line_with_its_cause() {
                 replica.status.as_mut().unwrap()["clusters"] = json!([]);
                 replica.table.as_mut().unwrap().endpoints.pop();
             },
-            "fleet-links: hub has of east: neither a Link nor a mirror; therefore differs: prod/db",
+            "fleet-links: prod/db: hub has of east: neither a Link nor a mirror",
         ),
     ];
     for (what, change, expected) in cases {
@@ -185,7 +186,7 @@ fn replicas_that_answer_differently_are_observers() {
     );
     let expected = [
         "fleet-servers: east: replicas answer differently: dns-east / dns-other",
-        "gateway-down: prod/db: hosts of hub are alive in hub and east (dns-east); down in east (dns-other): Gateway is down",
+        "gateway-down: prod/db: hosts of hub: db-0 in hub and east (dns-east); db-0 (down) in east (dns-other): Gateway is down",
     ];
     assert_eq!(failing(document), expected);
 }
@@ -219,7 +220,7 @@ fn order_with_local_is_equal_to_one_with_the_name_of_the_cluster() {
         })
     };
     assert_eq!(of_orders("local:east", "hub:local").exit, 0);
-    let expected = "fleet-settings: prod/db: failover order: hub:east in hub; hub:local:* in east";
+    let expected = "fleet-settings: prod/db: failover order: hub:east in hub; hub:east:* in east";
     assert_eq!(failing(of_orders("hub:east", "hub:local:*")), [expected]);
 }
 

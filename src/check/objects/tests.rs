@@ -5,34 +5,28 @@ use super::*;
 const EXPORT: &str = "mirror.linkerd.io/exported";
 const MIRRORED: &str = "mirror.linkerd.io/mirrored-service";
 
-fn told(settings: &Value) -> Told<'_> {
+fn told(settings: Value) -> Told {
     Told {
-        settings,
-        services: &[],
-        own_endpoints: &[],
-        cluster: "hub",
+        status: json!({"settings": settings, "cluster": "hub"}),
+        ..Told::default()
     }
 }
 
-/// Returns no objects, after a change.
-fn objects(change: impl FnOnce(&mut Objects)) -> Objects {
-    let none = || Ok(Vec::new());
-    let mut objects = Objects {
-        services: none(),
-        exported: none(),
-        slices: none(),
-        endpoints: none(),
-        links: none(),
-        gateways: none(),
-        namespaces: none(),
-    };
-    change(&mut objects);
-    objects
+/// Returns objects of some kinds, and none of the others.
+fn objects(some: Vec<(&str, Vec<Value>)>) -> Objects {
+    let kinds = "Service Endpoints EndpointSlice Link Deployment Namespace";
+    let none = kinds
+        .split(' ')
+        .map(|kind| (kind.to_owned(), Ok(Vec::new())));
+    let some = some
+        .into_iter()
+        .map(|(kind, objects)| (kind.to_owned(), Ok(objects)));
+    Objects(none.chain(some).collect())
 }
 
 /// Returns what a check finds.
 fn wrong(found: Wrong) -> Vec<String> {
-    found.unwrap().1.into_iter().collect()
+    found.1.into_iter().collect()
 }
 
 fn object(namespace: &str, name: &str, labels: Value, spec: Value) -> Value {
@@ -47,43 +41,23 @@ fn link(reason: &str, namespace: &str) -> Value {
 }
 
 #[test]
-fn only_the_default_selector_is_recognized_as_default() {
-    let one_of = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
-    for (selector, is_other) in [
-        (json!(null), false),
-        (json!({"matchLabels": {EXPORT: "true"}}), false),
-        (one_of(EXPORT, "In", &["true"]), false),
-        (json!({"matchLabels": {EXPORT: "to-west"}}), true),
-        (json!({"matchLabels": {"team.example/global": "yes"}}), true),
-        (json!({"matchLabels": {EXPORT: "true", "tier": "db"}}), true),
-        (one_of(EXPORT, "In", &["true", "to-west"]), true),
-        (one_of(EXPORT, "NotIn", &["true"]), true),
-        (one_of(EXPORT, "Exists", &[]), true),
-        (json!({}), true),
-    ] {
-        let link = json!({"spec": {"targetClusterName": "east", "selector": selector}});
-        assert_eq!(selects_by_other_labels(&link), is_other, "{link}");
-    }
-}
-
-#[test]
 fn link_reports_services_that_are_not_mirrored() {
     let settings = json!({"clusterAliases": {"east": "ost"}, "namespaces": ["prod"]});
-    let services =
-        [json!({"namespace": "prod", "service": "db", "clusters": [{"cluster": "ost"}]})];
     let told = Told {
-        services: &services,
-        ..told(&settings)
+        services: vec![
+            json!({"namespace": "prod", "service": "db", "clusters": [{"cluster": "ost"}]}),
+        ],
+        ..told(settings)
     };
-    let db = "prod/db of cluster 'ost' (Error: why)";
+    let db = |reason: &str| Some(format!("prod/db of cluster 'ost' ({reason}: why)"));
     for (reason, namespace, expected) in [
-        ("Error", "prod", Some(db)),
+        ("Error", "prod", db("Error")),
         // With headless mirroring on, every headless Service has this condition.
         ("InvalidService", "prod", None),
         ("Error", "unwatched", None),
-        ("MissingNamespace", "prod", None),
+        ("MissingNamespace", "prod", db("MissingNamespace")),
     ] {
-        let objects = objects(|one| one.links = Ok(vec![link(reason, namespace)]));
+        let objects = objects(vec![("Link", vec![link(reason, namespace)])]);
         let found = wrong(link_status(&objects, &told));
         assert_eq!(found, Vec::from_iter(expected), "{reason}");
     }
@@ -91,26 +65,12 @@ fn link_reports_services_that_are_not_mirrored() {
 
 #[test]
 fn list_that_cannot_be_read_is_not_checked() {
-    let settings = json!({});
-    let objects = objects(|one| one.links = Err("403".to_owned()));
-    let findings = check(&objects, &told(&settings));
+    let mut objects = objects(Vec::new());
+    objects.0.insert("Link".to_owned(), Err("403".to_owned()));
+    let findings = check(&objects, &told(json!({})));
     let unknown = findings.iter().filter(|one| one.state != State::Ok);
     let unknown: Vec<(State, &str)> = unknown.map(|one| (one.state, one.name.as_str())).collect();
     assert_eq!(unknown, [(State::Unknown, "link-status")]);
-}
-
-#[test]
-fn missing_namespaces_are_those_of_links_and_settings() {
-    let settings = json!({"shortNames": {"pinned": {"db": "prod"}, "defaultNamespace": "shop"}});
-    let objects = objects(|one| {
-        one.namespaces = Ok(vec![object("", "prod", json!({}), json!({}))]);
-        one.links = Ok(vec![link("MissingNamespace", "gone")]);
-    });
-    let expected = [
-        "'gone', of db in cluster 'east'",
-        "'shop', which the settings name",
-    ];
-    assert_eq!(wrong(namespaces(&objects, &told(&settings))), expected);
 }
 
 #[test]
@@ -126,8 +86,8 @@ fn ports_of_unknown_protocol_are_not_opaque_unless_the_endpoint_mirror_lists_the
         if let Some(opaque) = opaque {
             service["metadata"]["annotations"][OPAQUE_PORTS] = json!(opaque);
         }
-        let objects = objects(|one| one.services = Ok(vec![service]));
-        wrong(opaque_ports(&objects, &told(&json!({})))).concat()
+        let objects = objects(vec![("Service", vec![service])]);
+        wrong(opaque_ports(&objects, &told(json!({})))).concat()
     };
     let of = |ports: &str| format!("Service/prod/db-east {ports}");
     assert_eq!(unmarked(None), of("26257 (sql), 4222"));
@@ -165,25 +125,16 @@ fn endpoints_of_mirrors_need_slices() {
     let mut slice = mirror("a-1");
     slice["metadata"]["labels"]["kubernetes.io/service-name"] = json!("a");
     let found = |slices: Vec<Value>| {
-        let objects = objects(|one| {
-            one.services = Ok(services.to_vec());
-            one.endpoints = Ok(written.to_vec());
-            one.slices = Ok(slices);
-        });
-        endpoint_slices(&objects, &told(&json!({}))).unwrap()
+        let objects = objects(vec![
+            ("Service", services.to_vec()),
+            ("Endpoints", written.to_vec()),
+            ("EndpointSlice", slices),
+        ]);
+        endpoint_slices(&objects, &told(json!({})))
     };
     assert_eq!(found(Vec::new()).0, State::Failing);
     let one = BTreeSet::from(["Endpoints/prod/b".to_owned()]);
     assert_eq!(found(vec![slice]), (State::Attention, one));
-}
-
-#[test]
-fn objects_with_another_value_of_the_label_are_ignored() {
-    let odd = object("prod", "odd", json!({MIRRORED: "True"}), json!({}));
-    let own = object("prod", "own", json!({}), json!({}));
-    let objects = objects(|one| one.services = Ok(vec![odd, own]));
-    let found = wrong(mirror_labels(&objects, &told(&json!({}))));
-    assert_eq!(found, ["Service/prod/odd ('True')"]);
 }
 
 #[test]
@@ -192,16 +143,17 @@ fn gateway_of_an_exported_headless_service_must_forget_addresses() {
     let exported = object("prod", "db", json!({EXPORT: "true"}), spec);
     let gateway = |value: Value| {
         let template = json!({"template": {"metadata": {"annotations": {CACHE_TIMEOUT: value}}}});
-        object("linkerd", "gateway", json!({}), template)
+        let labels = json!({"component": "gateway", "linkerd.io/extension": "multicluster"});
+        object("linkerd", "gateway", labels, template)
     };
     let mut namespace = object("", "linkerd", json!({}), json!({}));
     let found = |gateway: Value, namespace: &Value| {
-        let objects = objects(|one| {
-            one.exported = Ok(vec![exported.clone()]);
-            one.gateways = Ok(vec![gateway]);
-            one.namespaces = Ok(vec![namespace.clone()]);
-        });
-        wrong(gateway_cache(&objects, &told(&json!({})))).concat()
+        let objects = objects(vec![
+            ("Service", vec![exported.clone()]),
+            ("Deployment", vec![gateway]),
+            ("Namespace", vec![namespace.clone()]),
+        ]);
+        wrong(gateway_cache(&objects, &told(json!({})))).concat()
     };
     let named = |value: &str| format!("Deployment/linkerd/gateway ({value})");
     assert_eq!(found(gateway(json!("0s")), &namespace), "");
@@ -221,8 +173,8 @@ fn exported_service_that_cannot_be_mirrored_is_named_with_the_reason() {
         service("db", json!([{"port": 1}])),
         service("np", json!([])),
     ];
-    let objects = objects(|one| one.exported = Ok(exported));
-    let found = wrong(not_mirrorable(&objects, &told(&json!({}))));
+    let objects = objects(vec![("Service", exported)]);
+    let found = wrong(not_mirrorable(&objects, &told(json!({}))));
     let expected = "prod/np (it has no ports, so that Linkerd skips it; add ports to the Service)";
     assert_eq!(found, [expected]);
 }

@@ -2,9 +2,9 @@ use serde_json::json;
 
 use super::*;
 
-fn reply(rcode: Rcode, addresses: &[&str]) -> Reply {
+fn reply(code: &str, addresses: &[&str]) -> Reply {
     Reply {
-        rcode,
+        code: code.to_owned(),
         is_truncated: false,
         primary: None,
         addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
@@ -12,7 +12,7 @@ fn reply(rcode: Rcode, addresses: &[&str]) -> Reply {
 }
 
 fn data(addresses: &[&str]) -> Reply {
-    reply(Rcode::NOERROR, addresses)
+    reply("NOERROR", addresses)
 }
 
 /// The service `prod/db` with two endpoints, of which the server answers the first.
@@ -32,11 +32,10 @@ fn question(service: Value) -> Question {
 fn probe(question: Question, direct: Option<Reply>, resolver: Fact<Reply>) -> Probe {
     let server = |last| SocketAddr::from(([192, 0, 2, last], 53));
     Probe {
-        zone: "global.".to_owned(),
         question,
         direct: direct.map(|reply| (server(1), Ok(reply.clone()), Ok(reply))),
         resolvers: vec![(server(2), resolver)],
-        searched: Vec::new(),
+        found: None,
     }
 }
 
@@ -55,9 +54,9 @@ fn state_of(probe: &Probe) -> State {
 #[test]
 fn resolver_without_an_answer_is_failing() {
     for resolver in [
-        Ok(reply(Rcode::NXDOMAIN, &[])),
-        Ok(reply(Rcode::REFUSED, &[])),
-        Ok(reply(Rcode::SERVFAIL, &[])),
+        Ok(reply("NXDOMAIN", &[])),
+        Ok(reply("REFUSED", &[])),
+        Ok(reply("SERVFAIL", &[])),
         Ok(data(&[])),
         Ok(data(&["10.9.9.9"])),
         Ok(data(&["10.0.0.2"])),
@@ -109,7 +108,7 @@ fn closed_gate_is_not_failing_again() {
     let name = "db.prod.global.";
     let row = json!({"namespace": "prod", "service": "db", "failure": gate["failure"]});
     let question = Question::of_zone("global.", "global.", Some(name), &[row]);
-    let fails = reply(Rcode::SERVFAIL, &[]);
+    let fails = reply("SERVFAIL", &[]);
     let probe = probe(question, Some(fails.clone()), Ok(fails));
     let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
     assert_eq!(states, [State::Attention, State::Ok]);
@@ -152,7 +151,7 @@ fn zone_without_services_is_compared_by_its_soa_record() {
     for (resolver, expected) in [
         (own.clone(), State::Ok),
         (of("a.root-servers.net."), State::Failing),
-        (reply(Rcode::NXDOMAIN, &[]), State::Failing),
+        (reply("NXDOMAIN", &[]), State::Failing),
     ] {
         let probe = probe(question(), Some(own.clone()), Ok(resolver));
         assert_eq!(state_of(&probe), expected, "{probe:?}");
@@ -160,14 +159,18 @@ fn zone_without_services_is_compared_by_its_soa_record() {
 }
 
 #[test]
-fn search_list_fails_if_it_has_an_address() {
-    for (searched, expected) in [
-        (Ok(reply(Rcode::NXDOMAIN, &[])), State::Ok),
-        (Ok(reply(Rcode::SERVFAIL, &[])), State::Attention),
-        (Ok(data(&["192.0.2.9"])), State::Failing),
+fn search_list_fails_if_programs_find_another_address() {
+    for (found, expected) in [
+        (Ok("10.0.0.1"), State::Ok),
+        (Ok("192.0.2.9"), State::Failing),
+        (Err("no such name".to_owned()), State::Failing),
     ] {
         let mut probe = probe(question(json!({})), None, Ok(data(&["10.0.0.1"])));
-        probe.searched = vec![("db.prod.global.cluster.local.".to_owned(), searched)];
-        assert_eq!(probe.findings().pop().unwrap().state, expected);
+        probe.found = Some(found.map(|one| BTreeSet::from([one.parse().unwrap()])));
+        let finding = probe.findings().pop().unwrap();
+        assert_eq!(
+            (finding.name.as_str(), finding.state),
+            ("search-list", expected)
+        );
     }
 }

@@ -176,17 +176,12 @@ impl Cluster {
     }
 }
 
-/// Converts a permission to an access review. The subresource, as in `pods/exec`, is a separate field.
+/// Converts a permission to an access review.
 fn attributes(permission: &Permission) -> ResourceAttributes {
-    let (resource, subresource) = match permission.resource.split_once('/') {
-        Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
-        None => (permission.resource, None),
-    };
     ResourceAttributes {
         verb: Some(permission.verb.to_owned()),
         group: Some(permission.group.to_owned()),
-        resource: Some(resource.to_owned()),
-        subresource,
+        resource: Some(permission.resource.to_owned()),
         namespace: permission.namespace.as_ref().map(ToString::to_string),
         ..ResourceAttributes::default()
     }

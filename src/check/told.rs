@@ -1,0 +1,165 @@
+//! What a server says about itself, its problems first.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::finding::{Check, Finding, State, list, text};
+use crate::model::ProblemKind;
+
+/// What a server says: items of its API.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// `status`.
+    pub status: Value,
+    /// `problems`.
+    pub problems: Vec<Value>,
+    /// `table`.
+    pub services: Vec<Value>,
+    /// `endpoints`: those of its own cluster.
+    pub own_endpoints: Vec<Value>,
+}
+
+impl Told {
+    /// Returns the lines about the server and its problems: one for those of one kind in one cluster. Notes are left out: they are
+    /// intended, or normal for a while.
+    pub fn findings(&self) -> Vec<Finding> {
+        let [replica, cluster, version] =
+            ["replica", "cluster", "version"].map(|field| text(&self.status, field));
+        let replica = if replica.is_empty() {
+            "the table of the objects"
+        } else {
+            replica
+        };
+        let services = self.services.len();
+        let sentence = format!(
+            "{replica} of cluster '{cluster}' answers: version {version}, services: {services}"
+        );
+        let mut findings = vec![Finding::ok(Check::Server, sentence)];
+        let mut lines: BTreeMap<[&str; 2], (usize, Vec<&Value>)> = BTreeMap::new();
+        for (place, problem) in self.problems.iter().enumerate() {
+            let line = ["kind", "cluster"].map(|field| text(problem, field));
+            lines
+                .entry(line)
+                .or_insert((place, Vec::new()))
+                .1
+                .push(problem);
+        }
+        // The server lists the worst first.
+        let mut lines: Vec<_> = lines.into_values().collect();
+        lines.sort_by_key(|(place, _)| *place);
+        findings.extend(lines.iter().filter_map(|(_, problems)| finding(problems)));
+        findings
+    }
+}
+
+/// Returns the line for problems of one kind in one cluster.
+fn finding(problems: &[&Value]) -> Option<Finding> {
+    let first = *problems.first()?;
+    let kind = text(first, "kind");
+    let state = State::of_level(text(first, "level"))?;
+    // A closed gate is meant to be closed until its clusters have come (rule K8).
+    let is_gate = kind == ProblemKind::ExpectedClustersMissing.name();
+    Some(Finding {
+        state: if is_gate { State::Attention } else { state },
+        name: kind.to_owned(),
+        sentence: match problems {
+            [one] => dated(one),
+            several => {
+                let subjects = list(several.iter().map(|one| subject(one)));
+                joined(&[text(first, "sentence"), &subjects])
+            }
+        },
+        hint: text(first, "hint").to_owned(),
+        anchor: text(first, "anchor").to_owned(),
+    })
+}
+
+/// Joins the parts of a sentence that are not empty.
+pub(super) fn joined(parts: &[&str]) -> String {
+    let parts = parts.iter().filter(|part| !part.is_empty());
+    let parts: Vec<&str> = parts.copied().collect();
+    parts.join(": ")
+}
+
+/// Returns what a problem concerns, with the detail.
+pub(super) fn subject(problem: &Value) -> String {
+    joined(&["subject", "detail"].map(|field| text(problem, field)))
+}
+
+/// Returns what is wrong, where, and the detail.
+pub(super) fn reason(problem: &Value) -> String {
+    joined(&[text(problem, "sentence"), &subject(problem)])
+}
+
+/// Returns a problem as one sentence, with since when.
+fn dated(problem: &Value) -> String {
+    let sentence = reason(problem);
+    let word = match problem["isOlder"].as_bool() {
+        Some(true) => "before",
+        _ => "since",
+    };
+    match text(problem, "since") {
+        "" => sentence,
+        since => format!("{sentence} ({word} {since})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn unknown_kind_and_unknown_level_are_printed() {
+        let problems = [
+            json!({"kind": "gateway-down", "level": "warning", "sentence": "Gateway is down", "subject": "prod/db",
+                   "detail": "east: 2 of 2", "since": "2026-11-24T03:12:00Z", "hint": "check it", "anchor": "problems.html#gateway-down"}),
+            json!({"kind": "tea-cold", "level": "tragedy", "detail": "cup"}),
+            json!({"kind": "pod-not-ready", "level": "note"}),
+            json!({"kind": "short-name", "level": "error", "isOlder": true, "since": "2026-11-24T03:12:00Z", "subject": "db"}),
+        ];
+        let told = Told {
+            problems: problems.to_vec(),
+            ..Told::default()
+        };
+        let lines: Vec<(State, String, String)> = told
+            .findings()
+            .into_iter()
+            .skip(1)
+            .map(|one| (one.state, one.name, one.sentence))
+            .collect();
+        let line =
+            |state, name: &str, sentence: &str| (state, name.to_owned(), sentence.to_owned());
+        let since = "2026-11-24T03:12:00Z";
+        let expected = [
+            line(
+                State::Attention,
+                "gateway-down",
+                &format!("Gateway is down: prod/db: east: 2 of 2 (since {since})"),
+            ),
+            line(State::Attention, "tea-cold", "cup"),
+            line(
+                State::Failing,
+                "short-name",
+                &format!("db (before {since})"),
+            ),
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn problems_of_one_kind_in_one_cluster_are_one_line() {
+        let one = |number: u32| json!({"kind": "unusable-object", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
+        let mut problems: Vec<Value> = (0..1000).map(one).collect();
+        problems.push(json!({"kind": "unusable-object", "level": "warning", "cluster": "east"}));
+        let told = Told {
+            problems,
+            ..Told::default()
+        };
+        let findings = told.findings();
+        assert_eq!(findings.len(), 3);
+        assert_eq!(findings[1].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");
+    }
+}
