@@ -1,7 +1,6 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
 mod check;
-mod command_log;
 mod demo;
 mod events;
 mod first_table;
@@ -22,6 +21,7 @@ use serve::serve;
 use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command, print};
+use crate::log::start_logging;
 
 /// Reads the arguments, runs the command, and returns the exit code. Invalid usage exits with code 2.
 pub fn main() -> ExitCode {
@@ -48,9 +48,24 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.block_on(run_command(cli))
 }
 
+/// The default log of a command that ends: errors, without the problems that its output has, and unknown variables.
+const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::app::variables=warn";
+
 async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
+    if let Some(log) = cli.command.log() {
+        let level = match &log.log_level {
+            Some(given) => given.clone(),
+            None => COMMAND_LOG.parse()?,
+        };
+        start_logging(&level, log.log_format.unwrap_or_default());
+        variables::log_unknown();
+    }
     match cli.command {
-        Command::Serve(args) => serve(*args, |_| {}).await,
+        Command::Serve(args) if args.print_settings => {
+            print(&args.settings.loaded.to_yaml()?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Serve(args) => serve(&args.settings.loaded, &args.source, |_| {}).await,
         Command::Demo(args) => demo::demo(*args).await,
         Command::Explain(args) => views::explain_name(*args).await,
         Command::Table(args) => views::print_table(*args).await,

@@ -11,12 +11,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::command_log::log_to_stderr;
 use super::remote::{Remote, find_server};
 use crate::check::finding::{Check, Fact, Finding, State, document, text};
 use crate::check::objects::{self, Objects, Told, selects_by_other_labels};
 use crate::check::problems::{answer_sizes, findings};
-use crate::cli::{CheckArgs, Cluster, Form, note};
+use crate::cli::{Api, CheckArgs, Cluster, note};
 use crate::log::error_chain;
 use crate::model::ProblemKind;
 use crate::view::{Document, Filter, View};
@@ -35,13 +34,12 @@ struct Said {
 
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.view.log)?;
     let document = match args.wait {
         None => diagnose(&args).await,
         Some(limit) => diagnose_until(limit, &args).await,
     };
     let exit = document.exit;
-    Form::new(args.output, &args.color).print(document)?;
+    args.print.form().print(document)?;
     Ok(ExitCode::from(exit))
 }
 
@@ -67,7 +65,7 @@ async fn diagnose_until(limit: Duration, args: &CheckArgs) -> Document {
 async fn diagnose(args: &CheckArgs) -> Document {
     let (server, cluster) = find(args).await;
     let said = match server {
-        Ok(mut server) => match Said::read(&mut server, args).await {
+        Ok(mut server) => match Said::read(&mut server.api, args).await {
             Ok(said) => Ok((server, said)),
             Err(error) => Err(error_chain(error.as_ref())),
         },
@@ -104,7 +102,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
                     .iter()
                     .flat_map(|objects| objects::check(objects, &told)),
             );
-            lines.extend(way::findings(args, &mut server, &said.status).await);
+            lines.extend(way::findings(args, &mut server.api, &said.status).await);
             replica = text(&said.status, "replica").to_owned();
         }
         // A missing permission, or an API server that does not answer, is the only line then.
@@ -144,16 +142,12 @@ async fn find(args: &CheckArgs) -> (Fact<Remote>, Fact<Arc<Cluster>>) {
             ),
         };
     }
-    match find_server(&view.server, &view.source.kubeconfig).await {
-        Ok(Ok(server)) => {
+    match find_server(&view.server, &view.source.kubeconfig, "").await {
+        Ok(server) => {
             let cluster = server.cluster().cloned();
             let unknown = || "this server is not one of a known cluster".to_owned();
-            (
-                Ok(Remote::Running(Box::new(server))),
-                cluster.ok_or_else(unknown),
-            )
+            (Ok(server), cluster.ok_or_else(unknown))
         }
-        Ok(Err(none)) => (Err(none.to_string()), open().await),
         Err(error) => (Err(error_chain(error.as_ref())), open().await),
     }
 }
@@ -162,7 +156,7 @@ async fn find(args: &CheckArgs) -> (Fact<Remote>, Fact<Arc<Cluster>>) {
 
 impl Said {
     /// Reads what a server says, of the selected namespaces.
-    async fn read(server: &mut Remote, args: &CheckArgs) -> anyhow::Result<Self> {
+    async fn read(server: &mut Api, args: &CheckArgs) -> anyhow::Result<Self> {
         let status = server.status().await?;
         let own = Filter {
             cluster: vec![text(&status, "cluster").to_owned()],

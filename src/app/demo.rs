@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use tracing::warn;
 
 use super::serve::{Started, serve};
-use crate::cli::{DemoArgs, print};
+use crate::cli::{DemoArgs, SourceArgs, print};
 use crate::settings::{Period, ZoneSetting};
 
 /// The queries that `demo` suggests, each group with a heading.
@@ -82,9 +82,7 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     fs::write(&sample, live::SAMPLE)
         .with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     let live = args.live;
-    let mut serve_args = args.to_serve();
-    serve_args.source.file = vec![sample.clone()];
-    let settings = &mut serve_args.settings.loaded;
+    let mut settings = args.settings.loaded;
     let name = "hub".parse();
     settings.cluster_name = name.context("the sample has an invalid cluster name")?;
     if settings.zones == [ZoneSetting::default()] {
@@ -95,7 +93,11 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     if live.is_some() {
         settings.failover.back = Period(LIVE_FAILBACK_DELAY);
     }
-    serve(serve_args, |started| {
+    let source = SourceArgs {
+        file: vec![sample.clone()],
+        ..SourceArgs::default()
+    };
+    serve(&settings, &source, |started| {
         // The server works without the hints.
         print(&hints(started, &sample, live.is_some()))
             .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));

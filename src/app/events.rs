@@ -5,16 +5,16 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio::time::sleep;
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::io::StreamReader;
 
-use super::command_log::log_to_stderr;
-use super::remote::{RunningServer, find_server};
-use crate::cli::{EventsArgs, Output, harmless, local_time, note, print, write};
+use super::remote::{Remote, find_server};
+use crate::cli::{EventsArgs, Output, harmless, local_time, note, write};
 use crate::model::{Timestamp, list_some};
 use crate::view::{Filter, View};
 
@@ -25,6 +25,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// The events that are printed so far.
 struct Printed {
+    /// The format.
+    output: Output,
     /// The ID of the last one, from which a stream continues.
     position: Option<u64>,
     /// Its time. Another server has other IDs.
@@ -33,74 +35,51 @@ struct Printed {
 
 /// Prints the events of a running server, and with `--watch` follows them.
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.log)?;
-    let mut server = find(&args).await?;
+    let found = find_server(&args.server, &args.kubeconfig, "").await;
+    let mut server = found.context("only a running server has events")?;
     let filter = args.events_filter();
-    if args.watch {
-        return watch(&args, server, filter).await;
+    match args.watch {
+        false => server.show(View::Events, &filter, args.print.form()).await,
+        true => watch(&args, server, filter).await,
     }
-    let document = server.document(View::Events, &filter, args.output).await?;
-    if args.output != Output::Json {
-        print(&format!("answered by {}\n\n", server.name(&document)))?;
-    }
-    args.form().print(document)?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the events so far, then each event when it happens, until nobody reads the output.
 async fn watch(
     args: &EventsArgs,
-    mut server: RunningServer,
+    mut server: Remote,
     mut filter: Filter,
 ) -> anyhow::Result<ExitCode> {
-    // Events that come between the list and the stream follow this one.
-    let status = server.items(View::Status, &Filter::default()).await?;
-    let last = status
-        .items
-        .first()
-        .and_then(|status| status["lastEvent"].as_u64());
     let mut printed = Printed {
-        position: last,
+        output: args.print.output,
+        // Events that come between the list and the stream follow this one.
+        position: server.api.status().await?["lastEvent"].as_u64(),
         time: None,
     };
     loop {
-        let listed = server.items(View::Events, &filter).await;
-        let followed = match listed {
-            Ok(listed) => follow(args, &mut server, &filter, listed.items, &mut printed).await,
-            Err(error) => Err(error),
-        };
-        match followed {
+        match follow(&mut server, &filter, &mut printed).await {
             Ok(ControlFlow::Break(())) => return Ok(ExitCode::SUCCESS),
             Ok(ControlFlow::Continue(())) => note("the server ended the stream; reconnecting"),
             Err(error) => note(&format!("{error:#}; reconnecting")),
         }
         filter.after = printed.position;
         filter.since = printed.time.or(filter.since);
-        server = loop {
-            tokio::time::sleep(RETRY_DELAY).await;
-            if let Ok(found) = server.find_again(&args.server, &args.kubeconfig).await {
-                break found;
-            }
-        };
+        sleep(RETRY_DELAY).await;
+        let namespace = args.server.server_namespace.as_ref();
+        while server.find_again(namespace).await.is_err() {
+            sleep(RETRY_DELAY).await;
+        }
     }
-}
-
-/// Returns the server to query. Only a running server has events.
-async fn find(args: &EventsArgs) -> anyhow::Result<RunningServer> {
-    let found = find_server(&args.server, &args.kubeconfig).await?;
-    found.map_err(|error| anyhow!(error).context("only a running server has events"))
 }
 
 /// Prints events, and new ones until the stream ends. Breaks if nobody reads the output.
 async fn follow(
-    args: &EventsArgs,
-    server: &mut RunningServer,
+    server: &mut Remote,
     filter: &Filter,
-    listed: Vec<Value>,
     printed: &mut Printed,
 ) -> anyhow::Result<ControlFlow<()>> {
-    for event in listed {
-        if printed.show(args, &event)?.is_break() {
+    for event in server.api.items(View::Events, filter).await? {
+        if printed.show(&event)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
@@ -121,7 +100,7 @@ async fn follow(
             (Some(("data", json)), "change") => {
                 let event: Value =
                     serde_json::from_str(json).context("cannot parse an event of the server")?;
-                if printed.show(args, &event)?.is_break() {
+                if printed.show(&event)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -138,11 +117,11 @@ async fn follow(
 
 impl Printed {
     /// Prints an event as a line.
-    fn show(&mut self, args: &EventsArgs, event: &Value) -> anyhow::Result<ControlFlow<()>> {
+    fn show(&mut self, event: &Value) -> anyhow::Result<ControlFlow<()>> {
         let text = |name: &str| event[name].as_str().unwrap_or_default();
         self.position = event["id"].as_u64().or(self.position);
         self.time = Timestamp::from_text(text("time")).or(self.time);
-        if args.output == Output::Json {
+        if self.output == Output::Json {
             return write(&(serde_json::to_string(event)? + "\n"));
         }
         let services = event["services"].as_array().into_iter().flatten();

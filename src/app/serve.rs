@@ -22,7 +22,7 @@ use super::identity::identity;
 use super::source::SelectedSource;
 use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unknown};
-use crate::cli::{KubeAccess, ServeArgs, print};
+use crate::cli::{KubeAccess, SourceArgs};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
@@ -42,20 +42,16 @@ use crate::zone::Zones;
 
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
 pub(super) async fn serve(
-    args: ServeArgs,
+    settings: &Settings,
+    source: &SourceArgs,
     ready: impl FnOnce(&Started),
 ) -> anyhow::Result<ExitCode> {
-    let settings = &args.settings.loaded;
-    if args.print_settings {
-        print(&settings.to_yaml()?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     // Dropped at the end, which writes the queued log lines.
     let log = start_queued_logging(&settings.log.level, settings.log.format);
     let log = log.context("cannot start the log thread")?;
     log_unknown();
     let mut signals = Signals::new()?;
-    let mut resources = Resources::open(&args).await?;
+    let mut resources = Resources::open(settings, source).await?;
     let bound = BoundListeners::bind(settings, resources.encrypted.take())?;
     let (dns, api) = (bound.addresses(), bound.api_addresses());
     let server = Server::start(settings, resources, bound, log.lost())?;
@@ -91,16 +87,15 @@ struct Resources {
 }
 
 impl Resources {
-    async fn open(args: &ServeArgs) -> anyhow::Result<Self> {
-        let settings = &args.settings.loaded;
+    async fn open(settings: &Settings, args: &SourceArgs) -> anyhow::Result<Self> {
         let own_addresses = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
         let ns_addresses = match settings.answers.ns_addresses.as_slice() {
             [] => addresses_from(SERVICE_IPS)?,
             given => given.to_vec(),
         };
         let timing = kube::WatchTiming::SERVE;
-        let source = SelectedSource::open(&args.source, timing, KubeAccess::Pod).await?;
-        let is_pod = args.source.file.is_empty() && !args.source.kubeconfig.is_given();
+        let source = SelectedSource::open(args, timing, KubeAccess::Pod).await?;
+        let is_pod = args.file.is_empty() && !args.kubeconfig.is_given();
         if is_pod && settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
             bail!(
                 "clusterName is not set: give this cluster the name that the other clusters have for it, because databases \

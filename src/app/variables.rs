@@ -1,6 +1,5 @@
 //! Environment variables that are not flags, and warnings about those that look like settings but are not.
 
-use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::bail;
@@ -44,30 +43,9 @@ pub(super) fn local_api() -> SocketAddr {
         .unwrap_or(DEFAULT)
 }
 
-/// Logs each unknown variable, for a server.
+/// Logs each variable that looks like a setting but is not.
 pub(super) fn log_unknown() {
-    for unknown in unknown_variables(&KNOWN) {
-        warn!(
-            variable = unknown.name,
-            nearest = unknown.nearest,
-            "Ignored an unknown environment variable"
-        );
-    }
-}
-
-/// Prints each unknown variable to standard error, for a command whose log has only errors by default.
-pub(super) fn print_unknown() {
-    for unknown in unknown_variables(&KNOWN) {
-        let nearest = unknown
-            .nearest
-            .iter()
-            .map(|known| format!("; the nearest known one is {known}"));
-        // The command works without the warning.
-        let _ = writeln!(
-            std::io::stderr(),
-            "warning: ignored the unknown environment variable {}{}",
-            unknown.name,
-            nearest.collect::<String>()
-        );
+    for (variable, nearest) in unknown_variables(&KNOWN) {
+        warn!(variable, nearest, "Ignored an unknown environment variable");
     }
 }

@@ -1,11 +1,10 @@
 //! The way to an API server: a kubeconfig, or the service account of the pod.
 
 mod credential;
-mod credentials;
 mod kubeconfig;
 mod proxy;
-mod query;
 mod replica;
+mod requests;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +15,8 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
-pub use credentials::{ConnectError, Credentials};
+pub use kubeconfig::{ConnectError, Credentials};
+pub(super) use replica::StreamError;
 pub use replica::{Replica, ReplicaError};
 
 use credential::Credential;
@@ -49,7 +49,8 @@ pub struct Cluster {
     /// The token or certificate that may expire.
     credential: Option<Credential>,
     client: Client,
-    credentials: Credentials,
+    /// The origin of the configuration.
+    pub credentials: Credentials,
 }
 
 impl Cluster {
@@ -93,14 +94,10 @@ impl Cluster {
         client_of(&self.config, self.credential.as_ref())
     }
 
-    /// Returns the URL of the API server.
+    /// Returns the URL of the API server, for messages.
     pub fn url(&self) -> String {
-        self.config.cluster_url.to_string()
-    }
-
-    /// Returns the origin of the configuration.
-    pub fn credentials(&self) -> &Credentials {
-        &self.credentials
+        let url = self.config.cluster_url.to_string();
+        url.trim_end_matches('/').to_owned()
     }
 }
 

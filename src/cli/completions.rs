@@ -2,15 +2,14 @@
 
 use clap_complete::{Shell, generate};
 
-use super::command::CompletionsArgs;
-use super::program;
+use super::command::{CompletionsArgs, command, file_name};
 
 // === impl CompletionsArgs ===
 
 impl CompletionsArgs {
     /// Returns the script. It completes the name that the program was called by.
     pub fn script(&self) -> String {
-        let name = program::file_name();
+        let name = file_name();
         if self.shell == Shell::Bash {
             return bash_script(&name);
         }
@@ -33,6 +32,6 @@ fn bash_script(name: &str) -> String {
 
 fn script(shell: Shell, name: &str) -> String {
     let mut script = Vec::new();
-    generate(shell, &mut program::command(), name, &mut script);
+    generate(shell, &mut command(), name, &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }

@@ -1,46 +1,99 @@
-//! The environment: errors about a flag name the variable if it has the value, and unknown variables are found.
+//! The environment variables of flags: `GLOBAL_DNS_` and the name of the flag. An error about a flag names the variable if it has the
+//! value, and unknown variables are found.
 
-use std::ffi::OsStr;
+use std::env::{args_os, var_os, vars_os};
 
-use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
-use clap::{Arg, Command};
+use clap::Arg;
+use clap::error::{ContextKind, ContextValue, Error};
 
-use super::program;
-use super::variables::PREFIX;
 use crate::model::most_similar;
 
-/// A variable that no flag reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownVariable {
-    /// Its name.
-    pub name: String,
-    /// The known variable with the most similar name, if one is similar.
-    pub nearest: Option<String>,
+/// The start of the names of all variables.
+const PREFIX: &str = "GLOBAL_DNS_";
+
+/// The flags with a variable, by their IDs. The others are about one run of a command.
+const FLAGS: [&str; 14] = [
+    "admin_listen",
+    "api_listen",
+    "cluster_name",
+    "config",
+    "context",
+    "file",
+    "kubeconfig",
+    "listen",
+    "log_format",
+    "log_level",
+    "namespace",
+    "server",
+    "server_namespace",
+    "zone",
+];
+
+/// Returns the variable of a flag: `GLOBAL_DNS_LOG_LEVEL` for `log_level` and `--log-level`.
+fn variable_of(flag: &str) -> String {
+    let name = flag.trim_start_matches('-').replace('-', "_");
+    format!("{PREFIX}{}", name.to_uppercase())
 }
 
-/// Returns the variables of the environment that begin like those of this program, but that it does not read. `others`
-/// are known variables without a flag. Variables that Kubernetes sets for Services are left out.
-pub fn unknown_variables(others: &[&str]) -> Vec<UnknownVariable> {
-    let mut known: Vec<String> = others.iter().map(|&name| name.to_owned()).collect();
-    known.extend(variables_of_flags());
-    let set = std::env::vars_os().map(|(name, value)| {
-        let text = |text: &OsStr| text.to_string_lossy().into_owned();
-        (text(&name), text(&value))
-    });
-    unknown(set, &known)
+/// Adds the variable of a flag.
+pub(super) fn with_variable(flag: Arg) -> Arg {
+    match FLAGS.contains(&flag.get_id().as_str()) {
+        true => {
+            let variable = variable_of(flag.get_id().as_str());
+            flag.env(variable)
+        }
+        false => flag,
+    }
 }
 
-fn unknown(set: impl Iterator<Item = (String, String)>, known: &[String]) -> Vec<UnknownVariable> {
-    let is_unknown = |(name, value): &(String, String)| {
+/// Returns what set a flag, such as `--zone <ZONE>`: itself, or its variable if the command line does not have it.
+pub(super) fn setter_of(flag: &str) -> String {
+    let name = flag.split([' ', '=']).next().unwrap_or_default();
+    let mut words = args_os();
+    let is_typed = words.any(|word| word.to_string_lossy().split('=').next() == Some(name));
+    let variable = variable_of(name);
+    match !is_typed && var_os(&variable).is_some() {
+        true => format!("{variable} ({flag})"),
+        false => flag.to_owned(),
+    }
+}
+
+/// Adds the variable to an error about a flag whose value is from the environment.
+pub(super) fn name_variables(mut error: Error) -> Error {
+    for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
+        let named = match error.get(kind) {
+            Some(ContextValue::String(flag)) => ContextValue::String(setter_of(flag)),
+            Some(ContextValue::Strings(flags)) => {
+                ContextValue::Strings(flags.iter().map(|flag| setter_of(flag)).collect())
+            }
+            _ => continue,
+        };
+        error.insert(kind, named);
+    }
+    error
+}
+
+/// Returns the variables of the environment that begin like those of this program, but that it does not read, each with the most
+/// similar known one. `others` are known variables without a flag. Variables that Kubernetes sets for Services are left out.
+pub fn unknown_variables(others: &[&str]) -> Vec<(String, Option<String>)> {
+    let flags = FLAGS.iter().map(|flag| variable_of(flag));
+    let known: Vec<String> = others
+        .iter()
+        .map(|&name| name.to_owned())
+        .chain(flags)
+        .collect();
+    let set = vars_os()
+        .map(|(name, value)| [name, value].map(|text| text.to_string_lossy().into_owned()));
+    let is_unknown = |[name, value]: &[String; 2]| {
         name.starts_with(PREFIX) && !known.contains(name) && !is_service_link(name, value)
     };
-    let describe = |(name, _): (String, String)| UnknownVariable {
-        nearest: most_similar(&name, known.iter().cloned()),
-        name,
+    let mut unknown: Vec<String> = set.filter(is_unknown).map(|[name, _]| name).collect();
+    unknown.sort();
+    let with_nearest = |name: String| {
+        let nearest = most_similar(&name, known.iter().cloned());
+        (name, nearest)
     };
-    let mut unknown: Vec<_> = set.filter(is_unknown).map(describe).collect();
-    unknown.sort_by(|one, other| one.name.cmp(&other.name));
-    unknown
+    unknown.into_iter().map(with_nearest).collect()
 }
 
 /// Returns whether Kubernetes sets this variable in a Pod for a Service of its namespace. The Service may have any name
@@ -51,75 +104,6 @@ fn is_service_link(name: &str, value: &str) -> bool {
         || name.contains("_SERVICE_PORT")
         || (name.ends_with("_PORT") && value.contains("://"))
         || name.split("_PORT_").skip(1).any(is_number)
-}
-
-/// Returns the variables of the flags of all commands.
-fn variables_of_flags() -> Vec<String> {
-    let cli = program::command();
-    let flags = cli.get_subcommands().flat_map(Command::get_arguments);
-    flags.filter_map(variable).collect()
-}
-
-fn variable(flag: &Arg) -> Option<String> {
-    Some(flag.get_env()?.to_str()?.to_owned())
-}
-
-// === Errors ===
-
-/// Adds the variable to an error about a flag whose value is from the environment.
-pub(super) fn name_variables(
-    mut error: Error,
-    arguments: &[String],
-    is_set: impl Fn(&str) -> bool,
-) -> Error {
-    let kinds = [
-        ErrorKind::ValueValidation,
-        ErrorKind::InvalidValue,
-        ErrorKind::ArgumentConflict,
-    ];
-    if !kinds.contains(&error.kind()) {
-        return error;
-    }
-    let rename = |flag: &String| match variable_of(flag, arguments, &is_set) {
-        Some(variable) => format!("{variable} ({flag})"),
-        None => flag.clone(),
-    };
-    for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
-        let renamed = match error.get(kind) {
-            Some(ContextValue::String(flag)) => ContextValue::String(rename(flag)),
-            Some(ContextValue::Strings(flags)) => {
-                ContextValue::Strings(flags.iter().map(rename).collect())
-            }
-            _ => continue,
-        };
-        error.insert(kind, renamed);
-    }
-    error
-}
-
-/// Returns the variable that sets a flag of the command, such as `ttl <SECONDS>`, unless the command line has the flag.
-fn variable_of(flag: &str, arguments: &[String], is_set: impl Fn(&str) -> bool) -> Option<String> {
-    let cli = program::command();
-    let mut words = arguments.iter();
-    let command = words.find_map(|word| cli.find_subcommand(word))?;
-    let name = flag.split([' ', '=']).next()?.strip_prefix("--")?;
-    let flag = command
-        .get_arguments()
-        .find(|flag| flag.get_long() == Some(name))?;
-    let is_long = |word: &str| {
-        word.strip_prefix("--")
-            .and_then(|word| word.split('=').next())
-            == Some(name)
-    };
-    let is_short = |word: &str| {
-        let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-        letters.is_some_and(|letters| {
-            flag.get_short()
-                .is_some_and(|short| letters.starts_with(short))
-        })
-    };
-    let is_given = words.any(|word| is_long(word) || is_short(word));
-    variable(flag).filter(|variable| !is_given && is_set(variable))
 }
 
 #[cfg(test)]
@@ -151,6 +135,18 @@ mod tests {
             ("GLOBAL_DNS_SERVICES", "x"),
         ] {
             assert!(!is_service_link(name, value), "{name}");
+        }
+    }
+
+    /// Kubernetes sets such variables in a Pod for each Service of its namespace, also for one whose name begins with
+    /// `global-dns`.
+    #[test]
+    fn no_flag_reads_a_variable_that_kubernetes_sets_for_a_service() {
+        for flag in FLAGS {
+            let variable = variable_of(flag);
+            for value in ["53", "tcp://10.96.0.53:53"] {
+                assert!(!is_service_link(&variable, value), "{variable}");
+            }
         }
     }
 }

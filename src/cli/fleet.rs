@@ -6,15 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use http::Uri;
 
-use super::groups::{ColorArgs, LogArgs, SourceArgs};
-use super::values::{Output, outputs, parse, parse_server};
-use super::view::brief;
+use super::groups::{PrintArgs, SourceArgs};
+use super::values::parse_server;
 use crate::model::{ClusterName, Namespace};
 use crate::settings::parse_duration;
 
 /// Flags of `fleet`.
 #[derive(Debug, Args)]
-#[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
@@ -41,15 +39,8 @@ pub struct FleetArgs {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub timeout: Duration,
 
-    /// Format of the output
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json]))]
-    pub output: Output,
-
     #[command(flatten)]
-    pub color: ColorArgs,
-
-    #[command(flatten)]
-    pub log: LogArgs,
+    pub print: PrintArgs,
 }
 
 // === impl FleetArgs ===
@@ -96,5 +87,6 @@ fn parse_named_server(text: &str) -> Result<(String, Uri), String> {
 
 fn parse_named_file(text: &str) -> Result<(ClusterName, PathBuf), String> {
     let (name, file) = split(text)?;
-    Ok((parse(name)?, file.into()))
+    let name = name.parse().map_err(|error| format!("{error}"))?;
+    Ok((name, file.into()))
 }

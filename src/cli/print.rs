@@ -10,9 +10,8 @@ use clap::builder::styling::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use strum::IntoStaticStr;
 
-use super::groups::ColorArgs;
-use super::values::Output;
 use crate::model::is_deceptive;
 use crate::view::{Column, ColumnKind, Document, Section};
 
@@ -30,6 +29,20 @@ static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
     })
 });
 
+/// `--output` of all commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Output {
+    /// Text for people.
+    Text,
+    /// Text with all columns.
+    Wide,
+    /// One JSON document.
+    Json,
+    /// A zone file (RFC 1035). Only `table` has it.
+    Zone,
+}
+
 /// How documents are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
@@ -39,17 +52,18 @@ pub struct Form {
     pub has_colors: bool,
 }
 
+// === impl Output ===
+
+impl Output {
+    /// The formats of all commands.
+    pub(super) const OF_ALL: &[Self] = &[Self::Text, Self::Wide, Self::Json];
+    /// The formats of `table`.
+    pub(super) const OF_TABLE: &[Self] = &[Self::Text, Self::Wide, Self::Json, Self::Zone];
+}
+
 // === impl Form ===
 
 impl Form {
-    /// Returns the form that flags select.
-    pub fn new(output: Output, colors: &ColorArgs) -> Self {
-        Self {
-            output,
-            has_colors: colors.is_shown(),
-        }
-    }
-
     /// Prints a document. JSON has the objects of its rows.
     ///
     /// # Errors

@@ -52,7 +52,11 @@ impl ApiServer {
             true => None,
             false => {
                 let namespace = args.view.server.server_namespace.as_ref();
-                Some(cluster.pods(namespace).await.map(parse))
+                let pods = cluster.pods(namespace).await;
+                Some(
+                    pods.map(|(_, pods)| pods)
+                        .map_err(|error| error.to_string()),
+                )
             }
         };
         let pods_read = pods.iter().flatten().flatten();
@@ -70,7 +74,7 @@ impl ApiServer {
             not_needed: Some(not_needed).filter(|_| account.is_some() || is_in_pod),
             account: match &account {
                 Some((namespace, name)) => format!("ServiceAccount {namespace}/{name}"),
-                None => cluster.credentials().to_string(),
+                None => cluster.credentials.to_string(),
             },
             needed,
             pods,
@@ -138,13 +142,6 @@ async fn review(
     join_all(permissions.into_iter().map(review)).await
 }
 
-fn parse(objects: Vec<String>) -> Vec<Value> {
-    let objects = objects.iter();
-    objects
-        .filter_map(|json| serde_json::from_str(json).ok())
-        .collect()
-}
-
 /// Reads the objects. Slices are listed after Endpoints, so that Kubernetes has had the time to copy even the newest ones.
 async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Namespace]) -> Objects {
     async fn select<K: Resource<DynamicType = ()>>(
@@ -154,7 +151,7 @@ async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Name
     ) -> Fact<Vec<Value>> {
         let mut objects = Vec::new();
         for selector in selectors {
-            objects.extend(parse(cluster.select::<K>(selector, namespaces).await?));
+            objects.extend(cluster.select::<K>(selector, namespaces).await?);
         }
         Ok(objects)
     }
@@ -184,7 +181,7 @@ async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Name
         exported,
         slices,
         endpoints,
-        links: links.map(|links| parse(links.unwrap_or_default())),
+        links,
         gateways,
         namespaces: all,
     }
@@ -197,7 +194,8 @@ pub(super) fn objects_of_files(files: &[PathBuf]) -> Option<Objects> {
         .filter(|_| !files.is_empty())?;
     let of_kind = |kind: &str| {
         let own = objects.iter().filter(|(own, _)| own == kind);
-        parse(own.map(|(_, json)| json.clone()).collect())
+        own.filter_map(|(_, json)| serde_json::from_str(json).ok())
+            .collect::<Vec<Value>>()
     };
     let some = |kind: &str| match of_kind(kind) {
         none if none.is_empty() => Err(format!("the files contain no {kind}")),

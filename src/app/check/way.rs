@@ -10,13 +10,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::app::remote::Remote;
 use crate::check::dns_client::{QueryMode, Reply, query};
 use crate::check::finding::{Check, Fact, Finding, State, items};
 use crate::check::probe::{Probe, Question};
 use crate::check::resolv_conf::ResolvConf;
 use crate::check::targets::{Target, connection, targets};
-use crate::cli::CheckArgs;
+use crate::cli::{Api, CheckArgs};
 use crate::log::error_chain;
 use crate::view::{Filter, View};
 use crate::wire::Rcode;
@@ -38,11 +37,7 @@ const MAX_CONNECTIONS: usize = 50;
 
 /// Returns the findings about the way of one question for each zone. If an answer differs, all are asked again when caches have
 /// expired: it may have changed a moment ago.
-pub(super) async fn findings(
-    args: &CheckArgs,
-    source: &mut Remote,
-    status: &Value,
-) -> Vec<Finding> {
+pub(super) async fn findings(args: &CheckArgs, source: &mut Api, status: &Value) -> Vec<Finding> {
     let resolver = resolver(args);
     let mut findings = Vec::new();
     if let Err(why) = &resolver {
@@ -53,7 +48,7 @@ pub(super) async fn findings(
         }
     }
     let resolver = resolver.ok();
-    let ask = async |source: &mut Remote| ask_all(args, source, status, resolver.as_ref()).await;
+    let ask = async |source: &mut Api| ask_all(args, source, status, resolver.as_ref()).await;
     let mut asked = ask(source).await;
     if let Ok(probes) = &asked
         && probes.iter().any(Probe::differs)
@@ -96,7 +91,7 @@ fn resolver(args: &CheckArgs) -> Fact<ResolvConf> {
 /// Asks one question for each zone. The name of `--name` is that of its zone, or of the first one.
 async fn ask_all(
     args: &CheckArgs,
-    source: &mut Remote,
+    source: &mut Api,
     status: &Value,
     resolver: Option<&ResolvConf>,
 ) -> anyhow::Result<Vec<Probe>> {
@@ -132,7 +127,7 @@ async fn ask_all(
 }
 
 /// Returns the endpoints of the service of a question.
-async fn endpoints_of(source: &mut Remote, question: &Question) -> anyhow::Result<Vec<Value>> {
+async fn endpoints_of(source: &mut Api, question: &Question) -> anyhow::Result<Vec<Value>> {
     match &question.service {
         None => Ok(Vec::new()),
         Some(service) => {
@@ -204,7 +199,7 @@ async fn resolve_by_any(servers: &[SocketAddr], name: &str, rtype: RecordType) -
 }
 
 /// Connects to the addresses that the cluster's DNS answers for the first question that has some.
-async fn connect_all(source: &mut Remote, probes: &[Probe]) -> Vec<Finding> {
+async fn connect_all(source: &mut Api, probes: &[Probe]) -> Vec<Finding> {
     let unknown = |why: &str| {
         let hint = "name a service with TCP ports: --name";
         vec![Finding::new(State::Unknown, Check::Connections, why, hint)]

@@ -1,6 +1,7 @@
 //! Kubeconfigs, read as kubectl reads them.
 
 use std::env::{self, split_paths, var_os};
+use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -10,9 +11,28 @@ use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig, KubeconfigErr
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::credentials::{ConnectError, Credentials};
 use super::proxy::proxy;
 use crate::log::error_chain;
+
+/// The origin of the configuration of a client, for messages.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// The kubeconfig with its context, or the pod.
+    pub(super) origin: String,
+    /// What to do if the API server does not answer as expected.
+    pub way_out: String,
+}
+
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.origin)
+    }
+}
+
+/// Why no client of the API server could be created: a sentence that names the setting.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ConnectError(pub(super) String);
 
 /// Returns the configuration of a context, in a file or in those at the default location.
 pub(super) fn load(
