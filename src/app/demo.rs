@@ -17,38 +17,8 @@ use super::serve::{Started, serve};
 use crate::cli::{DemoArgs, SourceArgs, print};
 use crate::settings::{Period, ZoneSetting};
 
-/// The queries that `demo` suggests, each group with a heading.
-const QUESTIONS: [(&str, &[&str]); 5] = [
-    (
-        "One service in three clusters, including this cluster:",
-        &["db.prod.global", "_sql._tcp.db.prod.global SRV"],
-    ),
-    (
-        "Its short name; the endpoints of one cluster; one endpoint:",
-        &[
-            "db.global",
-            "east.db.prod.global",
-            "db-0.west.db.prod.global",
-        ],
-    ),
-    (
-        "A service name with a dash; a service with all its gateways down, which still returns its endpoints:",
-        &["db-east.shop.global", "cache.prod.global"],
-    ),
-    (
-        "Services with cluster IPs: through gateways; in a flat network; federated:",
-        &[
-            "pay.shop.global",
-            "_http._tcp.pay.shop.global SRV",
-            "api.shop.global",
-            "web.shop.global",
-        ],
-    ),
-    (
-        "The names of the Multi-Cluster Services API:",
-        &["db.prod.svc.clusterset.local"],
-    ),
-];
+/// The commands to try, with placeholders.
+const HINTS: &str = include_str!("../demo-hints.txt");
 
 /// The second zone of the demo, unless its settings have other zones.
 const MCS_ZONE: &str = "clusterset.local=mcs";
@@ -99,7 +69,7 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     };
     serve(&settings, &source, |started| {
         // The server works without the hints.
-        print(&hints(started, &sample, live.is_some()))
+        print(&hints(started, &sample, live.is_some()).unwrap_or_default())
             .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));
         if let Some(pause) = live {
             let steps = live::play(sample.clone(), started.events.clone(), pause);
@@ -113,28 +83,16 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the commands to try with a demo.
-fn hints(started: &Started, sample: &Path, is_live: bool) -> String {
-    let mut text = String::from("\n");
-    let dns = started.dns.first();
-    for (heading, questions) in QUESTIONS {
-        text += &format!("{heading}\n");
-        for (question, dns) in questions.iter().zip(dns.iter().cycle()) {
-            text += &format!("  dig @{} -p {} {question}\n", dns.ip(), dns.port());
-        }
-    }
-    if let Some(api) = started.api.first() {
-        let program = env::args()
-            .next()
-            .unwrap_or_else(|| "global-dns".to_owned());
-        text += "The explanation of an answer; all services:\n";
-        for command in ["explain db.prod", "table"] {
-            text += &format!("  {program} {command} --server {api}\n");
-        }
-        text += &format!("The status page: http://{api}/\n");
-    }
+fn hints(started: &Started, sample: &Path, is_live: bool) -> Option<String> {
+    let (dns, api) = (started.dns.first()?, started.api.first()?);
+    let program = env::args().next()?;
+    let hints = HINTS
+        .replace("DIG", &format!("dig @{} -p {}", dns.ip(), dns.port()))
+        .replace("PROGRAM", &program)
+        .replace("API", &api.to_string());
     let end = match is_live {
         true => "The sample changes in a loop".to_owned(),
         false => format!("Edit {} and repeat a query", sample.display()),
     };
-    text + &end + ". Ctrl-C stops the demo.\n\n"
+    Some(format!("{hints}{end}. Ctrl-C stops the demo.\n\n"))
 }

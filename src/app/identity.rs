@@ -16,14 +16,12 @@ pub(super) fn identity(
     own_addresses: &[IpAddr],
 ) -> Identity {
     let given = ns_addresses.iter();
-    let mut servers: Vec<SocketAddr> = given.map(|ip| SocketAddr::new(*ip, NS_PORT)).collect();
-    if servers.is_empty() {
-        servers.extend(
-            bound
-                .iter()
-                .map(|address| reachable(*address, own_addresses)),
-        );
-    }
+    let given = given.map(|ip| SocketAddr::new(*ip, NS_PORT));
+    let bound = bound.iter().map(|bound| reachable(*bound, own_addresses));
+    let servers = match ns_addresses {
+        [] => bound.collect(),
+        _ => given.collect(),
+    };
     Identity {
         cluster: Some(settings.cluster_name.clone()),
         replica: host_name(),
@@ -33,16 +31,16 @@ pub(super) fn identity(
 
 /// Returns an address with which clients reach a listener: for a wildcard, that of this pod, or else loopback.
 fn reachable(listener: SocketAddr, own_addresses: &[IpAddr]) -> SocketAddr {
-    if !listener.ip().is_unspecified() {
+    let ip = listener.ip();
+    if !ip.is_unspecified() {
         return listener;
     }
-    let is_family = |ip: &&IpAddr| ip.is_ipv4() == listener.is_ipv4();
-    let loopback = if listener.is_ipv4() {
-        IpAddr::from(Ipv4Addr::LOCALHOST)
-    } else {
-        IpAddr::from(Ipv6Addr::LOCALHOST)
-    };
     // The addresses of the pod come before those of its node.
-    let own = own_addresses.iter().find(is_family);
-    SocketAddr::new(own.copied().unwrap_or(loopback), listener.port())
+    let mut own = own_addresses.iter().copied();
+    let own = own.find(|own| own.is_ipv4() == ip.is_ipv4());
+    let loopback = match ip {
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(own.unwrap_or(loopback), listener.port())
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use futures::FutureExt as _;
+use futures::future::ready;
 use http::header::{ACCEPT, DATE, HOST};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
@@ -32,10 +34,6 @@ const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 /// The API of a server.
 pub struct Api {
     location: Location,
-    /// The connection of the last request, if it is still open.
-    connection: Option<HttpConnection>,
-    /// The reason of the node for the end of the last stream of a port-forward.
-    reason: Option<StreamError>,
     /// The time of the server in the last response.
     date: Option<Timestamp>,
 }
@@ -68,8 +66,6 @@ impl Api {
     pub fn new(location: Location) -> Self {
         Self {
             location,
-            connection: None,
-            reason: None,
             date: None,
         }
     }
@@ -155,11 +151,10 @@ impl Api {
         let is_json = output == Output::Json;
         let accept = if is_json { "application/json" } else { CELLS };
         let path = path_of(view, filter);
-        let (connection, response) = self.request(&path, accept).await?;
+        let (_connection, response) = self.request(&path, accept).await?;
         self.date = date_of(&response);
         let what = self.describe(&path);
         let text = text_of(response, &what).await?;
-        self.connection = Some(connection);
         let read = match is_json {
             true => serde_json::from_str::<Items>(&text).map(Document::from),
             false => serde_json::from_str(&text),
@@ -167,14 +162,13 @@ impl Api {
         read.with_context(|| format!("cannot parse {what}"))
     }
 
-    /// Requests a stream of events, and returns the body, which has no end, with its connection. Other requests use another
-    /// connection.
+    /// Requests a stream of events, and returns the body, which has no end, with its connection.
     ///
     /// # Errors
     ///
     /// If the server cannot be reached, or refuses the request.
     pub async fn stream(
-        &mut self,
+        &self,
         filter: &Filter,
     ) -> anyhow::Result<(SendRequest<Empty<Bytes>>, Incoming)> {
         let path = path_of(View::Events, filter);
@@ -187,62 +181,19 @@ impl Api {
         Ok((connection, response.into_body()))
     }
 
-    /// Sends a request and waits for the head of the response.
+    /// Sends a request and waits for the head of the response. A server closes the connection after each response.
     async fn request(
-        &mut self,
-        path: &str,
-        accept: &str,
-    ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
-        // A server closes an idle connection at any time, so a failure on one does not count.
-        if let Some(open) = self.connection.take()
-            && let Ok(Ok(done)) = timeout(RESPONSE_TIMEOUT, self.exchange(open, path, accept)).await
-        {
-            return Ok(done);
-        }
-        let exchange = async {
-            let connection = self.connect().await?;
-            self.exchange(connection, path, accept).await
-        };
-        let seconds = RESPONSE_TIMEOUT.as_secs();
-        let error = match timeout(RESPONSE_TIMEOUT, exchange).await {
-            Ok(Ok(done)) => return Ok(done),
-            Ok(Err(error)) if error.is::<ReplicaError>() => return Err(error),
-            Ok(Err(error)) => error,
-            Err(_) => anyhow!("no response within {seconds} s"),
-        };
-        // The reason of the node may arrive after the end of the stream.
-        let reason = match self.reason.take() {
-            Some(reason) => timeout(REASON_TIMEOUT, reason).await.ok().flatten(),
-            None => None,
-        };
-        let error = reason.map_or(error, |reason| anyhow!(reason.trim().to_owned()));
-        Err(error.context(format!("cannot request {}", self.describe(path))))
-    }
-
-    /// Opens a connection.
-    async fn connect(&mut self) -> anyhow::Result<HttpConnection> {
-        match &self.location {
-            Location::Url(url) => {
-                let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
-                let port = url.port_u16().unwrap_or(80);
-                open(TokioIo::new(TcpStream::connect((host, port)).await?)).await
-            }
-            Location::Replica(cluster, replica) => {
-                let (stream, reason) = cluster.connect(replica).await?;
-                self.reason = Some(reason);
-                open(TokioIo::new(stream)).await
-            }
-            Location::InProcess(_) => bail!("a server in this process has no connections"),
-        }
-    }
-
-    /// Sends a request over a connection and waits for the head of the response.
-    async fn exchange(
         &self,
-        mut connection: HttpConnection,
         path: &str,
         accept: &str,
     ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
+        let late = |_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs());
+        let cannot = || format!("cannot request {}", self.describe(path));
+        let opened = timeout(RESPONSE_TIMEOUT, self.connect()).await;
+        let (mut connection, reason) = match opened.map_err(late).flatten() {
+            Err(error) if error.is::<ReplicaError>() => return Err(error),
+            opened => opened.with_context(cannot)?,
+        };
         let (prefix, host) = match &self.location {
             Location::Url(url) => (
                 url.path().trim_end_matches('/'),
@@ -255,9 +206,33 @@ impl Api {
             .header(HOST, host)
             .header(ACCEPT, accept)
             .body(Empty::new())?;
-        connection.ready().await?;
-        let response = connection.send_request(request).await?;
-        Ok((connection, response))
+        let sent = timeout(RESPONSE_TIMEOUT, connection.send_request(request)).await;
+        let error = match sent.map_err(late) {
+            Ok(Ok(response)) => return Ok((connection, response)),
+            Ok(Err(error)) => error.into(),
+            Err(error) => error,
+        };
+        // The reason of the node may arrive after the end of the stream.
+        let reason = timeout(REASON_TIMEOUT, reason).await.ok().flatten();
+        let error = reason.map_or(error, |reason| anyhow!(reason.trim().to_owned()));
+        Err(error.context(cannot()))
+    }
+
+    /// Opens a connection.
+    async fn connect(&self) -> anyhow::Result<(HttpConnection, StreamError)> {
+        match &self.location {
+            Location::Url(url) => {
+                let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+                let port = url.port_u16().unwrap_or(80);
+                let stream = TcpStream::connect((host, port)).await?;
+                Ok((open(TokioIo::new(stream)).await?, ready(None).boxed()))
+            }
+            Location::Replica(cluster, replica) => {
+                let (stream, reason) = cluster.connect(replica).await?;
+                Ok((open(TokioIo::new(stream)).await?, reason))
+            }
+            Location::InProcess(_) => bail!("a server in this process has no connections"),
+        }
     }
 
     /// Returns a path of the API for messages.

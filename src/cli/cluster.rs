@@ -15,11 +15,12 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
-pub use kubeconfig::{ConnectError, Credentials};
+pub use kubeconfig::ConnectError;
 pub(super) use replica::StreamError;
 pub use replica::{Replica, ReplicaError};
 
 use credential::Credential;
+use kubeconfig::Credentials;
 
 use crate::log::error_chain;
 use crate::source::kube::client;

@@ -90,7 +90,7 @@ pub struct ListenArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; for serve and demo; else error]
+    /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info for serve and demo, error for other commands]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogFilter>,
 
@@ -141,7 +141,7 @@ pub struct ViewArgs {
     pub direct: bool,
 
     /// Show all namespaces: the default, unless GLOBAL_DNS_NAMESPACE is set
-    #[arg(short = 'A', long)]
+    #[arg(short = 'A', long, help_heading = "Source")]
     pub all_namespaces: bool,
 
     #[command(flatten)]

@@ -14,10 +14,11 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
 fn parse_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
     let milliseconds =
         |time: jiff::Timestamp| u64::try_from(time.as_millisecond()).ok().map(Timestamp);
-    let parsed = if let Ok(ago) = parse_duration(text.trim_start_matches('-')) {
-        milliseconds(now.timestamp()).map(|now| now.before(ago))
-    } else if let Some(time) = time_of_day(text) {
+    // The parser of durations also takes times of the day.
+    let parsed = if let Some(time) = time_of_day(text) {
         last_time_of_day(time, now).and_then(|time| milliseconds(time.timestamp()))
+    } else if let Ok(ago) = parse_duration(text.trim_start_matches('-')) {
+        milliseconds(now.timestamp()).map(|now| now.before(ago))
     } else {
         Timestamp::from_text(text)
     };

@@ -24,10 +24,10 @@ pub struct ExplainArgs {
     pub at: Option<Timestamp>,
 
     #[command(flatten)]
-    pub print: PrintArgs,
+    pub view: ViewArgs,
 
     #[command(flatten)]
-    pub view: ViewArgs,
+    pub print: PrintArgs,
 }
 
 /// Flags of `table`.
@@ -52,10 +52,10 @@ pub struct TableArgs {
     pub at: Option<Timestamp>,
 
     #[command(flatten)]
-    pub print: PrintArgs,
+    pub view: ViewArgs,
 
     #[command(flatten)]
-    pub view: ViewArgs,
+    pub print: PrintArgs,
 }
 
 /// Flags of `events`.
@@ -82,13 +82,13 @@ pub struct EventsArgs {
     pub kind: Vec<ChangeKind>,
 
     #[command(flatten)]
-    pub print: PrintArgs,
-
-    #[command(flatten)]
     pub server: ServerArgs,
 
     #[command(flatten)]
     pub kubeconfig: KubeconfigArgs,
+
+    #[command(flatten)]
+    pub print: PrintArgs,
 }
 
 // === impl TableArgs ===
