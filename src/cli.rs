@@ -19,11 +19,11 @@ mod view;
 
 pub use api::{Api, Location, is_unknown_time};
 pub use check::CheckArgs;
-pub use cluster::{Cluster, ConnectError, KubeAccess, Replica, ReplicaError};
+pub use cluster::{Cluster, ClusterError, Part, Replica};
 pub use command::{Cli, Command, read};
 pub use environment::unknown_variables;
 pub use fleet::FleetArgs;
 pub use groups::{KubeconfigArgs, LogArgs, PrintArgs, ServerArgs, SourceArgs, ViewArgs};
-pub use print::{Form, Output, harmless, json, local_time, note, print, write};
+pub use print::{Output, harmless, local_time, note, print, write};
 pub use serve::{DemoArgs, ServeArgs};
 pub use view::{EventsArgs, ExplainArgs, TableArgs};

@@ -38,9 +38,7 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
         None => diagnose(&args).await,
         Some(limit) => diagnose_until(limit, &args).await,
     };
-    let exit = document.exit;
-    args.print.form().print(document)?;
-    Ok(ExitCode::from(exit))
+    args.print.print(document)
 }
 
 /// Repeats the diagnosis until nothing fails, or until the time is over. Returns the last complete one.
@@ -124,7 +122,7 @@ fn is_cause(line: &Finding) -> bool {
 /// Finds the server as every command does, or builds the table of the objects. Returns it with its cluster.
 async fn find(args: &CheckArgs) -> (Fact<Remote>, Fact<Arc<Cluster>>) {
     let view = &args.view;
-    let open = async || match Cluster::open(view.source.kubeconfig.access()).await {
+    let open = async || match Cluster::open(&view.source.kubeconfig, false).await {
         Ok(cluster) => Ok(Arc::new(cluster)),
         Err(error) => Err(format!(
             "cannot reach the API server: {}",
@@ -132,7 +130,7 @@ async fn find(args: &CheckArgs) -> (Fact<Remote>, Fact<Arc<Cluster>>) {
         )),
     };
     if view.reads_objects() {
-        let server = Remote::of_objects(&view.source, &view.settings.loaded).await;
+        let server = Remote::find(view).await;
         let server = server.map_err(|error| error_chain(error.as_ref()));
         return match view.source.file.is_empty() {
             true => (server, open().await),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tracing::warn;
 
-use super::serve::{Started, serve};
+use super::serve::{Server, serve};
 use crate::cli::{DemoArgs, SourceArgs, print};
 use crate::settings::{Period, ZoneSetting};
 
@@ -83,7 +83,7 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the commands to try with a demo.
-fn hints(started: &Started, sample: &Path, is_live: bool) -> Option<String> {
+fn hints(started: &Server, sample: &Path, is_live: bool) -> Option<String> {
     let (dns, api) = (started.dns.first()?, started.api.first()?);
     let program = env::args().next()?;
     let hints = HINTS

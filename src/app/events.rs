@@ -39,7 +39,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     let mut server = found.context("only a running server has events")?;
     let filter = args.events_filter();
     match args.watch {
-        false => server.show(View::Events, &filter, args.print.form()).await,
+        false => server.show(View::Events, &filter, &args.print).await,
         true => watch(&args, server, filter).await,
     }
 }

@@ -6,48 +6,28 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use tokio::task::JoinSet;
 
-use super::source::SelectedSource;
-use crate::cli::{KubeAccess, SourceArgs};
+use super::source::{FIRST_TABLE_TIMEOUT, SelectedSource};
+use crate::cli::{Api, Location, SourceArgs};
 use crate::settings::Settings;
-use crate::source::{Feeds, UpdateSettings, kube};
-use crate::table::Publisher;
+use crate::source::Feeds;
 use crate::view::{Identity, Server};
 
-/// Maximum time until a command has a complete table of a cluster.
-const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The intervals for a command that ends when it has a table.
-const ONE_SHOT_TIMING: kube::WatchTiming = kube::WatchTiming {
-    watch_timeout: FIRST_TABLE_TIMEOUT,
-    relist: FIRST_TABLE_TIMEOUT,
-};
-
-/// Runs a source until its first complete table. Returns a server of it, and the tasks of the source, which the server needs.
-pub(super) async fn first_table(
-    args: &SourceArgs,
-    settings: &Settings,
-) -> anyhow::Result<(Server, JoinSet<()>)> {
-    let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
-    let publisher = Publisher::default();
-    let reader = publisher.reader();
-    let source = SelectedSource::open(args, ONE_SHOT_TIMING, KubeAccess::Auto).await?;
+/// Runs a source until its first complete table. Returns the API of a server of it, in this process.
+pub(super) async fn first_table(args: &SourceArgs, settings: &Settings) -> anyhow::Result<Api> {
+    let source = SelectedSource::open(args, false).await?;
     let (url, origin, way_out) = match &source {
-        SelectedSource::Files(_) => (
-            String::new(),
-            String::new(),
-            "check the files of --file".to_owned(),
-        ),
-        SelectedSource::Cluster(cluster, _) => (
+        SelectedSource::Files(_) => {
+            let way_out = "check the files of --file".to_owned();
+            (String::new(), String::new(), way_out)
+        }
+        SelectedSource::Cluster(cluster) => (
             cluster.url(),
-            format!("{}: ", cluster.credentials),
-            cluster.credentials.way_out.clone(),
+            format!("{}: ", cluster.origin),
+            cluster.way_out.clone(),
         ),
     };
     let mut tasks = JoinSet::new();
-    let update_settings = UpdateSettings {
-        rules: settings.rules(),
-        is_following: false,
-    };
-    source.spawn(&mut tasks, &feeds, publisher, update_settings)?;
+    let (feeds, reader) = source.start(settings, false, &mut tasks)?;
     let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
     // The table is visible before the lines of the log about it are written.
     while feeds.events.latest().version == 0 {
@@ -67,17 +47,15 @@ pub(super) async fn first_table(
     };
     let mut server = Server::of_objects(reader, feeds, settings.zones(&[]), identity);
     server.settings = Arc::new(serde_json::to_value(settings)?);
-    Ok((server, tasks))
+    Ok(Api::new(Location::InProcess(Box::new(server), tasks)))
 }
 
 /// Returns why a source has no table.
 fn why_no_table(feeds: &Feeds) -> String {
     let failures: Vec<String> = feeds.failures().into_iter().collect();
+    let seconds = FIRST_TABLE_TIMEOUT.as_secs();
     let why = match failures.as_slice() {
-        [] => format!(
-            "no complete list within {} s",
-            FIRST_TABLE_TIMEOUT.as_secs()
-        ),
+        [] => format!("no complete list within {seconds} s"),
         some => some.join("; "),
     };
     // Kubernetes 1.21 and older lack an API or a selector.

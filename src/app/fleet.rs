@@ -9,10 +9,10 @@ use http::Uri;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::remote::Remote;
+use super::first_table::first_table;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, ReplicaTable, Unread, compare};
-use crate::cli::{Api, Cluster, FleetArgs, KubeAccess, KubeconfigArgs, Location, ReplicaError};
+use crate::cli::{Api, Cluster, ClusterError, FleetArgs, KubeconfigArgs, Location};
 use crate::clock::unix_milliseconds;
 use crate::log::error_chain;
 use crate::model::ClusterName;
@@ -34,7 +34,7 @@ const SERVER_HINT: &str = "check the pod of the server and the network to it";
 /// The place of a cluster.
 enum Place {
     /// The replicas of a cluster, found through its API server.
-    Cluster(KubeAccess),
+    Cluster(KubeconfigArgs),
     /// The API of a server.
     Server(Uri),
     /// Files with the objects of the cluster.
@@ -60,19 +60,16 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
             document = compare(&members);
         }
     }
-    let exit = document.exit;
-    args.print.form().print(document)?;
-    Ok(ExitCode::from(exit))
+    args.print.print(document)
 }
 
 /// Returns the clusters of the flags with their names; without flags, that of the current context.
 fn places(args: &FleetArgs) -> Vec<(String, Place)> {
     let place = |context: Option<&String>| {
-        let kubeconfig = KubeconfigArgs {
+        Place::Cluster(KubeconfigArgs {
             kubeconfig: args.kubeconfig.clone(),
             context: context.cloned(),
-        };
-        Place::Cluster(kubeconfig.access())
+        })
     };
     let contexts = args
         .contexts
@@ -122,29 +119,29 @@ fn unread(reason: impl Into<String>, hint: &str) -> Unread {
 
 /// Returns the servers of a cluster, each with its name and its ID, if they are known. Files are read as a server with default
 /// settings.
-async fn open(args: &FleetArgs, place: &Place) -> Result<Vec<(Remote, String, String)>, Unread> {
+async fn open(args: &FleetArgs, place: &Place) -> Result<Vec<(Api, String, String)>, Unread> {
     match place {
         Place::Server(url) => {
-            let server = Remote::named(Location::Url(url.clone()));
+            let server = Api::new(Location::Url(url.clone()));
             Ok(vec![(server, url.to_string(), String::new())])
         }
         Place::Files(name) => {
             let settings = Settings::of_cluster(name.clone());
-            let server = Remote::of_objects(&args.files_of(name), &settings).await;
+            let server = first_table(&args.files_of(name), &settings).await;
             let server = server.map_err(|error| {
                 unread(error_chain(error.as_ref()), "check the files of --file")
             })?;
             Ok(vec![(server, "files".to_owned(), name.to_string())])
         }
-        Place::Cluster(access) => {
-            let opened = Cluster::open(access.clone()).await;
+        Place::Cluster(kubeconfig) => {
+            let opened = Cluster::open(kubeconfig, false).await;
             let cluster = Arc::new(opened.map_err(|error| unread(error_chain(&error), HINT))?);
             let replicas = cluster.replicas(args.server_namespace.as_ref()).await;
             let replicas = replicas.map_err(|error| unread(error.to_string(), HINT))?;
             let server = |replica: crate::cli::Replica| {
                 let (name, id) = (replica.to_string(), replica.uid.clone());
                 let location = Location::Replica(cluster.clone(), replica);
-                (Remote::named(location), name, id)
+                (Api::new(location), name, id)
             };
             Ok(replicas
                 .into_iter()
@@ -156,17 +153,17 @@ async fn open(args: &FleetArgs, place: &Place) -> Result<Vec<(Remote, String, St
 }
 
 /// Reads the status of a replica, and the difference of its clock.
-async fn read_replica(mut server: Remote, name: String, id: String) -> (Replica, Remote) {
+async fn read_replica(mut server: Api, name: String, id: String) -> (Replica, Api) {
     let (begin, sent) = (Instant::now(), unix_milliseconds());
-    let status = server.api.status().await;
+    let status = server.status().await;
     let delay = begin.elapsed();
-    let date = server.api.date().filter(|_| delay < MAX_DELAY);
+    let date = server.date().filter(|_| delay < MAX_DELAY);
     let clock_ahead = date.map(|date| {
         let here = sent + delay.as_millis() as u64 / 2;
         (date.0 as i64 - here as i64) / 1000
     });
     let status = status.map_err(|error| {
-        let hint = if error.is::<ReplicaError>() {
+        let hint = if error.is::<ClusterError>() {
             HINT
         } else {
             SERVER_HINT
@@ -184,7 +181,7 @@ async fn read_replica(mut server: Remote, name: String, id: String) -> (Replica,
 }
 
 /// Reads the tables of the replicas that answer differently. Those with the hash of an earlier one have the same answers.
-async fn read_tables(read: Vec<(Replica, Remote)>) -> Result<Vec<Replica>, Unread> {
+async fn read_tables(read: Vec<(Replica, Api)>) -> Result<Vec<Replica>, Unread> {
     let mut hashes: Vec<Value> = Vec::new();
     let mut replicas = Vec::with_capacity(read.len());
     for (mut replica, mut server) in read {
@@ -202,7 +199,7 @@ async fn read_tables(read: Vec<(Replica, Remote)>) -> Result<Vec<Replica>, Unrea
                 continue;
             }
             hashes.push(hash.clone());
-            match table(&mut server.api).await {
+            match table(&mut server).await {
                 Ok(table) => replica.table = Some(table),
                 Err(error) => {
                     replica.status = Err(unread(error_chain(error.as_ref()), SERVER_HINT))

@@ -9,18 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::first_table::first_table;
 use super::variables::local_api;
 use crate::cli::{
-    Api, Cluster, ConnectError, Form, KubeconfigArgs, Location, Output, Replica, ReplicaError,
-    ServerArgs, SourceArgs, ViewArgs, is_unknown_time, print,
+    Api, Cluster, ClusterError, KubeconfigArgs, Location, Output, Part, PrintArgs, Replica,
+    ServerArgs, ViewArgs, is_unknown_time, print,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;
-use crate::settings::Settings;
 use crate::view::{Document, Filter, View};
 
 /// Maximum number of replicas that are tried. All of them rarely fail for different reasons.
@@ -32,58 +30,38 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct Remote {
     /// Its API.
     pub(super) api: Api,
-    choice: Choice,
-}
-
-/// Why this server was chosen.
-enum Choice {
-    /// A flag names it.
-    Named,
-    /// It is a ready replica. The others of its cluster follow.
-    Replica(Arc<Cluster>, Vec<Replica>),
-    /// It answers at the address of [`local_api`], and no replica does, for a reason.
-    Local(String),
-    /// A flag names the objects. Its table needs the tasks of its source.
-    Objects(#[expect(dead_code, reason = "its end ends the tasks")] JoinSet<()>),
+    /// The other ready replicas of its cluster.
+    others: Vec<Replica>,
+    /// Why the server of this host is asked, and no replica.
+    why_local: Option<String>,
 }
 
 // === impl Remote ===
 
 impl Remote {
+    fn new(api: Api) -> Self {
+        Self {
+            api,
+            others: Vec::new(),
+            why_local: None,
+        }
+    }
+
     /// Finds the server, or makes one of the objects that flags name.
     pub(super) async fn find(args: &ViewArgs) -> anyhow::Result<Self> {
         if args.reads_objects() {
-            return Self::of_objects(&args.source, &args.settings.loaded).await;
+            let api = first_table(&args.source, &args.settings.loaded).await?;
+            return Ok(Self::new(api));
         }
         let hint = "; --direct reads the objects of the cluster instead";
         find_server(&args.server, &args.source.kubeconfig, hint).await
     }
 
-    /// Makes a server of the first table of a source.
-    pub(super) async fn of_objects(
-        source: &SourceArgs,
-        settings: &Settings,
-    ) -> anyhow::Result<Self> {
-        let (server, tasks) = first_table(source, settings).await?;
-        Ok(Self {
-            api: Api::new(Location::InProcess(Box::new(server))),
-            choice: Choice::Objects(tasks),
-        })
-    }
-
-    /// Returns the server at a place that a flag names.
-    pub(super) fn named(location: Location) -> Self {
-        Self {
-            api: Api::new(location),
-            choice: Choice::Named,
-        }
-    }
-
     /// Returns the cluster of the replica that was found.
     pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
-        match &self.choice {
-            Choice::Replica(cluster, _) => Some(cluster),
-            Choice::Named | Choice::Local(_) | Choice::Objects(_) => None,
+        match self.api.location() {
+            Location::Replica(cluster, _) => Some(cluster),
+            Location::Url(_) | Location::InProcess(..) => None,
         }
     }
 
@@ -92,18 +70,16 @@ impl Remote {
         &mut self,
         view: View,
         filter: &Filter,
-        form: Form,
+        args: &PrintArgs,
     ) -> anyhow::Result<ExitCode> {
-        let document = self.document(view, filter, form.output).await?;
+        let document = self.document(view, filter, args.output).await?;
         let heading = self.heading(&document);
-        let exit = document.exit;
-        match form.output {
+        match args.output {
             Output::Json => {}
             Output::Zone => print(&format!("; {heading}\n"))?,
             Output::Text | Output::Wide => print(&format!("{heading}\n\n"))?,
         }
-        form.print(document)?;
-        Ok(ExitCode::from(exit))
+        args.print(document)
     }
 
     /// Returns the document of a view. If the history of this replica does not reach back to a time, others are asked.
@@ -114,17 +90,14 @@ impl Remote {
         output: Output,
     ) -> anyhow::Result<Document> {
         loop {
-            let error = match self.api.document(view, filter, output).await {
-                Ok(document) => return Ok(document),
-                Err(error) => error,
-            };
-            let is_early = filter.at.is_some() && is_unknown_time(&error);
-            match &mut self.choice {
-                Choice::Replica(cluster, others) if is_early && !others.is_empty() => {
-                    let other = others.remove(0);
-                    self.api = Api::new(Location::Replica(cluster.clone(), other));
+            let asked = self.api.document(view, filter, output).await;
+            let is_early = filter.at.is_some() && asked.as_ref().is_err_and(is_unknown_time);
+            match (self.cluster(), self.others.first()) {
+                (Some(cluster), Some(other)) if is_early => {
+                    self.api = Api::new(Location::Replica(cluster.clone(), other.clone()));
+                    self.others.remove(0);
                 }
-                _ => return Err(error),
+                _ => return asked,
             }
         }
     }
@@ -133,24 +106,23 @@ impl Remote {
     fn heading(&self, document: &Document) -> String {
         let at = document.at.as_ref();
         let at = at.map_or_else(String::new, |at| format!(", at {at}"));
-        match (&self.choice, self.api.location()) {
-            (Choice::Objects(_), _) => "computed from objects, not answered by a server".to_owned(),
-            (_, Location::Replica(_, replica)) => format!("answered by {replica}{at}"),
-            (Choice::Local(reason), Location::Url(url)) => {
-                let url = url.to_string();
-                let url = url.trim_end_matches('/');
-                format!(
-                    "answered by the server of this host at {url} (no replica answered: {reason}){at}"
-                )
+        match (self.api.location(), &self.why_local) {
+            (Location::InProcess(..), _) => {
+                "computed from objects, not answered by a server".to_owned()
             }
-            _ => format!("answered by {}{at}", document.replica),
+            (Location::Replica(_, replica), _) => format!("answered by {replica}{at}"),
+            (Location::Url(url), Some(reason)) => format!(
+                "answered by the server of this host at {} (no replica answered: {reason}){at}",
+                url.to_string().trim_end_matches('/')
+            ),
+            (Location::Url(_), None) => format!("answered by {}{at}", document.replica),
         }
     }
 
     /// Finds the server again after it has failed: another replica, if it is one. Never another kind of server, which may have
     /// other data.
     pub(super) async fn find_again(&mut self, namespace: Option<&Namespace>) -> anyhow::Result<()> {
-        if let Choice::Replica(cluster, _) = &self.choice {
+        if let Some(cluster) = self.cluster() {
             *self = find_replica(cluster.clone(), namespace).await?;
         }
         Ok(())
@@ -165,11 +137,11 @@ pub(super) async fn find_server(
     hint: &str,
 ) -> anyhow::Result<Remote> {
     if let Some(url) = &args.server {
-        return Ok(Remote::named(Location::Url(url.clone())));
+        return Ok(Remote::new(Api::new(Location::Url(url.clone()))));
     }
     let namespace = args.server_namespace.as_ref();
     let found = async {
-        let cluster = Cluster::open(kubeconfig.access()).await?;
+        let cluster = Cluster::open(kubeconfig, false).await?;
         find_replica(Arc::new(cluster), namespace).await
     };
     let error = match found.await {
@@ -178,25 +150,21 @@ pub(super) async fn find_server(
     };
     let mut reason = error_chain(error.as_ref());
     // A replica that fails is not replaced: another server has other data.
-    let is_unusable = error.is::<ConnectError>();
-    let failed = error.downcast_ref::<ReplicaError>();
-    let has_no_server = is_unusable || failed.is_some_and(|failed| failed.has_no_server);
+    let failed = error.downcast_ref::<ClusterError>().map(|one| one.part);
+    let has_no_server = matches!(failed, Some(Part::Configuration | Part::Server));
     if has_no_server && !kubeconfig.is_given() && namespace.is_none() {
         let url = format!("http://{}", local_api());
-        match responding(Location::Url(url.parse()?)).await {
-            Ok(api) => {
-                let choice = Choice::Local(reason);
-                return Ok(Remote { api, choice });
-            }
-            Err(_) => {
-                reason += &format!(
-                    "; no server answers at {url} either; global-dns demo starts one with sample data"
-                );
-            }
+        if let Ok(api) = responding(Location::Url(url.parse()?)).await {
+            let mut remote = Remote::new(api);
+            remote.why_local = Some(reason);
+            return Ok(remote);
         }
+        reason += &format!(
+            "; no server answers at {url} either; global-dns demo starts one with sample data"
+        );
     }
-    let hint = if is_unusable { "" } else { hint };
-    Err(anyhow!("{reason}{hint}"))
+    let is_unusable = failed == Some(Part::Configuration);
+    Err(anyhow!("{reason}{}", if is_unusable { "" } else { hint }))
 }
 
 /// Connects to the first ready replica that responds.
@@ -204,17 +172,19 @@ async fn find_replica(
     cluster: Arc<Cluster>,
     namespace: Option<&Namespace>,
 ) -> anyhow::Result<Remote> {
-    let mut replicas = cluster.replicas(namespace).await?;
+    let mut others = cluster.replicas(namespace).await?;
     let mut index = 0;
     loop {
-        let location = Location::Replica(cluster.clone(), replicas[index].clone());
+        let location = Location::Replica(cluster.clone(), others[index].clone());
         match responding(location).await {
             Ok(api) => {
-                replicas.remove(index);
-                let choice = Choice::Replica(cluster, replicas);
-                return Ok(Remote { api, choice });
+                others.remove(index);
+                return Ok(Remote {
+                    others,
+                    ..Remote::new(api)
+                });
             }
-            Err(error) if index + 1 == replicas.len().min(MAX_REPLICAS) => return Err(error),
+            Err(error) if index + 1 == others.len().min(MAX_REPLICAS) => return Err(error),
             Err(_) => index += 1,
         }
     }

@@ -1,8 +1,7 @@
 //! `serve`: opens resources, binds listeners, starts tasks and shuts down in order.
 
 use std::future::pending;
-use std::mem::take;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,30 +11,29 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use axum::Router;
 use futures::future::join_all;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::identity::identity;
 use super::source::SelectedSource;
-use super::thread::{Priority, Thread};
+use super::thread::Thread;
 use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unknown};
-use crate::cli::{KubeAccess, SourceArgs};
+use crate::cli::SourceArgs;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
 use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
-use crate::server::platform::host_name;
+use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
     Answerers, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE, bind_dns, bind_tcp,
     descriptors, ns_addresses, serve_http,
 };
 use crate::settings::Settings;
-use crate::source::{Events, Feeds, UpdateSettings, kube};
-use crate::table::{DEFAULT_CLUSTER_NAME, Publisher};
+use crate::source::{Events, Feeds};
+use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::view;
 use crate::wire::ResponseSettings;
 use crate::zone::Zones;
@@ -44,46 +42,32 @@ use crate::zone::Zones;
 pub(super) async fn serve(
     settings: &Settings,
     source: &SourceArgs,
-    ready: impl FnOnce(&Started),
+    ready: impl FnOnce(&Server),
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
     let log = start_queued_logging(&settings.log.level, settings.log.format);
     let log = log.context("cannot start the log thread")?;
     log_unknown();
     let mut signals = Signals::new()?;
-    let mut resources = Resources::open(settings, source).await?;
-    let bound = BoundListeners::bind(settings, resources.encrypted.take())?;
-    let (dns, api) = (bound.addresses(), bound.api_addresses());
-    let server = Server::start(settings, resources, bound, log.lost())?;
-    ready(&Started {
-        dns,
-        api,
-        events: server.events.clone(),
-    });
+    let resources = Resources::open(settings, source).await?;
+    let server = Server::start(settings, resources, log.lost())?;
+    ready(&server);
     server.run(&mut signals, settings.grace.0).await
-}
-
-/// A server that has started.
-pub(super) struct Started {
-    /// The addresses of the DNS port.
-    pub(super) dns: Vec<SocketAddr>,
-    /// The addresses of the API and the status page.
-    pub(super) api: Vec<SocketAddr>,
-    /// The changes of answers.
-    pub(super) events: Events,
 }
 
 // === Resources ===
 
-/// The external resources that the settings name. They are opened before anything is bound, so that an error is early.
+/// What the settings name. All is opened and bound before anything starts, so that an error is early.
 struct Resources {
     source: SelectedSource,
-    update_settings: UpdateSettings,
-    encrypted: Option<Encrypted>,
     /// The addresses of this pod and of its node.
     own_addresses: Vec<IpAddr>,
     /// The addresses of the name server of the zones, if they are known: of the settings, or of the Service.
     ns_addresses: Vec<IpAddr>,
+    encrypted: Option<Encrypted>,
+    dns: Vec<DnsListener>,
+    admin: Vec<TcpListener>,
+    api: Vec<TcpListener>,
 }
 
 impl Resources {
@@ -93,8 +77,7 @@ impl Resources {
             [] => addresses_from(SERVICE_IPS)?,
             given => given.to_vec(),
         };
-        let timing = kube::WatchTiming::SERVE;
-        let source = SelectedSource::open(args, timing, KubeAccess::Pod).await?;
+        let source = SelectedSource::open(args, true).await?;
         let is_pod = args.file.is_empty() && !args.kubeconfig.is_given();
         if is_pod && settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
             bail!(
@@ -103,97 +86,68 @@ impl Resources {
             );
         }
         Ok(Self {
-            update_settings: UpdateSettings {
-                rules: settings.rules(),
-                is_following: true,
-            },
             source,
-            encrypted: settings.encrypted().map(Encrypted::open).transpose()?,
             own_addresses,
             ns_addresses,
-        })
-    }
-}
-
-// === Listeners ===
-
-/// The bound listeners.
-struct BoundListeners {
-    dns: Vec<DnsListener>,
-    admin: Vec<TcpListener>,
-    api: Vec<TcpListener>,
-    encrypted: Option<Encrypted>,
-}
-
-impl BoundListeners {
-    fn bind(settings: &Settings, encrypted: Option<Encrypted>) -> anyhow::Result<Self> {
-        Ok(Self {
-            encrypted,
+            encrypted: settings.encrypted().map(Encrypted::open).transpose()?,
             dns: bind_dns(&settings.dns_addresses())?,
             admin: bind_tcp(&settings.admin_addresses(), "admin")?,
             api: bind_tcp(&settings.listen.api, "api")?,
         })
-    }
-
-    /// Returns the addresses of the DNS port.
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.dns.iter().map(|listener| listener.address).collect()
-    }
-
-    /// Returns the addresses of the API.
-    fn api_addresses(&self) -> Vec<SocketAddr> {
-        let addresses = self.api.iter().map(TcpListener::local_addr);
-        addresses.filter_map(Result::ok).collect()
     }
 }
 
 // === The server ===
 
 /// The running server.
-struct Server {
+pub(super) struct Server {
+    /// The addresses of the DNS port.
+    pub(super) dns: Vec<SocketAddr>,
+    /// The addresses of the API and the status page.
+    pub(super) api: Vec<SocketAddr>,
+    /// The changes of answers.
+    pub(super) events: Events,
     listeners: DnsServer,
     tasks: JoinSet<()>,
     /// Set when the addresses of DNS are open.
     is_open: Arc<AtomicBool>,
     /// Set when the process has received a signal to terminate.
     draining: Arc<AtomicBool>,
-    events: Events,
 }
 
 impl Server {
     fn start(
         settings: &Settings,
         resources: Resources,
-        mut bound: BoundListeners,
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
         let Resources {
-            own_addresses,
+            source,
+            own_addresses: own,
             ns_addresses: given,
-            ..
-        } = &resources;
-        let zones = settings.zones(&ns_addresses(given, &bound.addresses()));
-        let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
-        let publisher = Publisher::new(feeds.clock.now(), settings.history.0);
-        let (reader, counters) = (publisher.reader(), CounterSet::default());
-        let refused = RefusedClients::default();
-        let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
-        let identity = identity(settings, given, &bound.addresses(), own_addresses);
-        let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let response_settings = response_settings(settings, zones.clone(), own_addresses);
+            encrypted,
+            dns: bound,
+            admin,
+            api: bound_api,
+        } = resources;
+        let dns: Vec<SocketAddr> = bound.iter().map(|listener| listener.address).collect();
+        let api = bound_api.iter().map(TcpListener::local_addr);
+        let api = api.filter_map(Result::ok).collect();
+        let zones = settings.zones(&ns_addresses(&given, &dns));
+        let mut tasks = JoinSet::new();
+        let (feeds, reader) = source.start(settings, true, &mut tasks)?;
+        let certificate = encrypted.as_ref().map(Encrypted::certificate);
+        let (refused, counters) = (RefusedClients::default(), CounterSet::default());
         let answerers = Answerers::new(
-            response_settings,
+            response_settings(settings, zones.clone(), &own),
             refused.clone(),
             reader.clone(),
             counters.clone(),
         );
-        let mut tasks = JoinSet::new();
-        resources
-            .source
-            .spawn(&mut tasks, &feeds, publisher, resources.update_settings)?;
-        let mut listeners = listen(settings, &mut bound, &answerers, &mut tasks)?;
-        let api_thread = Thread::new("api")?;
-        let shown = view::Server {
+        let mut listeners = listen(settings, bound, encrypted, &answerers, &mut tasks)?;
+        let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let identity = identity(settings, &given, &dns, &own);
+        let server = view::Server {
             lost_log_lines,
             certificate,
             draining: draining.clone(),
@@ -202,35 +156,30 @@ impl Server {
             refused,
             ..view::Server::of_objects(reader, feeds.clone(), zones, identity)
         };
+        let api_thread = Thread::new("api")?;
+        let metrics = server.clone();
         let state = HttpState {
-            server: shown.clone(),
+            server,
             metrics: Metrics {
-                server: shown.clone(),
+                server: metrics,
                 counters,
             },
             is_open: is_open.clone(),
             liveness: liveness(&mut listeners, &feeds, &mut tasks),
             api_runtime: api_thread.handle(),
         };
-        let follow = state.liveness.clone().follow();
-        let probes = Thread::new("probes")?;
-        let admin = admin_routes(state);
-        let serve = adopt(bound.admin, &admin, &probes)?;
-        probes.run(Priority::Normal, &mut tasks, || async {
-            tokio::join!(follow, join_all(serve));
-        })?;
-        let routes = api_routes(shown, ApiHosts::new(settings.listen.api_hosts.clone()));
-        let serve = adopt(bound.api, &routes, &api_thread)?;
-        // Without a listener, this thread still renders the metrics.
-        api_thread.run(Priority::Low, &mut tasks, || async {
-            tokio::join!(join_all(serve), pending::<()>());
-        })?;
+        let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
+        let routes = api_routes(state.server.clone(), hosts);
+        start_probes(admin, state, &mut tasks)?;
+        start_api(api_thread, bound_api, routes, &mut tasks)?;
         Ok(Self {
+            dns,
+            api,
+            events: feeds.events.clone(),
             listeners,
             tasks,
             is_open,
             draining,
-            events: feeds.events.clone(),
         })
     }
 
@@ -294,21 +243,22 @@ fn response_settings(
 /// Starts the DNS listeners.
 fn listen(
     settings: &Settings,
-    bound: &mut BoundListeners,
+    dns: Vec<DnsListener>,
+    encrypted: Option<Encrypted>,
     answerers: &Answerers,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
-        0 => cpus(),
+        0 => thread::available_parallelism().map_or(1, usize::from),
         given => usize::from(given),
     };
     let connections = settings.limits.connections as usize;
     // The limit applies to TCP and, separately, to TLS.
     let transports = 1 + usize::from(!settings.listen.tls.is_empty());
-    descriptors::reserve(connections * transports, bound.dns.len() * workers)?;
-    let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, connections)
+    descriptors::reserve(connections * transports, dns.len() * workers)?;
+    let mut listeners = DnsServer::start(dns, answerers, workers, connections)
         .context("cannot start the threads of the UDP workers")?;
-    if let Some(encrypted) = bound.encrypted.take() {
+    if let Some(encrypted) = encrypted {
         let certificate = encrypted.certificate().follow();
         tasks.spawn(certificate.context("cannot start the thread of the certificate")?);
         listeners
@@ -318,14 +268,41 @@ fn listen(
     Ok(listeners)
 }
 
-/// Moves HTTP listeners to a thread, and returns the work for each.
-fn adopt(
+/// Starts the thread of the probes.
+fn start_probes(
     listeners: Vec<TcpListener>,
-    routes: &Router,
-    thread: &Thread,
-) -> anyhow::Result<Vec<impl Future<Output = ()> + use<>>> {
-    let serve = |listener| Ok(serve_http(thread.adopt(listener)?, routes.clone()));
-    listeners.into_iter().map(serve).collect()
+    state: HttpState,
+    tasks: &mut JoinSet<()>,
+) -> anyhow::Result<()> {
+    let follow = state.liveness.clone().follow();
+    Thread::new("probes")?.run(tasks, || async {
+        tokio::join!(follow, serve_all(listeners, admin_routes(state)));
+    })
+}
+
+/// Starts the thread of the API. Without a listener, it still renders the metrics.
+fn start_api(
+    thread: Thread,
+    listeners: Vec<TcpListener>,
+    routes: Router,
+    tasks: &mut JoinSet<()>,
+) -> anyhow::Result<()> {
+    thread.run(tasks, || async {
+        if let Err(error) = lower_priority() {
+            debug!(%error, "Cannot lower the priority of the API");
+        }
+        tokio::join!(serve_all(listeners, routes), pending::<()>());
+    })
+}
+
+/// Serves HTTP on the runtime of this thread.
+async fn serve_all(listeners: Vec<TcpListener>, routes: Router) {
+    let serve = async |listener| {
+        let listener = tokio::net::TcpListener::from_std(listener);
+        let listener = listener.expect("the runtime takes bound listeners");
+        serve_http(listener, routes.clone()).await;
+    };
+    join_all(listeners.into_iter().map(serve)).await;
 }
 
 /// Returns what must make progress: the threads of DNS, the update loop, and the runtime of this function, which serves TCP.
@@ -337,11 +314,6 @@ fn liveness(listeners: &mut DnsServer, feeds: &Feeds, tasks: &mut JoinSet<()>) -
     loops.push((name, heartbeat.clone()));
     tasks.spawn(heartbeat.follow_runtime());
     Liveness::new(loops)
-}
-
-/// Returns the number of CPUs that this process may use.
-fn cpus() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }
 
 // === Signals ===

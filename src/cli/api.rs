@@ -15,9 +15,10 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::cluster::{Cluster, Replica, ReplicaError, StreamError};
+use super::cluster::{Cluster, ClusterError, Replica, StreamError};
 use super::print::Output;
 use crate::model::Timestamp;
 use crate::view::{CELLS, Document, Filter, Items, MAX_LIMIT, Server, View, ViewError, document};
@@ -44,8 +45,8 @@ pub enum Location {
     Url(Uri),
     /// A replica, through the port-forward of an API server.
     Replica(Arc<Cluster>, Replica),
-    /// This process.
-    InProcess(Box<Server>),
+    /// This process, which has made it of objects. It needs the tasks of its source.
+    InProcess(Box<Server>, JoinSet<()>),
 }
 
 type HttpConnection = SendRequest<Empty<Bytes>>;
@@ -145,7 +146,7 @@ impl Api {
         filter: &Filter,
         output: Output,
     ) -> anyhow::Result<Document> {
-        if let Location::InProcess(server) = &self.location {
+        if let Location::InProcess(server, _) = &self.location {
             return Ok(document(view, server, filter)?);
         }
         let is_json = output == Output::Json;
@@ -173,15 +174,10 @@ impl Api {
     ) -> anyhow::Result<(SendRequest<Empty<Bytes>>, Incoming)> {
         let path = path_of(View::Events, filter);
         let (connection, response) = self.request(&path, "text/event-stream").await?;
-        if !response.status().is_success() {
-            let what = self.describe(&path);
-            text_of(response, &what).await?;
-            bail!("{what} did not return events");
-        }
         Ok((connection, response.into_body()))
     }
 
-    /// Sends a request and waits for the head of the response. A server closes the connection after each response.
+    /// Sends a request and waits for the head of the response, which is that of success. A server closes the connection after each response.
     async fn request(
         &self,
         path: &str,
@@ -191,7 +187,7 @@ impl Api {
         let cannot = || format!("cannot request {}", self.describe(path));
         let opened = timeout(RESPONSE_TIMEOUT, self.connect()).await;
         let (mut connection, reason) = match opened.map_err(late).flatten() {
-            Err(error) if error.is::<ReplicaError>() => return Err(error),
+            Err(error) if error.is::<ClusterError>() => return Err(error),
             opened => opened.with_context(cannot)?,
         };
         let (prefix, host) = match &self.location {
@@ -200,7 +196,7 @@ impl Api {
                 url.authority().map_or("localhost", |host| host.as_str()),
             ),
             // The API refuses the name of the pod.
-            Location::Replica(..) | Location::InProcess(_) => ("", "localhost"),
+            Location::Replica(..) | Location::InProcess(..) => ("", "localhost"),
         };
         let request = Request::get(format!("{prefix}{path}"))
             .header(HOST, host)
@@ -208,7 +204,14 @@ impl Api {
             .body(Empty::new())?;
         let sent = timeout(RESPONSE_TIMEOUT, connection.send_request(request)).await;
         let error = match sent.map_err(late) {
-            Ok(Ok(response)) => return Ok((connection, response)),
+            Ok(Ok(response)) if response.status().is_success() => {
+                return Ok((connection, response));
+            }
+            Ok(Ok(response)) => {
+                let (what, status) = (self.describe(path), response.status());
+                let text = text_of(response, &what).await?.trim().to_owned();
+                bail!(FailedRequest { what, status, text });
+            }
             Ok(Err(error)) => error.into(),
             Err(error) => error,
         };
@@ -231,7 +234,7 @@ impl Api {
                 let (stream, reason) = cluster.connect(replica).await?;
                 Ok((open(TokioIo::new(stream)).await?, reason))
             }
-            Location::InProcess(_) => bail!("a server in this process has no connections"),
+            Location::InProcess(..) => bail!("a server in this process has no connections"),
         }
     }
 
@@ -240,7 +243,7 @@ impl Api {
         match &self.location {
             Location::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
             Location::Replica(_, replica) => format!("{path} of {replica}"),
-            Location::InProcess(_) => path.to_owned(),
+            Location::InProcess(..) => path.to_owned(),
         }
     }
 }
@@ -284,21 +287,12 @@ async fn open<S: Read + Write + Send + Unpin + 'static>(
     Ok(sender)
 }
 
-/// Reads the body of a response. Fails if the status is not that of success.
+/// Reads the body of a response.
 async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<String> {
-    let status = response.status();
     let body = Limited::new(response.into_body(), MAX_BODY);
     let body = timeout(RESPONSE_TIMEOUT, body.collect())
         .await
         .map_err(|_| anyhow!("the response of {what} did not end"))?
         .map_err(|error| anyhow!("cannot read the response of {what}: {error}"))?;
-    let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-    match status.is_success() {
-        true => Ok(text),
-        false => bail!(FailedRequest {
-            what: what.to_owned(),
-            status,
-            text: text.trim().to_owned(),
-        }),
-    }
+    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
 }

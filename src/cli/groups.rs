@@ -1,6 +1,5 @@
 //! Groups of flags that several commands have.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
@@ -8,9 +7,8 @@ use clap::{Args, ColorChoice};
 use http::Uri;
 use strum::VariantArray as _;
 
-use super::cluster::KubeAccess;
 use super::environment::setter_of;
-use super::print::{Form, Output};
+use super::print::Output;
 use super::values::parse_server;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::{ClusterName, Namespace};
@@ -108,7 +106,7 @@ pub struct PrintArgs {
 
     /// Whether text has colors; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: ColorChoice,
+    pub(super) color: ColorChoice,
 
     #[command(flatten)]
     #[expect(missing_docs, reason = "flattened groups take no help of their own")]
@@ -170,22 +168,6 @@ impl KubeconfigArgs {
     pub fn is_given(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some()
     }
-
-    /// Returns how a command reaches the API server.
-    pub fn access(&self) -> KubeAccess {
-        self.access_or(KubeAccess::Auto)
-    }
-
-    /// Returns how to reach the API server: as the flags say, or else in this way.
-    pub fn access_or(&self, default: KubeAccess) -> KubeAccess {
-        match self.is_given() {
-            true => KubeAccess::Kubeconfig {
-                path: self.kubeconfig.clone(),
-                context: self.context.clone(),
-            },
-            false => default,
-        }
-    }
 }
 
 // === impl SettingsArgs ===
@@ -228,24 +210,6 @@ impl LogArgs {
             log.level = level.clone();
         }
         log.format = self.log_format.unwrap_or(log.format);
-    }
-}
-
-// === impl PrintArgs ===
-
-impl PrintArgs {
-    /// Returns how the document is printed. Text on a terminal has colors, unless a flag or `NO_COLOR` (no-color.org) says otherwise.
-    pub fn form(&self) -> Form {
-        let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let has_colors = match self.color {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => std::io::stdout().is_terminal() && !is_disabled(),
-        };
-        Form {
-            output: self.output,
-            has_colors,
-        }
     }
 }
 

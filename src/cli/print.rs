@@ -1,19 +1,21 @@
 //! The printer of all documents: as text in columns, or as JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
+use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use anyhow::Context as _;
+use clap::ColorChoice;
 use clap::builder::styling::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Serialize;
 use strum::IntoStaticStr;
 
+use super::groups::PrintArgs;
 use crate::model::is_deceptive;
-use crate::view::{Column, ColumnKind, Document, Section};
+use crate::view::{Column, ColumnKind, Document, Row, Section};
 
 /// The zone of the reader: that of `TZ`, or that of the system. If it is not known, as in an image without data of time zones,
 /// times stay in UTC, and a note says so if somebody asked for another zone.
@@ -43,110 +45,107 @@ pub enum Output {
     Zone,
 }
 
-/// How documents are printed.
-#[derive(Clone, Copy, Debug)]
-pub struct Form {
-    /// The format.
-    pub output: Output,
-    /// Whether states have colors.
-    pub has_colors: bool,
-}
-
 // === impl Output ===
 
 impl Output {
-    /// The formats of all commands.
-    pub(super) const OF_ALL: &[Self] = &[Self::Text, Self::Wide, Self::Json];
     /// The formats of `table`.
     pub(super) const OF_TABLE: &[Self] = &[Self::Text, Self::Wide, Self::Json, Self::Zone];
+    /// The formats of all commands.
+    pub(super) const OF_ALL: &[Self] = Self::OF_TABLE.split_at(3).0;
 }
 
-// === impl Form ===
+// === impl PrintArgs ===
 
-impl Form {
-    /// Prints a document. JSON has the objects of its rows.
+impl PrintArgs {
+    /// Prints a document. JSON has the objects of its rows. Returns its exit code.
     ///
     /// # Errors
     ///
     /// If standard output cannot be written. A closed pipe, as with `| head`, is no error.
-    pub fn print(self, document: Document) -> anyhow::Result<()> {
+    pub fn print(&self, document: Document) -> anyhow::Result<ExitCode> {
+        let exit = ExitCode::from(document.exit);
         let text = match self.output {
-            Output::Json => json(&document.into_items())?,
-            Output::Text | Output::Wide | Output::Zone => self.text(&document),
+            Output::Json => serde_json::to_string_pretty(&document.into_items())? + "\n",
+            Output::Text | Output::Wide | Output::Zone => {
+                let texts = document.sections.iter().map(|one| self.section(one));
+                let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+                texts.join("\n")
+            }
         };
-        print(&text)
+        print(&text)?;
+        Ok(exit)
     }
 
-    /// Returns the sections as text.
-    pub fn text(self, document: &Document) -> String {
-        let texts = document.sections.iter().map(|one| self.section(one));
-        let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
-        texts.join("\n")
+    /// Returns whether states have colors: on a terminal, unless a flag or `NO_COLOR` (no-color.org) says otherwise.
+    fn has_colors(&self) -> bool {
+        let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => io::stdout().is_terminal() && !is_disabled(),
+        }
     }
 
     /// Returns a section as text: its title, and its rows with aligned columns. A column without content is left out.
-    fn section(self, section: &Section) -> String {
-        let mut text = String::new();
-        if section.rows.is_empty() {
-            return text;
-        }
-        if !section.title.is_empty() {
-            _ = writeln!(text, "{}:", harmless(&section.title));
-        }
-        let columns: Vec<(usize, &Column)> = self.shown(section);
+    fn section(&self, section: &Section) -> String {
+        let columns = self.shown(section);
         let mut rows: Vec<Vec<String>> = Vec::with_capacity(section.rows.len() + 1);
         if columns.iter().any(|(_, column)| !column.name.is_empty()) {
             let names = columns.iter().map(|(_, column)| harmless(&column.name));
             rows.push(names.collect());
         }
-        for row in &section.rows {
-            let cell = |index: usize| row.cells.get(index).map_or("", String::as_str);
-            let cells = columns
-                .iter()
-                .map(|(index, column)| cell_text(column.kind, cell(*index)));
-            rows.push(cells.collect());
-        }
+        rows.extend(section.rows.iter().map(|row| {
+            let cells = columns.iter();
+            let cells = cells.map(|(index, column)| cell_text(column.kind, cell(row, *index)));
+            cells.collect()
+        }));
         let width = |index: usize| rows.iter().map(|row| row[index].chars().count()).max();
         let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
-        let indent = if section.title.is_empty() { "" } else { "  " };
+        let has_colors = self.has_colors();
+        let (mut text, indent) = match section.title.as_str() {
+            _ if rows.is_empty() => return String::new(),
+            "" => (String::new(), ""),
+            title => (format!("{}:\n", harmless(title)), "  "),
+        };
         for row in &rows {
             let mut line = indent.to_owned();
             for ((cell, width), (_, column)) in row.iter().zip(&widths).zip(&columns) {
                 let padding = width - cell.chars().count();
-                _ = write!(line, "{}{:padding$}  ", self.painted(column.kind, cell), "");
+                let has_color = has_colors && column.kind == ColumnKind::State;
+                _ = write!(line, "{}{:padding$}  ", painted(cell, has_color), "");
             }
-            text.push_str(line.trim_end());
+            text += line.trim_end();
             text.push('\n');
         }
         text
     }
 
     /// Returns the columns that are shown, with their indexes.
-    fn shown(self, section: &Section) -> Vec<(usize, &Column)> {
-        let is_shown = |(index, column): &(usize, &Column)| {
-            let has_content =
-                |cells: &[String]| cells.get(*index).is_some_and(|one| !one.is_empty());
-            let is_of_form = column.priority == 0 || self.output == Output::Wide;
-            is_of_form && section.rows.iter().any(|row| has_content(&row.cells))
-        };
+    fn shown<'s>(&self, section: &'s Section) -> Vec<(usize, &'s Column)> {
         let columns = section.columns.iter().enumerate();
-        columns.filter(is_shown).collect()
+        let of_form = columns.filter(|(_, one)| one.priority == 0 || self.output == Output::Wide);
+        let has_content =
+            |index: usize| section.rows.iter().any(|row| !cell(row, index).is_empty());
+        of_form.filter(|(index, _)| has_content(*index)).collect()
     }
+}
 
-    /// Returns a text in the color of a state. Other words have none.
-    fn painted(self, kind: ColumnKind, cell: &str) -> String {
-        let color = match cell {
-            _ if !self.has_colors || kind != ColumnKind::State => None,
-            "ok" => Some(AnsiColor::Green),
-            "attention" => Some(AnsiColor::Yellow),
-            "failing" => Some(AnsiColor::Red),
-            _ => None,
-        };
-        match color.map(|color| Style::new().fg_color(Some(color.into()))) {
-            Some(style) => format!("{style}{cell}{style:#}"),
-            None => cell.to_owned(),
-        }
-    }
+/// Returns a cell of a row. A row of a newer server may have fewer.
+fn cell(row: &Row, index: usize) -> &str {
+    row.cells.get(index).map_or("", String::as_str)
+}
+
+/// Returns a text in the color of a state. Other words have none.
+fn painted(text: &str, has_color: bool) -> String {
+    let color = match text {
+        _ if !has_color => None,
+        "ok" => Some(AnsiColor::Green),
+        "attention" => Some(AnsiColor::Yellow),
+        "failing" => Some(AnsiColor::Red),
+        _ => None,
+    };
+    let style = color.map_or_else(Style::new, |color| color.on_default());
+    format!("{style}{text}{style:#}")
 }
 
 /// Returns a cell as a terminal can show it without harm. Times are in the zone of the reader.
@@ -164,17 +163,11 @@ fn cell_text(kind: ColumnKind, cell: &str) -> String {
 /// Returns a time for people: `2026-11-24 03:12:00 CET`, or with an offset if the zone has no name for it. In UTC it stays as it
 /// is: `2026-11-24T03:12:00Z`. So does a text of another form.
 pub fn local_time(text: &str) -> String {
-    time_in(text, &ZONE)
-}
-
-fn time_in(text: &str, zone: &TimeZone) -> String {
     match text.parse::<Timestamp>() {
-        Ok(time) if *zone != TimeZone::UTC => {
+        Ok(time) if *ZONE != TimeZone::UTC => {
             let fraction = if text.contains('.') { "%.3f" } else { "" };
-            let local = time.to_zoned(zone.clone());
-            local
-                .strftime(&format!("%Y-%m-%d %H:%M:%S{fraction} %Z"))
-                .to_string()
+            let form = format!("%Y-%m-%d %H:%M:%S{fraction} %Z");
+            time.to_zoned(ZONE.clone()).strftime(&form).to_string()
         }
         _ => harmless(text),
     }
@@ -184,15 +177,6 @@ fn time_in(text: &str, zone: &TimeZone) -> String {
 /// execute them.
 pub fn harmless(text: &str) -> String {
     text.replace(|c| is_deceptive(c) && c != '\t', "\u{fffd}")
-}
-
-/// Returns a value as JSON.
-///
-/// # Errors
-///
-/// If it has other keys than texts.
-pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// Writes to standard output. Ignores a closed pipe, as with `| head`.

@@ -2,10 +2,9 @@
 //! family.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
@@ -47,7 +46,7 @@ pub struct DnsListener {
 
 // === Binding ===
 
-/// Binds TCP listeners.
+/// Binds TCP listeners, which do not block.
 ///
 /// # Errors
 ///
@@ -59,7 +58,7 @@ pub fn bind_tcp(
     let tcp = |address| {
         let (socket, bound) = tcp(address)?;
         socket.listen(BACKLOG)?;
-        Ok((TcpListener::from_std(socket.into())?, bound))
+        Ok((socket.into(), bound))
     };
     bind(addresses, listener, tcp)
 }

@@ -74,7 +74,7 @@ impl ApiServer {
             not_needed: Some(not_needed).filter(|_| account.is_some() || is_in_pod),
             account: match &account {
                 Some((namespace, name)) => format!("ServiceAccount {namespace}/{name}"),
-                None => cluster.credentials.to_string(),
+                None => cluster.origin.clone(),
             },
             needed,
             pods,

@@ -18,8 +18,8 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Cluster;
 use super::requests::REQUEST_TIMEOUT;
+use super::{Cluster, ClusterError, Part};
 use crate::check::finding::{items, text};
 use crate::model::Namespace;
 use crate::settings::API_PORT;
@@ -54,41 +54,8 @@ pub struct Replica {
     port: u16,
 }
 
-/// A stream to the API of a replica.
-pub trait ReplicaStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReplicaStream for T {}
-
 /// Resolves to the reason for the end of a stream, if the node sends one.
 pub(in crate::cli) type StreamError = BoxFuture<'static, Option<String>>;
-
-/// Why no replica can be asked: a sentence.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{sentence}")]
-pub struct ReplicaError {
-    sentence: String,
-    /// Whether the cluster has no server, as far as is known, or cannot be reached.
-    pub has_no_server: bool,
-}
-
-// === impl ReplicaError ===
-
-impl ReplicaError {
-    fn new(sentence: String) -> Self {
-        Self {
-            sentence,
-            has_no_server: false,
-        }
-    }
-
-    /// The user must say which of several servers is meant.
-    fn several(found: &[String], flag: &str) -> Self {
-        let found = found.join(", ");
-        Self::new(format!(
-            "found several servers: {found}; choose one with {flag}"
-        ))
-    }
-}
 
 // === impl Cluster ===
 
@@ -101,21 +68,21 @@ impl Cluster {
     pub async fn replicas(
         &self,
         namespace: Option<&Namespace>,
-    ) -> Result<Vec<Replica>, ReplicaError> {
+    ) -> Result<Vec<Replica>, ClusterError> {
         let (namespace, pods) = self.pods(namespace).await?;
         let mut replicas: Vec<_> = pods.iter().filter_map(Replica::of).collect();
         replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
         let releases: BTreeSet<&str> = replicas.iter().map(|one| &*one.release).collect();
         if releases.len() > 1 {
             let named = |release| format!("release {release} in namespace {namespace}");
-            let found: Vec<String> = releases.into_iter().map(named).collect();
-            return Err(ReplicaError::several(&found, "--server"));
+            return Err(several(releases.into_iter().map(named), "--server"));
         }
         match replicas.is_empty() {
             false => Ok(replicas),
-            true => Err(ReplicaError::new(format!(
-                "no ready pod of global-dns in namespace {namespace}"
-            ))),
+            true => Err(ClusterError::new(
+                Part::Other,
+                format!("no ready pod of global-dns in namespace {namespace}"),
+            )),
         }
     }
 
@@ -127,7 +94,7 @@ impl Cluster {
     pub async fn pods(
         &self,
         namespace: Option<&Namespace>,
-    ) -> Result<(String, Vec<Value>), ReplicaError> {
+    ) -> Result<(String, Vec<Value>), ClusterError> {
         let (namespace, selector) = match namespace {
             Some(namespace) => (namespace.to_string(), SELECTOR.to_owned()),
             None => self.release().await?,
@@ -139,7 +106,7 @@ impl Cluster {
     }
 
     /// Returns the namespace of the only release, and the selector of its pods.
-    async fn release(&self) -> Result<(String, String), ReplicaError> {
+    async fn release(&self) -> Result<(String, String), ClusterError> {
         let grant = "grant \"list\" on deployments and daemonsets in all namespaces, or set --server-namespace or --server";
         let deployments = self.of_chart::<Deployment>(None, SELECTOR, grant);
         let daemon_sets = self.of_chart::<DaemonSet>(None, SELECTOR, grant);
@@ -150,23 +117,20 @@ impl Cluster {
             format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"))
         };
         match workloads.as_slice() {
-            [] => Err(ReplicaError {
-                sentence: "no Deployment or DaemonSet of global-dns in any namespace".to_owned(),
-                has_no_server: true,
-            }),
+            [] => Err(ClusterError::new(
+                Part::Server,
+                "no Deployment or DaemonSet of global-dns in any namespace".to_owned(),
+            )),
             [workload] => {
                 let selector = LabelSelector::deserialize(&workload["spec"]["selector"]);
                 let selector = selector.ok().and_then(|one| Selector::try_from(one).ok());
                 let unusable = || format!("cannot use the selector of {}", name(workload));
-                let selector = selector.ok_or_else(|| ReplicaError::new(unusable()))?;
+                let selector =
+                    selector.ok_or_else(|| ClusterError::new(Part::Other, unusable()))?;
                 let namespace = text(&workload["metadata"], "namespace");
                 Ok((namespace.to_owned(), selector.to_string()))
             }
-            several => {
-                let mut found: Vec<String> = several.iter().map(name).collect();
-                found.sort();
-                Err(ReplicaError::several(&found, "--server-namespace"))
-            }
+            found => Err(several(found.iter().map(name), "--server-namespace")),
         }
     }
 
@@ -176,7 +140,7 @@ impl Cluster {
         namespace: Option<&str>,
         selector: &str,
         grant: &str,
-    ) -> Result<Vec<Value>, ReplicaError> {
+    ) -> Result<Vec<Value>, ClusterError> {
         let listed = self.list(&K::url_path(&(), namespace), selector).await;
         let mut objects = listed.map_err(|failure| {
             let place = namespace.map(|namespace| format!("namespace {namespace}"));
@@ -199,7 +163,13 @@ impl Cluster {
     pub async fn connect(
         &self,
         replica: &Replica,
-    ) -> Result<(impl ReplicaStream + use<>, StreamError), ReplicaError> {
+    ) -> Result<
+        (
+            impl AsyncRead + AsyncWrite + Send + Unpin + use<>,
+            StreamError,
+        ),
+        ClusterError,
+    > {
         let port = replica.port;
         let action = format!("forward port {port} of {replica}");
         let grant = "grant \"get\" and \"create\" on pods/portforward, or set --server";
@@ -215,23 +185,32 @@ impl Cluster {
     }
 
     /// Returns the sentence about a failed request. `grant` says how to permit it.
-    fn cannot(&self, action: &str, grant: &str, failure: &Failure) -> ReplicaError {
+    fn cannot(&self, action: &str, grant: &str, failure: &Failure) -> ClusterError {
         let url = self.url();
-        match failure {
+        let (part, why) = match failure {
+            // The client has named the URL.
+            Failure::Broken(why) if why.contains(&url) => {
+                return ClusterError::new(Part::Server, why.clone());
+            }
+            Failure::Broken(why) => (Part::Server, why.clone()),
             Failure::Refused {
                 code: 403, message, ..
-            } => ReplicaError::new(format!("cannot {action} at {url}: 403 {message}; {grant}")),
-            // The client has named the URL.
-            Failure::Broken(why) if why.contains(&url) => ReplicaError {
-                sentence: why.clone(),
-                has_no_server: true,
-            },
-            _ => ReplicaError {
-                sentence: format!("cannot {action} at {url}: {failure}"),
-                has_no_server: matches!(failure, Failure::Broken(_)),
-            },
-        }
+            } => (Part::Other, format!("403 {message}; {grant}")),
+            _ => (Part::Other, failure.to_string()),
+        };
+        ClusterError::new(part, format!("cannot {action} at {url}: {why}"))
     }
+}
+
+/// Returns the error that the user must say which of several servers is meant.
+fn several(found: impl Iterator<Item = String>, flag: &str) -> ClusterError {
+    let mut found: Vec<String> = found.collect();
+    found.sort();
+    let found = found.join(", ");
+    ClusterError::new(
+        Part::Other,
+        format!("found several servers: {found}; choose one with {flag}"),
+    )
 }
 
 // === impl Replica ===
