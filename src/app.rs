@@ -49,15 +49,16 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// The default log of a command that ends: errors, without the problems that its output has, and unknown variables.
-const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::app::variables=warn";
+const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::cli::environment=warn";
 
 async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
-    if let Some(log) = cli.command.log() {
-        let level = match &log.log_level {
+    let has_own_log = matches!(cli.command, Command::Serve(_) | Command::Demo(_));
+    if !has_own_log {
+        let level = match &cli.log.log_level {
             Some(given) => given.clone(),
             None => COMMAND_LOG.parse()?,
         };
-        start_logging(&level, log.log_format.unwrap_or_default());
+        start_logging(&level, cli.log.log_format.unwrap_or_default());
         variables::log_unknown();
     }
     match cli.command {

@@ -21,7 +21,7 @@ pub use api::{Api, Location, is_unknown_time};
 pub use check::CheckArgs;
 pub use cluster::{Cluster, ClusterError, Part, Replica};
 pub use command::{Cli, Command, read};
-pub use environment::unknown_variables;
+pub use environment::log_unknown_variables;
 pub use fleet::FleetArgs;
 pub use groups::{KubeconfigArgs, LogArgs, PrintArgs, ServerArgs, SourceArgs, ViewArgs};
 pub use print::{Output, harmless, local_time, note, print, write};

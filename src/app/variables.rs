@@ -3,9 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::bail;
-use tracing::warn;
 
-use crate::cli::unknown_variables;
+use crate::cli::log_unknown_variables;
 use crate::settings;
 
 /// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
@@ -45,7 +44,5 @@ pub(super) fn local_api() -> SocketAddr {
 
 /// Logs each variable that looks like a setting but is not.
 pub(super) fn log_unknown() {
-    for (variable, nearest) in unknown_variables(&KNOWN) {
-        warn!(variable, nearest, "Ignored an unknown environment variable");
-    }
+    log_unknown_variables(&KNOWN);
 }

@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::check::CheckArgs;
-use super::environment::{name_variables, with_variable};
+use super::environment::name_variables;
 use super::fleet::FleetArgs;
 use super::groups::LogArgs;
 use super::serve::{DemoArgs, ServeArgs};
@@ -42,6 +42,10 @@ pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened groups take no help of their own")]
+    pub log: LogArgs,
 }
 
 /// The subcommands. The help of each begins with its first line, and ends with the others.
@@ -169,7 +173,7 @@ pub fn read() -> Cli {
     let parsed = command().try_get_matches();
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
     let mut cli = parsed.unwrap_or_else(|error| name_variables(error).exit());
-    if let Err(problem) = cli.command.load() {
+    if let Err(problem) = cli.load() {
         let error: Error = Error::raw(ErrorKind::ValueValidation, problem + "\n");
         error.exit();
     }
@@ -187,7 +191,7 @@ pub(super) fn command() -> clap::Command {
         command.after_help(examples.unwrap_or_default())
     };
     let cli = with_examples(Cli::command()).bin_name(name.clone());
-    cli.mut_subcommands(|command| with_examples(command.mut_args(with_variable)))
+    cli.mut_subcommands(with_examples)
 }
 
 /// Returns the name of the file that was executed.
@@ -207,31 +211,19 @@ fn typed_name(file: &str) -> String {
     }
 }
 
-// === impl Command ===
+// === impl Cli ===
 
-impl Command {
+impl Cli {
     /// Reads the settings. Returns an error if they are invalid, or if flags contradict each other or have no effect.
     fn load(&mut self) -> Result<(), String> {
-        match self {
-            Self::Serve(args) => args.load(),
-            Self::Demo(args) => args.load(),
-            Self::Explain(args) => args.view.load(false),
-            Self::Table(args) => args.load(),
-            Self::Check(args) => args.view.load(false),
-            Self::Fleet(args) => args.check(),
-            Self::Events(_) | Self::Completions(_) => Ok(()),
-        }
-    }
-
-    /// Returns the log of a command that ends.
-    pub fn log(&self) -> Option<&LogArgs> {
-        match self {
-            Self::Explain(args) => Some(&args.print.log),
-            Self::Table(args) => Some(&args.print.log),
-            Self::Events(args) => Some(&args.print.log),
-            Self::Check(args) => Some(&args.print.log),
-            Self::Fleet(args) => Some(&args.print.log),
-            Self::Serve(_) | Self::Demo(_) | Self::Completions(_) => None,
+        match &mut self.command {
+            Command::Serve(args) => args.load(&self.log),
+            Command::Demo(args) => args.load(&self.log),
+            Command::Explain(args) => args.view.load(false),
+            Command::Table(args) => args.load(),
+            Command::Check(args) => args.view.load(false),
+            Command::Fleet(args) => args.check(),
+            Command::Events(_) | Command::Completions(_) => Ok(()),
         }
     }
 }

@@ -1,49 +1,23 @@
 //! The environment variables of flags: `GLOBAL_DNS_` and the name of the flag. An error about a flag names the variable if it has the
 //! value, and unknown variables are found.
 
+use std::collections::BTreeSet;
 use std::env::{args_os, var_os, vars_os};
 
 use clap::Arg;
 use clap::error::{ContextKind, ContextValue, Error};
+use tracing::warn;
 
+use super::command::command;
 use crate::model::most_similar;
 
 /// The start of the names of all variables.
 const PREFIX: &str = "GLOBAL_DNS_";
 
-/// The flags with a variable, by their IDs. The others are about one run of a command.
-const FLAGS: [&str; 14] = [
-    "admin_listen",
-    "api_listen",
-    "cluster_name",
-    "config",
-    "context",
-    "file",
-    "kubeconfig",
-    "listen",
-    "log_format",
-    "log_level",
-    "namespace",
-    "server",
-    "server_namespace",
-    "zone",
-];
-
 /// Returns the variable of a flag: `GLOBAL_DNS_LOG_LEVEL` for `log_level` and `--log-level`.
 fn variable_of(flag: &str) -> String {
     let name = flag.trim_start_matches('-').replace('-', "_");
     format!("{PREFIX}{}", name.to_uppercase())
-}
-
-/// Adds the variable of a flag.
-pub(super) fn with_variable(flag: Arg) -> Arg {
-    match FLAGS.contains(&flag.get_id().as_str()) {
-        true => {
-            let variable = variable_of(flag.get_id().as_str());
-            flag.env(variable)
-        }
-        false => flag,
-    }
 }
 
 /// Returns what set a flag, such as `--zone <ZONE>`: itself, or its variable if the command line does not have it.
@@ -73,27 +47,31 @@ pub(super) fn name_variables(mut error: Error) -> Error {
     error
 }
 
-/// Returns the variables of the environment that begin like those of this program, but that it does not read, each with the most
+/// Returns the variables of all flags. Flags without one are about one run of a command.
+fn variables() -> BTreeSet<String> {
+    let command = command();
+    let commands = [&command].into_iter().chain(command.get_subcommands());
+    let variables = commands.flat_map(|one| one.get_arguments().filter_map(Arg::get_env));
+    variables
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Logs the variables of the environment that begin like those of this program, but that it does not read, each with the most
 /// similar known one. `others` are known variables without a flag. Variables that Kubernetes sets for Services are left out.
-pub fn unknown_variables(others: &[&str]) -> Vec<(String, Option<String>)> {
-    let flags = FLAGS.iter().map(|flag| variable_of(flag));
-    let known: Vec<String> = others
-        .iter()
-        .map(|&name| name.to_owned())
-        .chain(flags)
-        .collect();
-    let set = vars_os()
-        .map(|(name, value)| [name, value].map(|text| text.to_string_lossy().into_owned()));
-    let is_unknown = |[name, value]: &[String; 2]| {
-        name.starts_with(PREFIX) && !known.contains(name) && !is_service_link(name, value)
-    };
-    let mut unknown: Vec<String> = set.filter(is_unknown).map(|[name, _]| name).collect();
-    unknown.sort();
-    let with_nearest = |name: String| {
-        let nearest = most_similar(&name, known.iter().cloned());
-        (name, nearest)
-    };
-    unknown.into_iter().map(with_nearest).collect()
+pub fn log_unknown_variables(others: &[&str]) {
+    let mut known = variables();
+    known.extend(others.iter().map(|&name| name.to_owned()));
+    for (name, value) in vars_os() {
+        let [name, value] = [name, value].map(|text| text.to_string_lossy().into_owned());
+        if name.starts_with(PREFIX) && !known.contains(&name) && !is_service_link(&name, &value) {
+            let nearest = most_similar(&name, known.iter().cloned());
+            warn!(
+                variable = name,
+                nearest, "Ignored an unknown environment variable"
+            );
+        }
+    }
 }
 
 /// Returns whether Kubernetes sets this variable in a Pod for a Service of its namespace. The Service may have any name
@@ -142,8 +120,7 @@ mod tests {
     /// `global-dns`.
     #[test]
     fn no_flag_reads_a_variable_that_kubernetes_sets_for_a_service() {
-        for flag in FLAGS {
-            let variable = variable_of(flag);
+        for variable in variables() {
             for value in ["53", "tcp://10.96.0.53:53"] {
                 assert!(!is_service_link(&variable, value), "{variable}");
             }

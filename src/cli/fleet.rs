@@ -1,5 +1,6 @@
 //! The flags of `fleet`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,11 +29,11 @@ pub struct FleetArgs {
     pub fleet_file: Vec<(ClusterName, PathBuf)>,
 
     /// Kubeconfig with the contexts [default: as kubectl]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Namespace of the replicas in every cluster, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, env = "GLOBAL_DNS_SERVER_NAMESPACE", value_name = "NAMESPACE")]
     pub server_namespace: Option<Namespace>,
 
     /// Maximum time for each cluster; all are read at the same time
@@ -48,21 +49,14 @@ pub struct FleetArgs {
 impl FleetArgs {
     /// Returns an error if two clusters have one name.
     pub(super) fn check(&self) -> Result<(), String> {
-        let mut files: Vec<&str> = self
-            .fleet_file
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        files.sort_unstable();
-        files.dedup();
+        let files = self.fleet_file.iter().map(|(name, _)| name.as_str());
+        let mut names: BTreeSet<&str> = files.collect();
         let contexts = self.contexts.iter().map(String::as_str);
         let servers = self.fleet_server.iter().map(|(name, _)| name.as_str());
-        let mut names: Vec<&str> = contexts.chain(servers).chain(files).collect();
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
-            return Err(format!("'{}' is named twice", twice[0]));
+        match contexts.chain(servers).find(|name| !names.insert(name)) {
+            Some(twice) => Err(format!("'{twice}' is named twice")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns the source of the files of a cluster.

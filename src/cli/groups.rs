@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
 use http::Uri;
-use strum::VariantArray as _;
 
 use super::environment::setter_of;
 use super::print::Output;
@@ -20,11 +19,11 @@ use crate::settings::{Settings, ZoneSetting};
 #[command(next_help_heading = "Source")]
 pub struct KubeconfigArgs {
     /// Kubeconfig to reach the API server with [default: in a pod, its ServiceAccount; otherwise as kubectl]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
 }
 
@@ -33,7 +32,7 @@ pub struct KubeconfigArgs {
 #[command(next_help_heading = "Source")]
 pub struct SourceArgs {
     /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
-    #[arg(short, long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(short, long, env = "GLOBAL_DNS_FILE", value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
     pub file: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -41,7 +40,13 @@ pub struct SourceArgs {
     pub kubeconfig: KubeconfigArgs,
 
     /// Watch or show only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
-    #[arg(short, long, value_name = "NAMESPACE", value_delimiter = ',')]
+    #[arg(
+        short,
+        long,
+        env = "GLOBAL_DNS_NAMESPACE",
+        value_name = "NAMESPACE",
+        value_delimiter = ','
+    )]
     pub namespace: Vec<Namespace>,
 }
 
@@ -51,15 +56,20 @@ pub struct SourceArgs {
 #[command(next_help_heading = "Settings")]
 pub struct SettingsArgs {
     /// File with the settings in YAML or JSON; serve --print-settings prints all of them [default: the text in GLOBAL_DNS_SETTINGS]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "GLOBAL_DNS_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// Name of this cluster; use the name that the Links of the other clusters use [default: local]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, env = "GLOBAL_DNS_CLUSTER_NAME", value_name = "NAME")]
     pub cluster_name: Option<ClusterName>,
 
     /// Zone to answer for; the longest match decides (repeatable); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API [default: global]
-    #[arg(long, value_name = "ZONE[=mcs]", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_ZONE",
+        value_name = "ZONE[=mcs]",
+        value_delimiter = ','
+    )]
     pub zone: Vec<ZoneSetting>,
 
     /// The settings, with the values of flags.
@@ -72,15 +82,30 @@ pub struct SettingsArgs {
 #[command(next_help_heading = "Listeners")]
 pub struct ListenArgs {
     /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
     pub listen: Vec<ListenAddress>,
 
     /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: :9153; demo: 127.0.0.1:9153]
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_ADMIN_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
     pub admin_listen: Vec<ListenAddress>,
 
     /// HTTP address of /api/v1 and the status page, which show all namespaces (repeatable) [default: 127.0.0.1:9154]
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_API_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
     pub api_listen: Vec<ListenAddress>,
 }
 
@@ -89,28 +114,29 @@ pub struct ListenArgs {
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
     /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info for serve and demo, error for other commands]
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(
+        long,
+        global = true,
+        env = "GLOBAL_DNS_LOG_LEVEL",
+        value_name = "LEVEL"
+    )]
     pub log_level: Option<LogFilter>,
 
     /// Format of log lines: text or json [default: text]
-    #[arg(long, value_name = "FORM", hide_possible_values = true, value_parser = one_of(LogFormat::VARIANTS, LogFormat::into))]
+    #[arg(long, global = true, env = "GLOBAL_DNS_LOG_FORMAT", value_name = "FORM", hide_possible_values = true, value_parser = PossibleValuesParser::new(["text", "json"]).try_map(|text| text.parse::<LogFormat>()))]
     pub log_format: Option<LogFormat>,
 }
 
-/// The output and the log of a command that ends.
+/// The output of a command that ends.
 #[derive(Debug, Args)]
 pub struct PrintArgs {
     /// Format of the output; wide: all columns
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = one_of(Output::OF_ALL, Output::into))]
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = output(["text", "wide", "json"]))]
     pub output: Output,
 
     /// Whether text has colors; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(super) color: ColorChoice,
-
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened groups take no help of their own")]
-    pub log: LogArgs,
 }
 
 /// The server to query.
@@ -118,11 +144,16 @@ pub struct PrintArgs {
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
     /// API of the server to query: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server; without one, the server or demo of this host at port 9154]
-    #[arg(long, value_name = "URL", value_parser = parse_server, conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server, conflicts_with_all = ["kubeconfig", "context"])]
     pub server: Option<Uri>,
 
     /// Namespace of the server's replicas, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
-    #[arg(long, value_name = "NAMESPACE", conflicts_with = "server")]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_SERVER_NAMESPACE",
+        value_name = "NAMESPACE",
+        conflicts_with = "server"
+    )]
     pub server_namespace: Option<Namespace>,
 }
 
@@ -149,16 +180,11 @@ pub struct ViewArgs {
     pub settings: SettingsArgs,
 }
 
-/// Returns the parser of one of some values. Their names suffice as help.
-pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
-    all: &'static [T],
-    name: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    let names = PossibleValuesParser::new(all.iter().map(|one| name(*one)));
-    names.map(move |text| {
-        let named = all.iter().find(|one| name(**one) == text);
-        *named.expect("clap returns one of the names")
-    })
+/// Returns the parser of a format of the output, with those that a command has.
+pub(super) fn output<const N: usize>(
+    names: [&'static str; N],
+) -> impl TypedValueParser<Value = Output> {
+    PossibleValuesParser::new(names).try_map(|text| text.parse::<Output>())
 }
 
 // === impl KubeconfigArgs ===

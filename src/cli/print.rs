@@ -11,7 +11,7 @@ use clap::ColorChoice;
 use clap::builder::styling::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use strum::IntoStaticStr;
+use strum::EnumString;
 
 use super::groups::PrintArgs;
 use crate::model::is_deceptive;
@@ -32,7 +32,7 @@ static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
 });
 
 /// `--output` of all commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Output {
     /// Text for people.
@@ -43,15 +43,6 @@ pub enum Output {
     Json,
     /// A zone file (RFC 1035). Only `table` has it.
     Zone,
-}
-
-// === impl Output ===
-
-impl Output {
-    /// The formats of `table`.
-    pub(super) const OF_TABLE: &[Self] = &[Self::Text, Self::Wide, Self::Json, Self::Zone];
-    /// The formats of all commands.
-    pub(super) const OF_ALL: &[Self] = Self::OF_TABLE.split_at(3).0;
 }
 
 // === impl PrintArgs ===

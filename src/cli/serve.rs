@@ -24,9 +24,6 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub listeners: ListenArgs,
-
-    #[command(flatten)]
-    pub log: LogArgs,
 }
 
 /// Flags of `demo`.
@@ -42,9 +39,6 @@ pub struct DemoArgs {
 
     #[command(flatten)]
     pub listeners: ListenArgs,
-
-    #[command(flatten)]
-    pub log: LogArgs,
 }
 
 // === impl ListenArgs ===
@@ -63,8 +57,8 @@ impl ListenArgs {
 
 impl ServeArgs {
     /// Reads the settings and applies the flags.
-    pub(super) fn load(&mut self) -> Result<(), String> {
-        let (listeners, log) = (&self.listeners, &self.log);
+    pub(super) fn load(&mut self, log: &LogArgs) -> Result<(), String> {
+        let listeners = &self.listeners;
         self.settings.load(&self.source.namespace, |settings| {
             listeners.apply(settings);
             log.apply(settings);
@@ -76,8 +70,8 @@ impl ServeArgs {
 
 impl DemoArgs {
     /// Reads the settings and applies the flags. Without them, the demo can only be reached from this host.
-    pub(super) fn load(&mut self) -> Result<(), String> {
-        let (listeners, log) = (&self.listeners, &self.log);
+    pub(super) fn load(&mut self, log: &LogArgs) -> Result<(), String> {
+        let listeners = &self.listeners;
         let local = |port: u16| vec![ListenAddress::At(([127, 0, 0, 1], port).into())];
         self.settings.load(&[], |settings| {
             let listen = &mut settings.listen;

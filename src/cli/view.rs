@@ -1,9 +1,10 @@
 //! The flags of the commands that show documents: `explain`, `table` and `events`.
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use strum::VariantArray as _;
 
-use super::groups::{KubeconfigArgs, PrintArgs, ServerArgs, ViewArgs, one_of};
+use super::groups::{KubeconfigArgs, PrintArgs, ServerArgs, ViewArgs, output};
 use super::print::Output;
 use super::time::parse_time;
 use super::values::parse_subject;
@@ -32,7 +33,7 @@ pub struct ExplainArgs {
 
 /// Flags of `table`.
 #[derive(Debug, Args)]
-#[command(mut_arg("output", |arg| arg.value_parser(one_of(Output::OF_TABLE, Output::into))
+#[command(mut_arg("output", |arg| arg.value_parser(output(["text", "wide", "json", "zone"]))
     .help("Format of the output; wide: all columns; zone: a zone file (RFC 1035) of --zone")))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct TableArgs {
@@ -78,8 +79,8 @@ pub struct EventsArgs {
     pub cluster: Vec<String>,
 
     /// Show only events of this kind (repeatable)
-    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = one_of(ChangeKind::VARIANTS, ChangeKind::into))]
-    pub kind: Vec<ChangeKind>,
+    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(ChangeKind::VARIANTS.iter().map(<&str>::from)))]
+    pub kind: Vec<String>,
 
     #[command(flatten)]
     pub server: ServerArgs,
@@ -115,11 +116,10 @@ impl TableArgs {
 impl EventsArgs {
     /// Returns which events are selected.
     pub fn events_filter(&self) -> Filter {
-        let kinds = self.kind.iter().map(|kind| <&str>::from(kind).to_owned());
         Filter {
             text: self.filter.clone(),
             cluster: self.cluster.clone(),
-            kind: kinds.collect(),
+            kind: self.kind.clone(),
             since: self.since,
             ..Filter::default()
         }
