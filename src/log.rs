@@ -4,12 +4,13 @@ mod filter;
 mod queue;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::panic;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::EnumString;
@@ -50,8 +51,8 @@ pub fn start_logging(filter: &LogFilter, format: LogFormat) {
 ///
 /// If the system has no thread.
 pub fn start_queued_logging(filter: &LogFilter, format: LogFormat) -> io::Result<LogGuard> {
-    let (queue, log) = LogQueue::start(io::stderr())?;
-    start(filter.with_noisy_crates(), format, queue);
+    let log = LogQueue::start(io::stderr())?;
+    start(filter.with_noisy_crates(), format, log.0.clone());
     Ok(log)
 }
 
@@ -73,38 +74,19 @@ fn start(
     log_panics();
 }
 
-thread_local! {
-    /// Whether the log lines about panics of this thread are limited.
-    static LIMITS_PANIC_LOG: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work` and limits the log lines about its panics to one a minute. Use it for work that recovers from panics and
-/// that clients can trigger at any rate. Other panics are always logged.
-pub fn with_limited_panic_log<R>(work: impl FnOnce() -> R) -> R {
-    struct Reset(bool);
-    impl Drop for Reset {
-        fn drop(&mut self) {
-            LIMITS_PANIC_LOG.set(self.0);
-        }
-    }
-    let _reset = Reset(LIMITS_PANIC_LOG.replace(true));
-    work()
-}
-
-/// Returns whether a panic of this thread is logged.
-fn is_panic_logged(panics: &LogLimiter, time: u32) -> bool {
-    // Without thread locals, the thread is about to end, so its panic is logged.
-    let is_limited = LIMITS_PANIC_LOG.try_with(Cell::get).unwrap_or(false);
-    !is_limited || panics.is_due(time)
+/// Returns whether a panic at a place is logged: once a minute, because clients may trigger it at any rate.
+fn is_panic_logged(place: &str, time: u32) -> bool {
+    static PLACES: Mutex<BTreeMap<String, LogLimiter>> = Mutex::new(BTreeMap::new());
+    let mut places = PLACES.lock();
+    places.entry(place.to_owned()).or_default().is_due(time)
 }
 
 /// Logs panics as error messages.
 fn log_panics() {
-    static PANICS: LogLimiter = LogLimiter::new();
     panic::set_hook(Box::new(|info| {
-        if is_panic_logged(&PANICS, unix_seconds()) {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        if is_panic_logged(&place, unix_seconds()) {
             let thread = thread::current().name().map(str::to_owned);
-            let place = info.location().map(ToString::to_string);
             let backtrace = Backtrace::capture(); // empty unless RUST_BACKTRACE enables it
             let is_captured = backtrace.status() == BacktraceStatus::Captured;
             let backtrace = is_captured.then(|| backtrace.to_string());
@@ -139,11 +121,6 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
 // === impl LogLimiter ===
 
 impl LogLimiter {
-    /// Creates a limiter that allows the next message.
-    pub const fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-
     /// Returns whether the message may be logged at `time`, in Unix seconds. If so, it is blocked for a minute.
     pub fn is_due(&self, time: u32) -> bool {
         const MINUTE: u32 = 60;
@@ -162,7 +139,7 @@ mod tests {
 
     #[test]
     fn message_is_logged_once_a_minute() {
-        let limiter = LogLimiter::new();
+        let limiter = LogLimiter::default();
         let logged: Vec<u32> = (1_000..1_200).filter(|t| limiter.is_due(*t)).collect();
         assert_eq!(logged, [1_000, 1_060, 1_120, 1_180]);
         assert!(
@@ -172,20 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn panic_log_is_limited_only_for_work_that_recovers() {
-        let panics = LogLimiter::new();
-        let is_logged = || is_panic_logged(&panics, 1_000);
-        assert!(is_logged() && is_logged(), "no limit");
-        let limited = [(); 2].map(|()| with_limited_panic_log(is_logged));
-        assert_eq!(limited, [true, false]);
-        assert!(is_logged(), "other work is not limited");
-        let panic = panic::catch_unwind(|| {
-            with_limited_panic_log(|| assert!(std::hint::black_box(false)));
-        });
-        assert!(panic.is_err() && is_logged(), "the limit ends with a panic");
-        assert!(
-            !with_limited_panic_log(|| with_limited_panic_log(is_logged) || is_logged()),
-            "nested work is limited"
-        );
+    fn panic_at_one_place_is_logged_once_a_minute() {
+        let logged = ["a.rs:1", "a.rs:1", "a.rs:2"].map(|place| is_panic_logged(place, 1_000));
+        assert_eq!(logged, [true, false, true]);
+        assert!(is_panic_logged("a.rs:1", 1_060));
     }
 }

@@ -10,7 +10,6 @@ use super::time::parse_time;
 use super::values::parse_subject;
 use crate::model::Timestamp;
 use crate::table::change::ChangeKind;
-use crate::view::Filter;
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -107,21 +106,6 @@ impl TableArgs {
         match is_zone && is_filtered {
             true => Err("--output zone prints a whole zone; remove the filters".to_owned()),
             false => Ok(()),
-        }
-    }
-}
-
-// === impl EventsArgs ===
-
-impl EventsArgs {
-    /// Returns which events are selected.
-    pub fn events_filter(&self) -> Filter {
-        Filter {
-            text: self.filter.clone(),
-            cluster: self.cluster.clone(),
-            kind: self.kind.clone(),
-            since: self.since,
-            ..Filter::default()
         }
     }
 }

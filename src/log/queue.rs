@@ -8,7 +8,6 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::failures::Failures;
 
@@ -17,12 +16,9 @@ const MAX_QUEUED: usize = 4 << 20;
 /// Maximum time for writing the queued lines when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The queue of the log thread. Clones share it.
-#[derive(Clone, Default)]
-pub struct LogQueue(Arc<SharedQueue>);
-
+/// The queue of the log thread.
 #[derive(Default)]
-struct SharedQueue {
+pub struct LogQueue {
     lines: Mutex<Lines>,
     changed: Condvar,
     lost: Failures,
@@ -37,7 +33,7 @@ struct Lines {
 
 /// The log of a server. When it is dropped, the queued lines are written, unless the reader is too slow.
 #[must_use = "dropping it writes the queued lines"]
-pub struct LogGuard(LogQueue);
+pub struct LogGuard(pub(super) Arc<LogQueue>);
 
 // === impl Lines ===
 
@@ -55,16 +51,14 @@ impl LogQueue {
     /// # Errors
     ///
     /// If the system has no thread.
-    pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, LogGuard)> {
-        let queue = Self::default();
-        let shared = queue.0.clone();
+    pub fn start(to: impl Write + Send + 'static) -> io::Result<LogGuard> {
+        let queue = Arc::new(Self::default());
+        let shared = queue.clone();
         let work = move || shared.write_all(to);
         thread::Builder::new().name("log".to_owned()).spawn(work)?;
-        Ok((queue.clone(), LogGuard(queue)))
+        Ok(LogGuard(queue))
     }
-}
 
-impl SharedQueue {
     /// Writes all lines. It never returns.
     fn write_all(&self, mut to: impl Write) {
         let mut lines = self.lines.lock();
@@ -87,12 +81,12 @@ impl SharedQueue {
 impl Write for &LogQueue {
     /// Adds a line to the queue, or counts it as lost.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut lines = self.0.lines.lock();
+        let mut lines = self.lines.lock();
         if lines.octets() + line.len() > MAX_QUEUED {
-            self.0.lost.note();
+            self.lost.note();
         } else {
             lines.waiting.extend_from_slice(line);
-            self.0.changed.notify_all();
+            self.changed.notify_all();
         }
         Ok(line.len())
     }
@@ -102,26 +96,18 @@ impl Write for &LogQueue {
     }
 }
 
-impl<'q> MakeWriter<'q> for LogQueue {
-    type Writer = &'q Self;
-
-    fn make_writer(&'q self) -> &'q Self {
-        self
-    }
-}
-
 // === impl LogGuard ===
 
 impl LogGuard {
     /// Returns the lost lines.
     pub fn lost(&self) -> Failures {
-        self.0.0.lost.clone()
+        self.0.lost.clone()
     }
 }
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        let SharedQueue { lines, changed, .. } = &*self.0.0;
+        let LogQueue { lines, changed, .. } = &*self.0;
         // The lines of a reader that is too slow are lost.
         let is_unwritten = |lines: &mut Lines| lines.octets() > 0;
         changed.wait_while_for(&mut lines.lock(), is_unwritten, FLUSH_TIMEOUT);
@@ -148,11 +134,12 @@ mod tests {
             reader.read_exact(&mut text).unwrap();
             text
         });
-        let (queue, log) = LogQueue::start(writer).unwrap();
+        let log = LogQueue::start(writer).unwrap();
+        let queue = log.0.clone();
         let lost = log.lost();
         let lines = || (0..10_000).map(|number| format!("{number:05}\n"));
         for line in lines() {
-            queue.make_writer().write_all(line.as_bytes()).unwrap();
+            (&*queue).write_all(line.as_bytes()).unwrap();
         }
         drop(log);
         assert_eq!(
@@ -165,26 +152,27 @@ mod tests {
     #[test]
     fn full_queue_drops_lines_without_blocking() {
         let (mut reader, writer) = pipe().unwrap();
-        let (queue, log) = LogQueue::start(writer).unwrap();
+        let log = LogQueue::start(writer).unwrap();
+        let queue = log.0.clone();
         let lines = 2 * MAX_QUEUED / LINE.len();
         for _ in 0..lines {
-            queue.make_writer().write_all(LINE).unwrap();
+            (&*queue).write_all(LINE).unwrap();
         }
         let lost = log.lost().count() as usize;
         assert!((lines / 2 - 1_000..=lines / 2).contains(&lost), "{lost}");
-        assert!(queue.0.lines.lock().octets() <= MAX_QUEUED);
+        assert!(queue.lines.lock().octets() <= MAX_QUEUED);
         // A reader that continues gets the queued lines.
         let mut text = vec![0; (lines - lost) * LINE.len()];
         reader.read_exact(&mut text).unwrap();
         drop(log);
-        assert_eq!(queue.0.lines.lock().octets(), 0);
+        assert_eq!(queue.lines.lock().octets(), 0);
     }
 
     #[test]
     fn lines_that_cannot_be_written_are_counted() {
         let gone: PipeWriter = pipe().unwrap().1;
-        let (queue, log) = LogQueue::start(gone).unwrap();
-        queue.make_writer().write_all(LINE).unwrap();
+        let log = LogQueue::start(gone).unwrap();
+        (&*log.0).write_all(LINE).unwrap();
         let lost = log.lost();
         drop(log);
         assert_eq!(lost.count(), 1);

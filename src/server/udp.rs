@@ -17,7 +17,6 @@ use super::counters::Counters;
 use super::platform::{self, RETRY_PAUSE};
 use crate::clock::unix_seconds;
 use crate::heartbeat::Heartbeat;
-use crate::log::with_limited_panic_log;
 use crate::wire::Transport;
 
 /// Timeout of a receive call, and so the longest time until a worker notices the stop signal.
@@ -84,7 +83,7 @@ fn contain_panics(counters: &Counters, run: impl Fn()) {
     let mut rest = MIN_RESTART_PAUSE;
     loop {
         let started = Instant::now();
-        if catch_unwind(AssertUnwindSafe(|| with_limited_panic_log(&run))).is_ok() {
+        if catch_unwind(AssertUnwindSafe(&run)).is_ok() {
             return;
         }
         counters.panics[Transport::Udp as usize].fetch_add(1, Relaxed);
