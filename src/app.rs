@@ -1,11 +1,11 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
 mod check;
+mod client_addresses;
 mod demo;
 mod events;
 mod first_table;
 mod fleet;
-mod identity;
 mod remote;
 mod serve;
 mod source;

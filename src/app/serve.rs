@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use super::identity::identity;
+use super::client_addresses::client_addresses;
 use super::source::SelectedSource;
 use super::thread::Thread;
 use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unknown};
@@ -146,7 +146,11 @@ impl Server {
         );
         let mut listeners = listen(settings, bound, encrypted, &answerers, &mut tasks)?;
         let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let identity = identity(settings, &given, &dns, &own);
+        let identity = view::Identity {
+            cluster: Some(settings.cluster_name.clone()),
+            replica: host_name(),
+            servers: client_addresses(&given, &dns, &own),
+        };
         let server = view::Server {
             lost_log_lines,
             certificate,

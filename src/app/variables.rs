@@ -33,13 +33,10 @@ pub(super) fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
 /// Returns the address of the API of a server on this host: that of `GLOBAL_DNS_API_LISTEN`, where `demo` and `serve` listen,
 /// too, or the default. Other addresses than those of the loopback interface may be of another host.
 pub(super) fn local_api() -> SocketAddr {
-    const DEFAULT: SocketAddr =
-        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), settings::API_PORT);
     let variable = std::env::var("GLOBAL_DNS_API_LISTEN").unwrap_or_default();
     let given = variable.split(',').find_map(|one| one.parse().ok());
-    given
-        .filter(|one: &SocketAddr| one.ip().is_loopback())
-        .unwrap_or(DEFAULT)
+    let local = given.filter(|one: &SocketAddr| one.ip().is_loopback());
+    local.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, settings::API_PORT).into())
 }
 
 /// Logs each variable that looks like a setting but is not.

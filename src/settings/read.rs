@@ -28,19 +28,21 @@ impl Settings {
     pub fn load(file: Option<&Path>) -> Result<Self, InvalidSettings> {
         let variable = std::env::var(VARIABLE).ok();
         let variable = variable.filter(|text| !text.trim().is_empty());
-        let Some(file) = file else {
-            return variable
-                .map_or_else(|| Ok(Self::default()), |text| Self::parse(VARIABLE, &text));
+        let place = file.map_or(VARIABLE.to_owned(), |file| file.display().to_string());
+        let text = match (file.map(fs::read_to_string), variable) {
+            (None, None) => return Ok(Self::default()),
+            (None, Some(text)) | (Some(Ok(text)), None) => text,
+            (Some(Err(error)), None) => {
+                let sentence = format!("cannot read the settings from {place}: {error}");
+                return Err(InvalidSettings(sentence));
+            }
+            (Some(_), Some(_)) => {
+                return Err(InvalidSettings(format!(
+                    "the settings are given twice: by --config {place} and by {VARIABLE}; remove one of them"
+                )));
+            }
         };
-        let place = file.display().to_string();
-        if variable.is_some() {
-            return Err(InvalidSettings(format!(
-                "the settings are given twice: by --config {place} and by {VARIABLE}; remove one of them"
-            )));
-        }
-        let unreadable =
-            |error| InvalidSettings(format!("cannot read the settings from {place}: {error}"));
-        Self::parse(&place, &fs::read_to_string(file).map_err(unreadable)?)
+        Self::parse(&place, &text)
     }
 
     /// Reads settings from YAML or JSON. `place` is the file or the variable with the text, for errors.
