@@ -21,7 +21,6 @@ use serve::serve;
 use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command, print};
-use crate::log::start_logging;
 
 /// Reads the arguments, runs the command, and returns the exit code. Invalid usage exits with code 2.
 pub fn main() -> ExitCode {
@@ -49,18 +48,16 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// The default log of a command that ends: errors, without the problems that its output has, and unknown variables.
-const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::cli::environment=warn";
+const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::cli::unknown_variables=warn";
 
 async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
-    let has_own_log = matches!(cli.command, Command::Serve(_) | Command::Demo(_));
-    if !has_own_log {
-        let level = match &cli.log.log_level {
-            Some(given) => given.clone(),
-            None => COMMAND_LOG.parse()?,
-        };
-        start_logging(&level, cli.log.log_format.unwrap_or_default());
-        variables::log_unknown();
-    }
+    let level = cli.log.log_level.map_or_else(|| COMMAND_LOG.parse(), Ok)?;
+    let format = cli.log.log_format.unwrap_or_default();
+    // Dropped at the end, which writes the queued log lines. The settings of a server have its log.
+    let _log = match cli.command {
+        Command::Serve(_) | Command::Demo(_) => None,
+        _ => Some(variables::start_log(&level, format)?),
+    };
     match cli.command {
         Command::Serve(args) if args.print_settings => {
             print(&args.settings.loaded.to_yaml()?)?;

@@ -15,8 +15,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::EnumString;
 use tracing::error;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
 
 pub use filter::LogFilter;
 pub use queue::LogGuard;
@@ -39,31 +37,17 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error for a command. Colors are used only on a terminal. A line that cannot be written,
-/// because the reader is gone or the disk is full, is lost.
-pub fn start_logging(filter: &LogFilter, format: LogFormat) {
-    start(filter.with_noisy_crates(), format, io::stderr);
-}
-
-/// Starts logging to standard error for a server. In addition, a queue decouples the server from a slow reader.
+/// Starts logging to standard error. A queue decouples the program from a slow reader. Colors are used only on a terminal. A line that
+/// cannot be written, because the reader is gone or the disk is full, is lost.
 ///
 /// # Errors
 ///
 /// If the system has no thread.
-pub fn start_queued_logging(filter: &LogFilter, format: LogFormat) -> io::Result<LogGuard> {
-    let log = LogQueue::start(io::stderr())?;
-    start(filter.with_noisy_crates(), format, log.0.clone());
-    Ok(log)
-}
-
-fn start(
-    filter: EnvFilter,
-    format: LogFormat,
-    to: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
-) {
+pub fn start_logging(filter: &LogFilter, format: LogFormat) -> io::Result<LogGuard> {
+    let guard = LogQueue::start(io::stderr())?;
     let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(to)
+        .with_env_filter(filter.with_noisy_crates())
+        .with_writer(guard.0.clone())
         // It would report a failed write with another line, and panic if that fails, too.
         .log_internal_errors(false)
         .with_target(false);
@@ -72,6 +56,7 @@ fn start(
         LogFormat::Json => log.json().init(),
     }
     log_panics();
+    Ok(guard)
 }
 
 /// Returns whether a panic at a place is logged: once a minute, because clients may trigger it at any rate.

@@ -72,7 +72,7 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
         print(&hints(started, &sample, live.is_some()).unwrap_or_default())
             .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));
         if let Some(pause) = live {
-            let steps = live::play(sample.clone(), started.events.clone(), pause);
+            let steps = live::play(sample.clone(), started.shown.feeds.events.clone(), pause);
             tokio::spawn(async {
                 let ended = steps.await;
                 ended.unwrap_or_else(|error| warn!(%error, "Cannot change the sample"));

@@ -19,20 +19,19 @@ use tracing::{debug, info, warn};
 use super::client_addresses::client_addresses;
 use super::source::SelectedSource;
 use super::thread::Thread;
-use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unknown};
+use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, start_log};
 use crate::cli::SourceArgs;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
-use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
 use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
-    Answerers, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE, bind_dns, bind_tcp,
-    descriptors, ns_addresses, serve_http,
+    Answerers, DnsListener, DnsServer, Encrypted, TCP_IDLE, bind_dns, bind_tcp, descriptors,
+    ns_addresses, serve_http,
 };
 use crate::settings::Settings;
-use crate::source::{Events, Feeds};
+use crate::source::Feeds;
 use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::view;
 use crate::wire::ResponseSettings;
@@ -45,9 +44,7 @@ pub(super) async fn serve(
     ready: impl FnOnce(&Server),
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
-    let log = start_queued_logging(&settings.log.level, settings.log.format);
-    let log = log.context("cannot start the log thread")?;
-    log_unknown();
+    let log = start_log(&settings.log.level, settings.log.format)?;
     let mut signals = Signals::new()?;
     let resources = Resources::open(settings, source).await?;
     let server = Server::start(settings, resources, log.lost())?;
@@ -105,14 +102,12 @@ pub(super) struct Server {
     pub(super) dns: Vec<SocketAddr>,
     /// The addresses of the API and the status page.
     pub(super) api: Vec<SocketAddr>,
-    /// The changes of answers.
-    pub(super) events: Events,
+    /// What its views show.
+    pub(super) shown: view::Server,
     listeners: DnsServer,
     tasks: JoinSet<()>,
     /// Set when the addresses of DNS are open.
     is_open: Arc<AtomicBool>,
-    /// Set when the process has received a signal to terminate.
-    draining: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -137,15 +132,6 @@ impl Server {
         let mut tasks = JoinSet::new();
         let (feeds, reader) = source.start(settings, true, &mut tasks)?;
         let certificate = encrypted.as_ref().map(Encrypted::certificate);
-        let (refused, counters) = (RefusedClients::default(), CounterSet::default());
-        let answerers = Answerers::new(
-            response_settings(settings, zones.clone(), &own),
-            refused.clone(),
-            reader.clone(),
-            counters.clone(),
-        );
-        let mut listeners = listen(settings, bound, encrypted, &answerers, &mut tasks)?;
-        let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let identity = view::Identity {
             cluster: Some(settings.cluster_name.clone()),
             replica: host_name(),
@@ -154,42 +140,67 @@ impl Server {
         let server = view::Server {
             lost_log_lines,
             certificate,
-            draining: draining.clone(),
             settings: Arc::new(serde_json::to_value(settings)?),
             namespaces: settings.namespaces.clone().into(),
-            refused,
-            ..view::Server::of_objects(reader, feeds.clone(), zones, identity)
+            ..view::Server::of_objects(reader, feeds, zones, identity)
         };
-        let api_thread = Thread::new("api")?;
-        let metrics = server.clone();
-        let state = HttpState {
-            server,
-            metrics: Metrics {
-                server: metrics,
-                counters,
-            },
-            is_open: is_open.clone(),
-            liveness: liveness(&mut listeners, &feeds, &mut tasks),
-            api_runtime: api_thread.handle(),
-        };
-        let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
-        let routes = api_routes(state.server.clone(), hosts);
-        start_probes(admin, state, &mut tasks)?;
-        start_api(api_thread, bound_api, routes, &mut tasks)?;
-        Ok(Self {
+        let counters = CounterSet::default();
+        let answerers = Answerers::new(
+            response_settings(settings, &server, &own),
+            server.refused.clone(),
+            server.reader.clone(),
+            counters.clone(),
+        );
+        let mut started = Self {
             dns,
             api,
-            events: feeds.events.clone(),
-            listeners,
+            listeners: listen(settings, bound, encrypted, &answerers, &mut tasks)?,
             tasks,
-            is_open,
-            draining,
+            is_open: Arc::default(),
+            shown: server,
+        };
+        started.serve_http(settings, counters, admin, bound_api)?;
+        Ok(started)
+    }
+
+    /// Starts the threads of the probes and of the API.
+    fn serve_http(
+        &mut self,
+        settings: &Settings,
+        counters: CounterSet,
+        admin: Vec<TcpListener>,
+        api: Vec<TcpListener>,
+    ) -> anyhow::Result<()> {
+        let (server, tasks) = (self.shown.clone(), &mut self.tasks);
+        let api_thread = Thread::new("api")?;
+        let state = HttpState {
+            server: server.clone(),
+            metrics: Metrics {
+                server: server.clone(),
+                counters,
+            },
+            is_open: self.is_open.clone(),
+            liveness: liveness(&mut self.listeners, &server.feeds, tasks),
+            api_runtime: api_thread.handle(),
+        };
+        let follow = state.liveness.clone().follow();
+        Thread::new("probes")?.run(tasks, || async {
+            tokio::join!(follow, serve_all(admin, admin_routes(state)));
+        })?;
+        let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
+        let routes = api_routes(server, hosts);
+        api_thread.run(tasks, || async {
+            if let Err(error) = lower_priority() {
+                debug!(%error, "Cannot lower the priority of the API");
+            }
+            // Without a listener, this thread still renders the metrics.
+            tokio::join!(serve_all(api, routes), pending::<()>());
         })
     }
 
     /// Serves from the first table until a signal arrives, and for `grace` after it.
     async fn run(mut self, signals: &mut Signals, grace: Duration) -> anyhow::Result<ExitCode> {
-        let mut table = self.events.subscribe();
+        let mut table = self.shown.feeds.events.subscribe();
         loop {
             tokio::select! {
                 _ = table.wait_for(|table| table.version > 0), if !self.is_open.load(Relaxed) => {
@@ -197,7 +208,7 @@ impl Server {
                     self.is_open.store(true, Relaxed);
                 }
                 signal = signals.next() => {
-                    self.draining.store(true, Relaxed);
+                    self.shown.draining.store(true, Relaxed);
                     self.listeners.lift_limits();
                     info!(signal, grace = ?grace, "Shutting down; answering queries during the grace period");
                     break;
@@ -227,12 +238,12 @@ impl Server {
 
 fn response_settings(
     settings: &Settings,
-    zones: Zones,
+    server: &view::Server,
     own_addresses: &[IpAddr],
 ) -> ResponseSettings {
     let answers = &settings.answers;
     ResponseSettings {
-        zones,
+        zones: Zones::clone(&server.zones),
         access: settings.access(own_addresses),
         order: answers.order,
         udp_max: answers.udp_max,
@@ -270,33 +281,6 @@ fn listen(
             .context("cannot start the thread of encrypted connections")?;
     }
     Ok(listeners)
-}
-
-/// Starts the thread of the probes.
-fn start_probes(
-    listeners: Vec<TcpListener>,
-    state: HttpState,
-    tasks: &mut JoinSet<()>,
-) -> anyhow::Result<()> {
-    let follow = state.liveness.clone().follow();
-    Thread::new("probes")?.run(tasks, || async {
-        tokio::join!(follow, serve_all(listeners, admin_routes(state)));
-    })
-}
-
-/// Starts the thread of the API. Without a listener, it still renders the metrics.
-fn start_api(
-    thread: Thread,
-    listeners: Vec<TcpListener>,
-    routes: Router,
-    tasks: &mut JoinSet<()>,
-) -> anyhow::Result<()> {
-    thread.run(tasks, || async {
-        if let Err(error) = lower_priority() {
-            debug!(%error, "Cannot lower the priority of the API");
-        }
-        tokio::join!(serve_all(listeners, routes), pending::<()>());
-    })
 }
 
 /// Serves HTTP on the runtime of this thread.
@@ -350,11 +334,9 @@ impl Signals {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
     use crate::heartbeat;
-    use crate::http::tests::{wait_until_alive, wait_until_stuck};
+    use crate::http::tests::wait_until_stuck;
     use crate::server::tests::answerers;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
@@ -391,33 +373,5 @@ mod tests {
         liveness.check();
         assert_eq!(liveness.problem(), None);
         server.stop().await;
-    }
-
-    #[tokio::test]
-    async fn livez_fails_while_the_runtime_of_connections_is_stuck() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let heartbeat = Heartbeat::default();
-        let name = "the runtime of TCP connections".to_owned();
-        let liveness = Liveness::new([(name, heartbeat.clone())]);
-        runtime.spawn(heartbeat.follow_runtime());
-        wait_until_alive(&liveness).await;
-        let (release, released) = mpsc::channel::<()>();
-        let (stick, stuck) = mpsc::channel();
-        runtime.spawn(async move {
-            stick.send(()).unwrap();
-            _ = released.recv(); // blocks the only thread
-        });
-        stuck.recv().unwrap();
-        assert_eq!(
-            wait_until_stuck(&liveness).await,
-            "no progress for 10 s: the runtime of TCP connections\n"
-        );
-        drop(release);
-        wait_until_alive(&liveness).await;
-        runtime.shutdown_background();
     }
 }

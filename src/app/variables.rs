@@ -1,10 +1,11 @@
-//! Environment variables that are not flags, and warnings about those that look like settings but are not.
+//! Environment variables that are not flags.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use crate::cli::log_unknown_variables;
+use crate::log::{LogFilter, LogFormat, LogGuard, start_logging};
 use crate::settings;
 
 /// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
@@ -39,7 +40,9 @@ pub(super) fn local_api() -> SocketAddr {
     local.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, settings::API_PORT).into())
 }
 
-/// Logs each variable that looks like a setting but is not.
-pub(super) fn log_unknown() {
+/// Starts the log, and logs the variables that look like settings but are not.
+pub(super) fn start_log(level: &LogFilter, format: LogFormat) -> anyhow::Result<LogGuard> {
+    let log = start_logging(level, format).context("cannot start the log thread")?;
     log_unknown_variables(&KNOWN);
+    Ok(log)
 }

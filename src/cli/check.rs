@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::groups::{PrintArgs, ViewArgs};
+use super::groups::ViewArgs;
+use super::print::PrintArgs;
 use super::values::{parse_name, parse_name_server};
 use crate::settings::parse_duration;
 use crate::zone::Name;

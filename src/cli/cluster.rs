@@ -1,6 +1,7 @@
 //! The way to an API server: a kubeconfig, or the service account of the pod.
 
 mod credential;
+mod error;
 mod kubeconfig;
 mod proxy;
 mod replica;
@@ -14,10 +15,12 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
+pub use error::{ClusterError, Part};
 pub use replica::Replica;
 pub(super) use replica::StreamError;
 
 use credential::Credential;
+use kubeconfig::Configured;
 
 use super::groups::KubeconfigArgs;
 use crate::log::error_chain;
@@ -36,37 +39,6 @@ pub struct Cluster {
     pub origin: String,
     /// What to do if the API server does not answer as expected.
     pub way_out: String,
-}
-
-/// Why a cluster, or a replica in it, cannot be asked: a sentence.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{sentence}")]
-pub struct ClusterError {
-    sentence: String,
-    /// The part that failed.
-    pub part: Part,
-}
-
-/// The part of the way to a replica that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The kubeconfig, the service account, or the credentials that they name.
-    Configuration,
-    /// The cluster has no server, as far as is known, or cannot be reached.
-    Server,
-    /// Another one: there may be a server.
-    Other,
-}
-
-/// The configuration of a client, its origin, and what to do if the API server does not answer as expected.
-type Configured = (Config, String, String);
-
-// === impl ClusterError ===
-
-impl ClusterError {
-    fn new(part: Part, sentence: String) -> Self {
-        Self { sentence, part }
-    }
 }
 
 // === impl Cluster ===

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use http::Uri;
 
-use super::groups::{PrintArgs, SourceArgs};
+use super::groups::SourceArgs;
+use super::print::PrintArgs;
 use super::values::parse_server;
 use crate::model::{ClusterName, Namespace};
 use crate::settings::parse_duration;

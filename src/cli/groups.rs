@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ColorChoice};
 use http::Uri;
 
 use super::environment::setter_of;
-use super::print::Output;
 use super::values::parse_server;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::{ClusterName, Namespace};
@@ -127,18 +126,6 @@ pub struct LogArgs {
     pub log_format: Option<LogFormat>,
 }
 
-/// The output of a command that ends.
-#[derive(Debug, Args)]
-pub struct PrintArgs {
-    /// Format of the output; wide: all columns
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = output(["text", "wide", "json"]))]
-    pub output: Output,
-
-    /// Whether text has colors; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(super) color: ColorChoice,
-}
-
 /// The server to query.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
@@ -178,13 +165,6 @@ pub struct ViewArgs {
 
     #[command(flatten)]
     pub settings: SettingsArgs,
-}
-
-/// Returns the parser of a format of the output, with those that a command has.
-pub(super) fn output<const N: usize>(
-    names: [&'static str; N],
-) -> impl TypedValueParser<Value = Output> {
-    PossibleValuesParser::new(names).try_map(|text| text.parse::<Output>())
 }
 
 // === impl KubeconfigArgs ===

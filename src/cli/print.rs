@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use anyhow::Context as _;
-use clap::ColorChoice;
 use clap::builder::styling::{AnsiColor, Style};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ColorChoice};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use strum::EnumString;
 
-use super::groups::PrintArgs;
 use crate::model::is_deceptive;
 use crate::view::{Column, ColumnKind, Document, Row, Section};
 
@@ -43,6 +43,25 @@ pub enum Output {
     Json,
     /// A zone file (RFC 1035). Only `table` has it.
     Zone,
+}
+
+/// The output of a command that ends.
+#[derive(Debug, Args)]
+pub struct PrintArgs {
+    /// Format of the output; wide: all columns
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = output(["text", "wide", "json"]))]
+    pub output: Output,
+
+    /// Whether text has colors; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
+/// Returns the parser of a format of the output, with those that a command has.
+pub(super) fn output<const N: usize>(
+    names: [&'static str; N],
+) -> impl TypedValueParser<Value = Output> {
+    PossibleValuesParser::new(names).try_map(|text| text.parse::<Output>())
 }
 
 // === impl PrintArgs ===

@@ -4,8 +4,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use strum::VariantArray as _;
 
-use super::groups::{KubeconfigArgs, PrintArgs, ServerArgs, ViewArgs, output};
-use super::print::Output;
+use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
+use super::print::{Output, PrintArgs, output};
 use super::time::parse_time;
 use super::values::parse_subject;
 use crate::model::Timestamp;

@@ -31,7 +31,7 @@ struct Lines {
     written: usize,
 }
 
-/// The log of a server. When it is dropped, the queued lines are written, unless the reader is too slow.
+/// The log of a process. When it is dropped, the queued lines are written, unless the reader is too slow.
 #[must_use = "dropping it writes the queued lines"]
 pub struct LogGuard(pub(super) Arc<LogQueue>);
 

@@ -10,10 +10,13 @@ use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 
+use super::error::{ClusterError, Part};
 use super::proxy::proxy;
-use super::{ClusterError, Configured, Part};
 use crate::cli::groups::KubeconfigArgs;
 use crate::log::error_chain;
+
+/// The configuration of a client, its origin, and what to do if the API server does not answer as expected.
+pub(super) type Configured = (Config, String, String);
 
 /// Returns the configuration of a context, in a file or in those at the default location.
 pub(super) fn load(flags: &KubeconfigArgs) -> Result<Configured, ClusterError> {

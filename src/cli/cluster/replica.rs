@@ -18,8 +18,9 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::Cluster;
+use super::error::{ClusterError, Part};
 use super::requests::REQUEST_TIMEOUT;
-use super::{Cluster, ClusterError, Part};
 use crate::check::finding::{items, text};
 use crate::model::Namespace;
 use crate::settings::API_PORT;

@@ -42,15 +42,12 @@ impl Cluster {
         permission: &Permission,
     ) -> Fact<bool> {
         // The subresource, as in `pods/exec`, is a separate field.
-        let (resource, subresource) = match permission.resource.split_once('/') {
-            Some((resource, subresource)) => (resource, Some(subresource)),
-            None => (permission.resource, None),
-        };
+        let mut parts = permission.resource.split('/');
         let mut spec = json!({"resourceAttributes": {
             "verb": permission.verb,
             "group": permission.group,
-            "resource": resource,
-            "subresource": subresource,
+            "resource": parts.next(),
+            "subresource": parts.next(),
             "namespace": permission.namespace.as_ref().map(Namespace::as_str),
         }});
         let kind = match account {
