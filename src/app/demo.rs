@@ -15,7 +15,7 @@ use tracing::warn;
 
 use super::serve::{Server, serve};
 use crate::cli::{DemoArgs, SourceArgs, print};
-use crate::settings::{Period, ZoneSetting};
+use crate::settings::{Period, Settings};
 
 /// The commands to try, with placeholders.
 const HINTS: &str = include_str!("../demo-hints.txt");
@@ -55,7 +55,7 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let mut settings = args.settings.loaded;
     let name = "hub".parse();
     settings.cluster_name = name.context("the sample has an invalid cluster name")?;
-    if settings.zones == [ZoneSetting::default()] {
+    if settings.zones == Settings::default().zones {
         let mcs = MCS_ZONE.parse().map_err(anyhow::Error::msg)?;
         settings.zones.push(mcs);
     }
@@ -84,7 +84,10 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns the commands to try with a demo.
 fn hints(started: &Server, sample: &Path, is_live: bool) -> Option<String> {
-    let (dns, api) = (started.dns.first()?, started.api.first()?);
+    let (dns, api) = (
+        started.shown.identity.servers.first()?,
+        started.api.first()?,
+    );
     let program = env::args().next()?;
     let hints = HINTS
         .replace("DIG", &format!("dig @{} -p {}", dns.ip(), dns.port()))

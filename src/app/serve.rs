@@ -87,8 +87,8 @@ impl Resources {
             own_addresses,
             ns_addresses,
             encrypted: settings.encrypted().map(Encrypted::open).transpose()?,
-            dns: bind_dns(&settings.dns_addresses())?,
-            admin: bind_tcp(&settings.admin_addresses(), "admin")?,
+            dns: bind_dns(&settings.listen.dns)?,
+            admin: bind_tcp(&settings.listen.admin, "admin")?,
             api: bind_tcp(&settings.listen.api, "api")?,
         })
     }
@@ -98,8 +98,6 @@ impl Resources {
 
 /// The running server.
 pub(super) struct Server {
-    /// The addresses of the DNS port.
-    pub(super) dns: Vec<SocketAddr>,
     /// The addresses of the API and the status page.
     pub(super) api: Vec<SocketAddr>,
     /// What its views show.
@@ -121,21 +119,19 @@ impl Server {
             own_addresses: own,
             ns_addresses: given,
             encrypted,
-            dns: bound,
+            dns,
             admin,
-            api: bound_api,
+            api,
         } = resources;
-        let dns: Vec<SocketAddr> = bound.iter().map(|listener| listener.address).collect();
-        let api = bound_api.iter().map(TcpListener::local_addr);
-        let api = api.filter_map(Result::ok).collect();
-        let zones = settings.zones(&ns_addresses(&given, &dns));
+        let bound: Vec<SocketAddr> = dns.iter().map(|listener| listener.address).collect();
+        let zones = settings.zones(&ns_addresses(&given, &bound));
         let mut tasks = JoinSet::new();
         let (feeds, reader) = source.start(settings, true, &mut tasks)?;
         let certificate = encrypted.as_ref().map(Encrypted::certificate);
         let identity = view::Identity {
             cluster: Some(settings.cluster_name.clone()),
             replica: host_name(),
-            servers: client_addresses(&given, &dns, &own),
+            servers: client_addresses(&given, &bound, &own),
         };
         let server = view::Server {
             lost_log_lines,
@@ -151,15 +147,15 @@ impl Server {
             server.reader.clone(),
             counters.clone(),
         );
+        let api_addresses = api.iter().map(TcpListener::local_addr);
         let mut started = Self {
-            dns,
-            api,
-            listeners: listen(settings, bound, encrypted, &answerers, &mut tasks)?,
+            api: api_addresses.filter_map(Result::ok).collect(),
+            listeners: listen(settings, dns, encrypted, &answerers, &mut tasks)?,
             tasks,
             is_open: Arc::default(),
             shown: server,
         };
-        started.serve_http(settings, counters, admin, bound_api)?;
+        started.serve_http(settings, counters, admin, api)?;
         Ok(started)
     }
 

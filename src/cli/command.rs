@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{Resettable, StyledStr};
 use clap::error::{Error, ErrorKind};
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Arg, ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::check::CheckArgs;
@@ -180,7 +180,7 @@ pub fn read() -> Cli {
     cli
 }
 
-/// Returns the definition of the command line. Usage and help show the name that the user typed.
+/// Returns the definition of the command line. Usage and help show the name that the user typed. Commas separate the values of lists.
 pub(super) fn command() -> clap::Command {
     let name = typed_name(&file_name());
     let with_examples = |command: clap::Command| {
@@ -191,7 +191,11 @@ pub(super) fn command() -> clap::Command {
         command.after_help(examples.unwrap_or_default())
     };
     let cli = with_examples(Cli::command()).bin_name(name.clone());
-    cli.mut_subcommands(with_examples)
+    let with_commas = |flag: Arg| match flag.get_action() {
+        ArgAction::Append if !flag.is_positional() => flag.value_delimiter(','),
+        _ => flag,
+    };
+    cli.mut_subcommands(|command| with_examples(command.mut_args(with_commas)))
 }
 
 /// Returns the name of the file that was executed.

@@ -18,15 +18,15 @@ use crate::settings::parse_duration;
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME")]
     pub contexts: Vec<String>,
 
     /// A cluster by the API of its server: a URL or HOST:PORT (repeatable)
-    #[arg(long = "server", value_name = "NAME=URL", value_delimiter = ',', value_parser = parse_named_server)]
+    #[arg(long = "server", value_name = "NAME=URL", value_parser = parse_named_server)]
     pub fleet_server: Vec<(String, Uri)>,
 
     /// A cluster by a YAML or JSON file with its objects, for a server with default settings; NAME is its clusterName (repeatable, also for one cluster)
-    #[arg(short = 'f', long = "file", value_name = "NAME=FILE", value_delimiter = ',', value_parser = parse_named_file)]
+    #[arg(short = 'f', long = "file", value_name = "NAME=FILE", value_parser = parse_named_file)]
     pub fleet_file: Vec<(ClusterName, PathBuf)>,
 
     /// Kubeconfig with the contexts [default: as kubectl]

@@ -31,7 +31,7 @@ pub struct KubeconfigArgs {
 #[command(next_help_heading = "Source")]
 pub struct SourceArgs {
     /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
-    #[arg(short, long, env = "GLOBAL_DNS_FILE", value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(short, long, env = "GLOBAL_DNS_FILE", value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub file: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -39,13 +39,7 @@ pub struct SourceArgs {
     pub kubeconfig: KubeconfigArgs,
 
     /// Watch or show only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
-    #[arg(
-        short,
-        long,
-        env = "GLOBAL_DNS_NAMESPACE",
-        value_name = "NAMESPACE",
-        value_delimiter = ','
-    )]
+    #[arg(short, long, env = "GLOBAL_DNS_NAMESPACE", value_name = "NAMESPACE")]
     pub namespace: Vec<Namespace>,
 }
 
@@ -63,12 +57,7 @@ pub struct SettingsArgs {
     pub cluster_name: Option<ClusterName>,
 
     /// Zone to answer for; the longest match decides (repeatable); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API [default: global]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_ZONE",
-        value_name = "ZONE[=mcs]",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "GLOBAL_DNS_ZONE", value_name = "ZONE[=mcs]")]
     pub zone: Vec<ZoneSetting>,
 
     /// The settings, with the values of flags.
@@ -81,30 +70,15 @@ pub struct SettingsArgs {
 #[command(next_help_heading = "Listeners")]
 pub struct ListenArgs {
     /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_LISTEN",
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "GLOBAL_DNS_LISTEN", value_name = "ADDRESS")]
     pub listen: Vec<ListenAddress>,
 
     /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: :9153; demo: 127.0.0.1:9153]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_ADMIN_LISTEN",
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "GLOBAL_DNS_ADMIN_LISTEN", value_name = "ADDRESS")]
     pub admin_listen: Vec<ListenAddress>,
 
     /// HTTP address of /api/v1 and the status page, which show all namespaces (repeatable) [default: 127.0.0.1:9154]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_API_LISTEN",
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "GLOBAL_DNS_API_LISTEN", value_name = "ADDRESS")]
     pub api_listen: Vec<ListenAddress>,
 }
 
@@ -131,16 +105,11 @@ pub struct LogArgs {
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
     /// API of the server to query: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server; without one, the server or demo of this host at port 9154]
-    #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server, conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server, conflicts_with_all = ["server_namespace", "kubeconfig", "context"])]
     pub server: Option<Uri>,
 
     /// Namespace of the server's replicas, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_SERVER_NAMESPACE",
-        value_name = "NAMESPACE",
-        conflicts_with = "server"
-    )]
+    #[arg(long, env = "GLOBAL_DNS_SERVER_NAMESPACE", value_name = "NAMESPACE")]
     pub server_namespace: Option<Namespace>,
 }
 

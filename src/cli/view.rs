@@ -40,11 +40,11 @@ pub struct TableArgs {
     pub filter: Vec<String>,
 
     /// Show only services in this state (repeatable)
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = ["ok", "attention", "failing"])]
+    #[arg(long, value_name = "STATE", value_parser = ["ok", "attention", "failing"])]
     pub state: Vec<String>,
 
     /// Show only services with an endpoint in this cluster (repeatable)
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME")]
     pub cluster: Vec<String>,
 
     /// Show what was answered at this time: 03:12 (the last such local time), 90m (ago), or RFC 3339; only a running server knows it (history in its settings)
@@ -74,11 +74,11 @@ pub struct EventsArgs {
     pub since: Option<Timestamp>,
 
     /// Show only events of this cluster (repeatable)
-    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
+    #[arg(long, value_name = "CLUSTER")]
     pub cluster: Vec<String>,
 
     /// Show only events of this kind (repeatable)
-    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(ChangeKind::VARIANTS.iter().map(<&str>::from)))]
+    #[arg(long, value_name = "KIND", hide_possible_values = true, value_parser = PossibleValuesParser::new(ChangeKind::VARIANTS.iter().map(<&str>::from)))]
     pub kind: Vec<String>,
 
     #[command(flatten)]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace, ServicePath};
-use crate::server::ListenAddress;
 use crate::server::encrypted::{Files, Options};
 use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
 use crate::wire::Access;
@@ -23,6 +22,9 @@ impl Settings {
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;
+        let services = self.services.iter();
+        let services = services.map(|(of, own)| (of.0.clone(), own.clone()));
+        let longest_zone = self.zones.iter().map(longest_base).max();
         Rules {
             cluster_name: self.cluster_name.clone(),
             cluster_aliases: self.cluster_aliases.clone(),
@@ -33,19 +35,10 @@ impl Settings {
             short_names: short.which,
             pinned_names: short.pinned.clone(),
             default_namespace: short.default_namespace.clone(),
-            longest_zone: self
-                .zones
-                .iter()
-                .map(longest_base)
-                .max()
-                .unwrap_or_default(),
+            longest_zone: longest_zone.unwrap_or_default(),
             // The settings are checked when they are read.
             aliases: self.aliases().unwrap_or_default(),
-            services: self
-                .services
-                .iter()
-                .map(|(of, own)| (of.0.clone(), own.clone()))
-                .collect(),
+            services: services.collect(),
             failover: self.failover.default.clone(),
             failover_delay: self.failover.delay.0,
             failback_delay: self.failover.back.0,
@@ -57,13 +50,10 @@ impl Settings {
 
     /// Returns the aliases, or why they contradict each other.
     pub(super) fn aliases(&self) -> Result<Aliases, InvalidAlias> {
-        let aliases = self.aliases.clone().into_iter();
         let keys = |services: Vec<ServicePath>| services.into_iter().map(|one| one.0).collect();
-        Aliases::new(
-            aliases
-                .map(|(alias, services)| (alias.0, keys(services)))
-                .collect(),
-        )
+        let aliases = self.aliases.clone().into_iter();
+        let aliases = aliases.map(|(alias, services)| (alias.0, keys(services)));
+        Aliases::new(aliases.collect())
     }
 
     /// Returns the zones below another one, each with the nearest one.
@@ -81,10 +71,8 @@ impl Settings {
                 labels: labels.split('.').map(str::to_owned).collect(),
             })
         };
-        self.zones
-            .iter()
-            .filter_map(|zone| child(&zone.name))
-            .collect()
+        let zones = self.zones.iter().map(|zone| &zone.name);
+        zones.filter_map(child).collect()
     }
 
     /// Returns the zones to answer for, with the addresses of their name server.
@@ -114,16 +102,6 @@ impl Settings {
         }
     }
 
-    /// Returns the addresses of DNS.
-    pub fn dns_addresses(&self) -> Vec<ListenAddress> {
-        or_port(&self.listen.dns, 5353)
-    }
-
-    /// Returns the addresses of `/livez`, `/readyz` and `/metrics`.
-    pub fn admin_addresses(&self) -> Vec<ListenAddress> {
-        or_port(&self.listen.admin, 9153)
-    }
-
     /// Returns the options of the encrypted listeners, or `None` if there is none.
     pub fn encrypted(&self) -> Option<Options> {
         let is_set = |path: &&PathBuf| !path.as_os_str().is_empty();
@@ -146,14 +124,6 @@ fn longest_base(zone: &ZoneSetting) -> usize {
     match zone.grammar {
         Grammar::Global => own,
         Grammar::Mcs => own + b"\x03svc".len(),
-    }
-}
-
-/// Returns the addresses, or all addresses at a port if there is none.
-fn or_port(addresses: &[ListenAddress], port: u16) -> Vec<ListenAddress> {
-    match addresses {
-        [] => vec![ListenAddress::EveryAt(port)],
-        given => given.to_vec(),
     }
 }
 

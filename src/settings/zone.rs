@@ -43,15 +43,6 @@ const MCS: &str = "mcs";
 
 // === impl ZoneSetting ===
 
-impl Default for ZoneSetting {
-    fn default() -> Self {
-        Self {
-            name: "global".parse().expect("it is the name of a zone"),
-            grammar: Grammar::Global,
-        }
-    }
-}
-
 /// Parses the value of the flag: `ZONE` or `ZONE=mcs`.
 impl FromStr for ZoneSetting {
     type Err = String;
