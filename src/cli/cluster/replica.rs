@@ -78,12 +78,10 @@ impl Cluster {
             let named = |release| format!("release {release} in namespace {namespace}");
             return Err(several(releases.into_iter().map(named), "--server"));
         }
+        let none = || format!("no ready pod of global-dns in namespace {namespace}");
         match replicas.is_empty() {
             false => Ok(replicas),
-            true => Err(ClusterError::new(
-                Part::Other,
-                format!("no ready pod of global-dns in namespace {namespace}"),
-            )),
+            true => Err(ClusterError::new(Part::Other, none())),
         }
     }
 
@@ -102,8 +100,7 @@ impl Cluster {
         };
         let grant = "grant \"list\" on pods, or set --server";
         let pods = self.of_chart::<Pod>(Some(&namespace), &selector, grant);
-        let pods = pods.await?;
-        Ok((namespace, pods))
+        Ok((namespace.clone(), pods.await?))
     }
 
     /// Returns the namespace of the only release, and the selector of its pods.
@@ -118,10 +115,10 @@ impl Cluster {
             format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"))
         };
         match workloads.as_slice() {
-            [] => Err(ClusterError::new(
-                Part::Server,
-                "no Deployment or DaemonSet of global-dns in any namespace".to_owned(),
-            )),
+            [] => {
+                let sentence = "no Deployment or DaemonSet of global-dns in any namespace";
+                Err(ClusterError::new(Part::Server, sentence.to_owned()))
+            }
             [workload] => {
                 let selector = LabelSelector::deserialize(&workload["spec"]["selector"]);
                 let selector = selector.ok().and_then(|one| Selector::try_from(one).ok());
@@ -145,12 +142,9 @@ impl Cluster {
         let listed = self.list(&K::url_path(&(), namespace), selector).await;
         let mut objects = listed.map_err(|failure| {
             let place = namespace.map(|namespace| format!("namespace {namespace}"));
-            let place = place.unwrap_or_else(|| "all namespaces".to_owned());
-            self.cannot(
-                &format!("list {} in {place}", K::plural(&())),
-                grant,
-                &failure,
-            )
+            let place = place.as_deref().unwrap_or("all namespaces");
+            let action = format!("list {} in {place}", K::plural(&()));
+            self.cannot(&action, grant, &failure)
         })?;
         objects.retain(is_of_chart);
         Ok(objects)
@@ -208,10 +202,8 @@ fn several(found: impl Iterator<Item = String>, flag: &str) -> ClusterError {
     let mut found: Vec<String> = found.collect();
     found.sort();
     let found = found.join(", ");
-    ClusterError::new(
-        Part::Other,
-        format!("found several servers: {found}; choose one with {flag}"),
-    )
+    let sentence = format!("found several servers: {found}; choose one with {flag}");
+    ClusterError::new(Part::Other, sentence)
 }
 
 // === impl Replica ===
