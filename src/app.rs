@@ -51,7 +51,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::cli::unknown_variables=warn";
 
 async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
-    let level = cli.log.log_level.map_or_else(|| COMMAND_LOG.parse(), Ok)?;
+    let level = cli.log.log_level.map_or_else(|| COMMAND_LOG.parse(), Ok);
+    let level = level.map_err(anyhow::Error::msg)?;
     let format = cli.log.log_format.unwrap_or_default();
     // Dropped at the end, which writes the queued log lines. The settings of a server have its log.
     let _log = match cli.command {

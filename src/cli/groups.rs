@@ -154,16 +154,14 @@ impl SettingsArgs {
         namespaces: &[Namespace],
         apply: impl FnOnce(&mut Settings),
     ) -> Result<(), String> {
-        let read = Settings::load(self.config.as_deref());
-        let mut settings = read.map_err(|error| error.to_string())?;
+        let mut settings = Settings::load(self.config.as_deref())?;
         if let Some(name) = &self.cluster_name {
             settings.cluster_name = name.clone();
         }
         override_by(&mut settings.zones, &self.zone);
         override_by(&mut settings.namespaces, namespaces);
         apply(&mut settings);
-        let checked = settings.checked("the flags");
-        self.loaded = checked.map_err(|error| error.to_string())?;
+        self.loaded = settings.checked("the flags")?;
         Ok(())
     }
 }
@@ -172,19 +170,6 @@ impl SettingsArgs {
 pub(super) fn override_by<T: Clone>(setting: &mut Vec<T>, flag: &[T]) {
     if !flag.is_empty() {
         *setting = flag.to_vec();
-    }
-}
-
-// === impl LogArgs ===
-
-impl LogArgs {
-    /// Replaces the settings that a flag has.
-    pub(super) fn apply(&self, settings: &mut Settings) {
-        let log = &mut settings.log;
-        if let Some(level) = &self.log_level {
-            log.level = level.clone();
-        }
-        log.format = self.log_format.unwrap_or(log.format);
     }
 }
 

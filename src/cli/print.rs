@@ -18,18 +18,8 @@ use crate::model::is_deceptive;
 use crate::view::{Column, ColumnKind, Document, Row, Section};
 
 /// The zone of the reader: that of `TZ`, or that of the system. If it is not known, as in an image without data of time zones,
-/// times stay in UTC, and a note says so if somebody asked for another zone.
-static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
-    TimeZone::try_system().unwrap_or_else(|_| {
-        if let Some(named) = std::env::var("TZ").ok().filter(|named| !named.is_empty()) {
-            let named = named.escape_default();
-            note(&format!(
-                "time zone '{named}' of TZ is not known here; times are in UTC"
-            ));
-        }
-        TimeZone::UTC
-    })
-});
+/// times stay in UTC, which they name.
+static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
 
 /// `--output` of all commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString)]

@@ -41,28 +41,13 @@ pub struct DemoArgs {
     pub listeners: ListenArgs,
 }
 
-// === impl ListenArgs ===
-
-impl ListenArgs {
-    /// Replaces the settings that a flag has.
-    fn apply(&self, settings: &mut Settings) {
-        let listen = &mut settings.listen;
-        override_by(&mut listen.dns, &self.listen);
-        override_by(&mut listen.admin, &self.admin_listen);
-        override_by(&mut listen.api, &self.api_listen);
-    }
-}
-
 // === impl ServeArgs ===
 
 impl ServeArgs {
     /// Reads the settings and applies the flags.
     pub(super) fn load(&mut self, log: &LogArgs) -> Result<(), String> {
-        let listeners = &self.listeners;
-        self.settings.load(&self.source.namespace, |settings| {
-            listeners.apply(settings);
-            log.apply(settings);
-        })
+        let apply = |settings: &mut Settings| apply(&self.listeners, log, settings);
+        self.settings.load(&self.source.namespace, apply)
     }
 }
 
@@ -71,13 +56,22 @@ impl ServeArgs {
 impl DemoArgs {
     /// Reads the settings and applies the flags. Without them, the demo can only be reached from this host.
     pub(super) fn load(&mut self, log: &LogArgs) -> Result<(), String> {
-        let listeners = &self.listeners;
         let local = |port: u16| vec![ListenAddress::At(([127, 0, 0, 1], port).into())];
         self.settings.load(&[], |settings| {
             let listen = &mut settings.listen;
             (listen.dns, listen.admin, listen.api) = (local(1053), local(9153), local(9154));
-            listeners.apply(settings);
-            log.apply(settings);
+            apply(&self.listeners, log, settings);
         })
     }
+}
+
+/// Replaces the settings that a flag has.
+fn apply(listeners: &ListenArgs, log: &LogArgs, settings: &mut Settings) {
+    let listen = &mut settings.listen;
+    override_by(&mut listen.dns, &listeners.listen);
+    override_by(&mut listen.admin, &listeners.admin_listen);
+    override_by(&mut listen.api, &listeners.api_listen);
+    let (level, format) = (log.log_level.clone(), log.log_format);
+    settings.log.level = level.unwrap_or_else(|| settings.log.level.clone());
+    settings.log.format = format.unwrap_or(settings.log.format);
 }
