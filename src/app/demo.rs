@@ -4,7 +4,6 @@ mod live;
 
 use std::env;
 use std::fs::{self, DirBuilder};
-use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,29 +25,19 @@ const MCS_ZONE: &str = "clusterset.local=mcs";
 /// `failover.back` of a live demo. The default is longer than a scene.
 const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(2);
 
-/// The folder of the copy of the sample, which is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    /// Makes a folder. Nobody else can have made it, or a link in it, or can open it.
-    fn make() -> io::Result<Self> {
-        let path = env::temp_dir().join(format!("global-dns-demo-{:016x}", fastrand::u64(..)));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Somebody may have removed it.
-        _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does.
+/// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does. It is removed at the end.
 pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let folder = Folder::make().context("cannot make a folder for the sample")?;
-    let sample = folder.0.join("demo.yaml");
+    let folder = env::temp_dir().join(format!("global-dns-demo-{:016x}", fastrand::u64(..)));
+    // Nobody else can have made it, or a link in it, or can open it.
+    let made = DirBuilder::new().mode(0o700).create(&folder);
+    made.context("cannot make a folder for the sample")?;
+    let served = serve_sample(args, folder.join("demo.yaml")).await;
+    // Somebody may have removed it.
+    _ = fs::remove_dir_all(&folder);
+    served
+}
+
+async fn serve_sample(args: DemoArgs, sample: PathBuf) -> anyhow::Result<ExitCode> {
     fs::write(&sample, live::SAMPLE)
         .with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     let live = args.live;

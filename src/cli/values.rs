@@ -30,30 +30,21 @@ pub(super) fn parse_subject(text: &str) -> Result<String, String> {
 
 /// Parses the address of a server's API: an `http` URL, or a host with an optional port.
 pub(super) fn parse_server(text: &str) -> Result<Uri, String> {
-    let host = match text.parse() {
-        Ok(IpAddr::V6(ip)) => format!("[{ip}]"),
-        _ => text.to_owned(),
-    };
-    let url = if text.contains("://") {
-        host
-    } else {
-        format!("http://{host}")
+    let url = match (text.contains("://"), text.parse()) {
+        (true, _) => text.to_owned(),
+        (false, Ok(IpAddr::V6(ip))) => format!("http://[{ip}]:{API_PORT}"),
+        (false, _) if text.contains(':') && !text.ends_with(']') => format!("http://{text}"),
+        (false, _) => format!("http://{text}:{API_PORT}"),
     };
     let parsed: Option<Uri> = url.parse().ok();
-    let parsed = parsed.filter(|url| url.authority().is_some());
-    let parsed =
-        parsed.ok_or("expected a URL or HOST:PORT: http://127.0.0.1:9154, localhost:9154")?;
-    if parsed.scheme_str() != Some("http") {
-        return Err(
+    match parsed.filter(|url| url.authority().is_some()) {
+        Some(url) if url.scheme_str() == Some("http") => Ok(url),
+        Some(_) => Err(
             "only http:// is supported; kubectl port-forward provides such an address".to_owned(),
-        );
-    }
-    match parsed.port() {
-        None if !text.contains("://") => {
-            let url = format!("{}:{API_PORT}", url.trim_end_matches('/'));
-            url.parse().map_err(|error| format!("{error}"))
+        ),
+        None => {
+            Err("expected a URL or HOST:PORT: http://127.0.0.1:9154, localhost:9154".to_owned())
         }
-        _ => Ok(parsed),
     }
 }
 

@@ -54,13 +54,13 @@ impl LogQueue {
     pub fn start(to: impl Write + Send + 'static) -> io::Result<LogGuard> {
         let queue = Arc::new(Self::default());
         let shared = queue.clone();
-        let work = move || shared.write_all(to);
+        let work = move || shared.write_lines(to);
         thread::Builder::new().name("log".to_owned()).spawn(work)?;
         Ok(LogGuard(queue))
     }
 
     /// Writes all lines. It never returns.
-    fn write_all(&self, mut to: impl Write) {
+    fn write_lines(&self, mut to: impl Write) {
         let mut lines = self.lines.lock();
         loop {
             let is_idle = |lines: &mut Lines| lines.waiting.is_empty();
