@@ -178,17 +178,20 @@ fn run(exec: &ExecConfig) -> Result<Secret, String> {
         let hint = exec.install_hint.as_deref().filter(|_| is_absent);
         failed(format!("{error} {}", hint.unwrap_or_default()))
     })?;
-    if !output.status.success() {
-        return Err(failed(output.status.to_string()));
+    match output.status.success() {
+        true => parse(&output.stdout).map_err(failed),
+        false => Err(failed(output.status.to_string())),
     }
+}
+
+/// Parses what a plugin prints: JSON, but kubectl accepts YAML, too.
+fn parse(output: &[u8]) -> Result<Secret, String> {
     #[derive(Deserialize)]
     struct ExecCredential {
         status: Secret,
     }
-    // Plugins print JSON, but kubectl accepts YAML, too.
-    let read = serde_saphyr::from_slice::<ExecCredential>(&output.stdout);
-    let read =
-        read.map_err(|error| failed(format!("no ExecCredential: {}", error_chain(&error))))?;
+    let read = serde_saphyr::from_slice::<ExecCredential>(output);
+    let read = read.map_err(|error| format!("no ExecCredential: {}", error_chain(&error)))?;
     let mut secret = read.status;
     let token = secret.token.map(|token| token.trim().to_owned());
     secret.token = token.filter(|token| !token.is_empty());
@@ -196,9 +199,7 @@ fn run(exec: &ExecConfig) -> Result<Secret, String> {
     let certificate = certificate.and(secret.client_key_data.as_ref());
     match secret.token.is_some() || certificate.is_some() {
         true => Ok(secret),
-        false => Err(failed(
-            "it printed neither a token nor a certificate".into(),
-        )),
+        false => Err("it printed neither a token nor a certificate".to_owned()),
     }
 }
 
