@@ -1,12 +1,11 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
 mod check;
-mod command_log;
+mod client_addresses;
 mod demo;
 mod events;
 mod first_table;
 mod fleet;
-mod identity;
 mod remote;
 mod serve;
 mod source;
@@ -48,9 +47,24 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.block_on(run_command(cli))
 }
 
+/// The default log of a command that ends: errors, without the problems that its output has, and unknown variables.
+const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::cli::unknown_variables=warn";
+
 async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
+    let level = cli.log.log_level.map_or_else(|| COMMAND_LOG.parse(), Ok);
+    let level = level.map_err(anyhow::Error::msg)?;
+    let format = cli.log.log_format.unwrap_or_default();
+    // Dropped at the end, which writes the queued log lines. The settings of a server have its log.
+    let _log = match cli.command {
+        Command::Serve(_) | Command::Demo(_) => None,
+        _ => Some(variables::start_log(&level, format)?),
+    };
     match cli.command {
-        Command::Serve(args) => serve(*args, |_| {}).await,
+        Command::Serve(args) if args.print_settings => {
+            print(&args.settings.loaded.to_yaml()?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Serve(args) => serve(&args.settings.loaded, &args.source, |_| {}).await,
         Command::Demo(args) => demo::demo(*args).await,
         Command::Explain(args) => views::explain_name(*args).await,
         Command::Table(args) => views::print_table(*args).await,

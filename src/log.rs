@@ -4,18 +4,17 @@ mod filter;
 mod queue;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::panic;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
+use strum::EnumString;
 use tracing::error;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
 
 pub use filter::LogFilter;
 pub use queue::LogGuard;
@@ -26,17 +25,7 @@ use crate::clock::unix_seconds;
 
 /// The format of log lines.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Deserialize,
-    Serialize,
-    JsonSchema,
-    IntoStaticStr,
-    VariantArray,
+    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, EnumString,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -48,31 +37,17 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error for a command. Colors are used only on a terminal. A line that cannot be written,
-/// because the reader is gone or the disk is full, is lost.
-pub fn start_logging(filter: &LogFilter, format: LogFormat) {
-    start(filter.with_noisy_crates(), format, io::stderr);
-}
-
-/// Starts logging to standard error for a server. In addition, a queue decouples the server from a slow reader.
+/// Starts logging to standard error. A queue decouples the program from a slow reader. Colors are used only on a terminal. A line that
+/// cannot be written, because the reader is gone or the disk is full, is lost.
 ///
 /// # Errors
 ///
 /// If the system has no thread.
-pub fn start_queued_logging(filter: &LogFilter, format: LogFormat) -> io::Result<LogGuard> {
-    let (queue, log) = LogQueue::start(io::stderr())?;
-    start(filter.with_noisy_crates(), format, queue);
-    Ok(log)
-}
-
-fn start(
-    filter: EnvFilter,
-    format: LogFormat,
-    to: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
-) {
+pub fn start_logging(filter: &LogFilter, format: LogFormat) -> io::Result<LogGuard> {
+    let guard = LogQueue::start(io::stderr())?;
     let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(to)
+        .with_env_filter(filter.with_noisy_crates())
+        .with_writer(guard.0.clone())
         // It would report a failed write with another line, and panic if that fails, too.
         .log_internal_errors(false)
         .with_target(false);
@@ -81,40 +56,22 @@ fn start(
         LogFormat::Json => log.json().init(),
     }
     log_panics();
+    Ok(guard)
 }
 
-thread_local! {
-    /// Whether the log lines about panics of this thread are limited.
-    static LIMITS_PANIC_LOG: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work` and limits the log lines about its panics to one a minute. Use it for work that recovers from panics and
-/// that clients can trigger at any rate. Other panics are always logged.
-pub fn with_limited_panic_log<R>(work: impl FnOnce() -> R) -> R {
-    struct Reset(bool);
-    impl Drop for Reset {
-        fn drop(&mut self) {
-            LIMITS_PANIC_LOG.set(self.0);
-        }
-    }
-    let _reset = Reset(LIMITS_PANIC_LOG.replace(true));
-    work()
-}
-
-/// Returns whether a panic of this thread is logged.
-fn is_panic_logged(panics: &LogLimiter, time: u32) -> bool {
-    // Without thread locals, the thread is about to end, so its panic is logged.
-    let is_limited = LIMITS_PANIC_LOG.try_with(Cell::get).unwrap_or(false);
-    !is_limited || panics.is_due(time)
+/// Returns whether a panic at a place is logged: once a minute, because clients may trigger it at any rate.
+fn is_panic_logged(place: &str, time: u32) -> bool {
+    static PLACES: Mutex<BTreeMap<String, LogLimiter>> = Mutex::new(BTreeMap::new());
+    let mut places = PLACES.lock();
+    places.entry(place.to_owned()).or_default().is_due(time)
 }
 
 /// Logs panics as error messages.
 fn log_panics() {
-    static PANICS: LogLimiter = LogLimiter::new();
     panic::set_hook(Box::new(|info| {
-        if is_panic_logged(&PANICS, unix_seconds()) {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        if is_panic_logged(&place, unix_seconds()) {
             let thread = thread::current().name().map(str::to_owned);
-            let place = info.location().map(ToString::to_string);
             let backtrace = Backtrace::capture(); // empty unless RUST_BACKTRACE enables it
             let is_captured = backtrace.status() == BacktraceStatus::Captured;
             let backtrace = is_captured.then(|| backtrace.to_string());
@@ -149,11 +106,6 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
 // === impl LogLimiter ===
 
 impl LogLimiter {
-    /// Creates a limiter that allows the next message.
-    pub const fn new() -> Self {
-        Self(AtomicU32::new(0))
-    }
-
     /// Returns whether the message may be logged at `time`, in Unix seconds. If so, it is blocked for a minute.
     pub fn is_due(&self, time: u32) -> bool {
         const MINUTE: u32 = 60;
@@ -172,7 +124,7 @@ mod tests {
 
     #[test]
     fn message_is_logged_once_a_minute() {
-        let limiter = LogLimiter::new();
+        let limiter = LogLimiter::default();
         let logged: Vec<u32> = (1_000..1_200).filter(|t| limiter.is_due(*t)).collect();
         assert_eq!(logged, [1_000, 1_060, 1_120, 1_180]);
         assert!(
@@ -182,20 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn panic_log_is_limited_only_for_work_that_recovers() {
-        let panics = LogLimiter::new();
-        let is_logged = || is_panic_logged(&panics, 1_000);
-        assert!(is_logged() && is_logged(), "no limit");
-        let limited = [(); 2].map(|()| with_limited_panic_log(is_logged));
-        assert_eq!(limited, [true, false]);
-        assert!(is_logged(), "other work is not limited");
-        let panic = panic::catch_unwind(|| {
-            with_limited_panic_log(|| assert!(std::hint::black_box(false)));
-        });
-        assert!(panic.is_err() && is_logged(), "the limit ends with a panic");
-        assert!(
-            !with_limited_panic_log(|| with_limited_panic_log(is_logged) || is_logged()),
-            "nested work is limited"
-        );
+    fn panic_at_one_place_is_logged_once_a_minute() {
+        let logged = ["a.rs:1", "a.rs:1", "a.rs:2"].map(|place| is_panic_logged(place, 1_000));
+        assert_eq!(logged, [true, false, true]);
+        assert!(is_panic_logged("a.rs:1", 1_060));
     }
 }

@@ -47,7 +47,7 @@ pub struct Settings {
     #[default(constant(DEFAULT_CLUSTER_NAME))]
     pub cluster_name: ClusterName,
     /// Zones to answer for. If a name is in several, the longest one decides. Never make a zone a search domain.
-    #[default(vec![ZoneSetting::default()])]
+    #[default(vec![constant("global")])]
     pub zones: Vec<ZoneSetting>,
     /// Namespaces to watch. The server then needs permissions only there. Empty: all namespaces.
     pub namespaces: Vec<Namespace>,
@@ -159,9 +159,11 @@ pub struct AnswerSettings {
 #[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ListenSettings {
-    /// DNS over UDP and TCP. Empty: port 5353 of all addresses.
+    /// DNS over UDP and TCP. Empty: no listener.
+    #[default(vec![ListenAddress::EveryAt(5353)])]
     pub dns: Vec<ListenAddress>,
-    /// `/livez`, `/readyz` and `/metrics`, over HTTP. Empty: port 9153 of all addresses.
+    /// `/livez`, `/readyz` and `/metrics`, over HTTP. Empty: no listener.
+    #[default(vec![ListenAddress::EveryAt(9153)])]
     pub admin: Vec<ListenAddress>,
     /// `/api/v1` and the status page, over HTTP, which show all namespaces. Empty: no listener.
     #[default(vec![constant(API_ADDRESS)])]

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::command_log::log_to_stderr;
 use super::remote::{Remote, find_server};
 use crate::check::finding::{Check, Fact, Finding, State, document, text};
 use crate::check::objects;
 use crate::check::told::Told;
-use crate::cli::{CheckArgs, Cluster, Form, note};
+use crate::cli::{Api, CheckArgs, Cluster, note};
 use crate::log::error_chain;
 use crate::view::{Document, Filter, View};
 
@@ -24,14 +23,11 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.view.log)?;
     let document = match args.wait {
         None => diagnose(&args).await,
         Some(limit) => diagnose_until(limit, &args).await,
     };
-    let exit = document.exit;
-    Form::new(args.output, &args.color).print(document)?;
-    Ok(ExitCode::from(exit))
+    args.print.print(document)
 }
 
 /// Repeats the diagnosis until nothing fails, or until the time is over. Returns the last complete one.
@@ -56,7 +52,7 @@ async fn diagnose_until(limit: Duration, args: &CheckArgs) -> Document {
 async fn diagnose(args: &CheckArgs) -> Document {
     let (server, cluster) = find(args).await;
     let told = match server {
-        Ok(mut server) => match read(&mut server, args).await {
+        Ok(mut server) => match read(&mut server.api, args).await {
             Ok(told) => Ok((server, told)),
             Err(error) => Err(error_chain(error.as_ref())),
         },
@@ -82,7 +78,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
             let objects = objects.iter();
             lines.extend(objects.flat_map(|objects| objects::check(objects, &told)));
             if way::is_asked(args) {
-                lines.extend(way::findings(args, &mut server, &told.status).await);
+                lines.extend(way::findings(args, &mut server.api, &told.status).await);
             } else if has_cluster {
                 let why = "this is no pod, so that its resolver is not the cluster's DNS";
                 let hint = "run it in a pod, or set --resolver to the address of the cluster's DNS, and --dns to that of the Service";
@@ -112,28 +108,26 @@ async fn find(args: &CheckArgs) -> (Fact<Remote>, Option<Fact<Arc<Cluster>>>) {
     let view = &args.view;
     let chain = |error: anyhow::Error| error_chain(error.as_ref());
     let server = if view.reads_objects() {
-        let server = Remote::of_objects(&view.source, &view.settings.loaded).await;
-        server.map_err(chain)
+        Remote::find(view).await.map_err(chain)
     } else {
-        match find_server(&view.server, &view.source.kubeconfig).await {
-            Ok(Ok(server)) => {
+        match find_server(&view.server, &view.source.kubeconfig, "").await {
+            Ok(server) => {
                 let cluster = server.cluster().cloned().map(Ok);
-                return (Ok(Remote::Running(Box::new(server))), cluster);
+                return (Ok(server), cluster);
             }
-            Ok(Err(none)) => Err(none.to_string()),
             Err(error) => Err(chain(error)),
         }
     };
     if !view.source.file.is_empty() {
         return (server, None);
     }
-    let cluster = Cluster::open(view.source.kubeconfig.access()).await;
+    let cluster = Cluster::open(&view.source.kubeconfig, false).await;
     let cluster = cluster.map(Arc::new).map_err(|error| error_chain(&error));
     (server, Some(cluster))
 }
 
 /// Reads what a server says, of the selected namespaces.
-async fn read(server: &mut Remote, args: &CheckArgs) -> anyhow::Result<Told> {
+async fn read(server: &mut Api, args: &CheckArgs) -> anyhow::Result<Told> {
     let status = server.status().await?;
     let all = Filter::default();
     let own = Filter {

@@ -4,7 +4,6 @@ mod live;
 
 use std::env;
 use std::fs::{self, DirBuilder};
-use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,42 +12,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tracing::warn;
 
-use super::serve::{Started, serve};
-use crate::cli::{DemoArgs, print};
-use crate::settings::{Period, ZoneSetting};
+use super::serve::{Server, serve};
+use crate::cli::{DemoArgs, SourceArgs, print};
+use crate::settings::{Period, Settings};
 
-/// The queries that `demo` suggests, each group with a heading.
-const QUESTIONS: [(&str, &[&str]); 5] = [
-    (
-        "One service in three clusters, including this cluster:",
-        &["db.prod.global", "_sql._tcp.db.prod.global SRV"],
-    ),
-    (
-        "Its short name; the endpoints of one cluster; one endpoint:",
-        &[
-            "db.global",
-            "east.db.prod.global",
-            "db-0.west.db.prod.global",
-        ],
-    ),
-    (
-        "A service name with a dash; a service with all its gateways down, which still returns its endpoints:",
-        &["db-east.shop.global", "cache.prod.global"],
-    ),
-    (
-        "Services with cluster IPs: through gateways; in a flat network; federated:",
-        &[
-            "pay.shop.global",
-            "_http._tcp.pay.shop.global SRV",
-            "api.shop.global",
-            "web.shop.global",
-        ],
-    ),
-    (
-        "The names of the Multi-Cluster Services API:",
-        &["db.prod.svc.clusterset.local"],
-    ),
-];
+/// The commands to try, with placeholders.
+const HINTS: &str = include_str!("../demo-hints.txt");
 
 /// The second zone of the demo, unless its settings have other zones.
 const MCS_ZONE: &str = "clusterset.local=mcs";
@@ -56,38 +25,26 @@ const MCS_ZONE: &str = "clusterset.local=mcs";
 /// `failover.back` of a live demo. The default is longer than a scene.
 const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(2);
 
-/// The folder of the copy of the sample, which is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    /// Makes a folder. Nobody else can have made it, or a link in it, or can open it.
-    fn make() -> io::Result<Self> {
-        let path = env::temp_dir().join(format!("global-dns-demo-{:016x}", fastrand::u64(..)));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Somebody may have removed it.
-        _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does.
+/// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does. It is removed at the end.
 pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let folder = Folder::make().context("cannot make a folder for the sample")?;
-    let sample = folder.0.join("demo.yaml");
+    let folder = env::temp_dir().join(format!("global-dns-demo-{:016x}", fastrand::u64(..)));
+    // Nobody else can have made it, or a link in it, or can open it.
+    let made = DirBuilder::new().mode(0o700).create(&folder);
+    made.context("cannot make a folder for the sample")?;
+    let served = serve_sample(args, folder.join("demo.yaml")).await;
+    // Somebody may have removed it.
+    _ = fs::remove_dir_all(&folder);
+    served
+}
+
+async fn serve_sample(args: DemoArgs, sample: PathBuf) -> anyhow::Result<ExitCode> {
     fs::write(&sample, live::SAMPLE)
         .with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     let live = args.live;
-    let mut serve_args = args.to_serve();
-    serve_args.source.file = vec![sample.clone()];
-    let settings = &mut serve_args.settings.loaded;
+    let mut settings = args.settings.loaded;
     let name = "hub".parse();
     settings.cluster_name = name.context("the sample has an invalid cluster name")?;
-    if settings.zones == [ZoneSetting::default()] {
+    if settings.zones == Settings::default().zones {
         let mcs = MCS_ZONE.parse().map_err(anyhow::Error::msg)?;
         settings.zones.push(mcs);
     }
@@ -95,12 +52,16 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     if live.is_some() {
         settings.failover.back = Period(LIVE_FAILBACK_DELAY);
     }
-    serve(serve_args, |started| {
+    let source = SourceArgs {
+        file: vec![sample.clone()],
+        ..SourceArgs::default()
+    };
+    serve(&settings, &source, |started| {
         // The server works without the hints.
-        print(&hints(started, &sample, live.is_some()))
+        print(&hints(started, &sample, live.is_some()).unwrap_or_default())
             .unwrap_or_else(|error| warn!(%error, "Cannot print the hints"));
         if let Some(pause) = live {
-            let steps = live::play(sample.clone(), started.events.clone(), pause);
+            let steps = live::play(sample.clone(), started.shown.feeds.events.clone(), pause);
             tokio::spawn(async {
                 let ended = steps.await;
                 ended.unwrap_or_else(|error| warn!(%error, "Cannot change the sample"));
@@ -111,28 +72,19 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the commands to try with a demo.
-fn hints(started: &Started, sample: &Path, is_live: bool) -> String {
-    let mut text = String::from("\n");
-    let dns = started.dns.first();
-    for (heading, questions) in QUESTIONS {
-        text += &format!("{heading}\n");
-        for (question, dns) in questions.iter().zip(dns.iter().cycle()) {
-            text += &format!("  dig @{} -p {} {question}\n", dns.ip(), dns.port());
-        }
-    }
-    if let Some(api) = started.api.first() {
-        let program = env::args()
-            .next()
-            .unwrap_or_else(|| "global-dns".to_owned());
-        text += "The explanation of an answer; all services:\n";
-        for command in ["explain db.prod", "table"] {
-            text += &format!("  {program} {command} --server {api}\n");
-        }
-        text += &format!("The status page: http://{api}/\n");
-    }
+fn hints(started: &Server, sample: &Path, is_live: bool) -> Option<String> {
+    let (dns, api) = (
+        started.shown.identity.servers.first()?,
+        started.api.first()?,
+    );
+    let program = env::args().next()?;
+    let hints = HINTS
+        .replace("DIG", &format!("dig @{} -p {}", dns.ip(), dns.port()))
+        .replace("PROGRAM", &program)
+        .replace("API", &api.to_string());
     let end = match is_live {
         true => "The sample changes in a loop".to_owned(),
         false => format!("Edit {} and repeat a query", sample.display()),
     };
-    text + &end + ". Ctrl-C stops the demo.\n\n"
+    Some(format!("{hints}{end}. Ctrl-C stops the demo.\n\n"))
 }

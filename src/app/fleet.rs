@@ -10,14 +10,13 @@ use http::Uri;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::command_log::log_to_stderr;
-use super::remote::{Remote, RunningServer};
+use super::first_table::first_table;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, ReplicaTable, compare};
-use crate::cli::{Api, Cluster, FleetArgs, Form, KubeAccess, KubeconfigArgs};
+use crate::cli::{Api, Cluster, FleetArgs, KubeconfigArgs, Location};
 use crate::clock::unix_milliseconds;
 use crate::log::error_chain;
-use crate::model::{ClusterName, Namespace};
+use crate::model::ClusterName;
 use crate::settings::Settings;
 use crate::view::{Filter, View};
 
@@ -29,10 +28,9 @@ const SETTLING_TIME: Duration = Duration::from_secs(2);
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
 /// The place of a cluster.
-#[derive(Clone, Debug)]
 enum Place {
-    /// The replicas of a cluster, found through its API server, in a namespace.
-    Cluster(KubeAccess, Option<Namespace>),
+    /// The replicas of a cluster, found through its API server.
+    Cluster(KubeconfigArgs),
     /// The API of a server.
     Server(Uri),
     /// Files with the objects of the cluster.
@@ -41,7 +39,6 @@ enum Place {
 
 /// Compares clusters and prints the differences. The exit code is 1 if there is one.
 pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.log)?;
     let places = places(&args);
     let mut document = compare(&read(&args, &places).await);
     let is_running = |(_, place): &(String, Place)| !matches!(place, Place::Files(_));
@@ -49,19 +46,16 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
         sleep(SETTLING_TIME).await;
         document = compare(&read(&args, &places).await);
     }
-    let exit = document.exit;
-    Form::new(args.output, &args.color).print(document)?;
-    Ok(ExitCode::from(exit))
+    args.print.print(document)
 }
 
 /// Returns the clusters of the flags with their names; without flags, that of the current context.
 fn places(args: &FleetArgs) -> Vec<(String, Place)> {
     let place = |context: Option<&String>| {
-        let kubeconfig = KubeconfigArgs {
+        Place::Cluster(KubeconfigArgs {
             kubeconfig: args.kubeconfig.clone(),
             context: context.cloned(),
-        };
-        Place::Cluster(kubeconfig.access(), args.server_namespace.clone())
+        })
     };
     let mut places = Vec::new();
     for context in &args.contexts {
@@ -101,39 +95,34 @@ async fn read(args: &FleetArgs, places: &[(String, Place)]) -> Vec<Member> {
 /// Reads the replicas of a cluster: all at once their statuses, then the tables of those that answer differently.
 async fn read_place(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Replica>> {
     let read = match place {
-        Place::Cluster(access, namespace) => {
-            let cluster = Arc::new(Cluster::open(access.clone()).await?);
-            let replicas = cluster.replicas(namespace.as_ref()).await?;
-            let read = replicas.iter().take(MAX_REPLICAS).map(async |replica| {
-                let api = Api::of_replica(&cluster, replica).await;
-                let server = api.map(running).map_err(anyhow::Error::from);
-                read_status(server, replica.to_string(), replica.uid.clone()).await
-            });
+        Place::Cluster(kubeconfig) => {
+            let cluster = Arc::new(Cluster::open(kubeconfig, false).await?);
+            let replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
+            let read = replicas
+                .into_iter()
+                .take(MAX_REPLICAS)
+                .map(async |replica| {
+                    let (name, id) = (replica.to_string(), replica.uid.clone());
+                    let server = Api::new(Location::Replica(cluster.clone(), replica));
+                    read_status(server, name, id).await
+                });
             join_all(read).await
         }
         Place::Server(url) => {
-            let server = Ok(running(Api::at(url)));
+            let server = Api::new(Location::Url(url.clone()));
             vec![read_status(server, url.to_string(), String::new()).await]
         }
         Place::Files(name) => {
             let settings = Settings::of_cluster(name.clone());
-            let server = Remote::of_objects(&args.files_of(name), &settings).await?;
-            vec![read_status(Ok(server), "files".to_owned(), name.to_string()).await]
+            let server = first_table(&args.files_of(name), &settings).await?;
+            vec![read_status(server, "files".to_owned(), name.to_string()).await]
         }
     };
     read_tables(read).await
 }
 
-fn running(api: Api) -> Remote {
-    Remote::Running(Box::new(RunningServer::with_api(api)))
-}
-
 /// Reads the status of a replica, and the difference of its clock.
-async fn read_status(
-    server: anyhow::Result<Remote>,
-    name: String,
-    id: String,
-) -> (Replica, anyhow::Result<Remote>) {
+async fn read_status(mut server: Api, name: String, id: String) -> (Replica, anyhow::Result<Api>) {
     let mut replica = Replica {
         name,
         id,
@@ -142,15 +131,10 @@ async fn read_status(
         table: None,
     };
     let read = async {
-        let mut server = server?;
         let (begin, sent) = (Instant::now(), unix_milliseconds());
         let status = server.status().await?;
         let delay = begin.elapsed();
-        let date = match &server {
-            Remote::Running(server) => server.api.date(),
-            Remote::InProcess { .. } => None,
-        };
-        replica.clock_ahead = date.filter(|_| delay < MAX_DELAY).map(|date| {
+        replica.clock_ahead = server.date().filter(|_| delay < MAX_DELAY).map(|date| {
             let here = sent + delay.as_millis() as u64 / 2;
             (date.0 as i64 - here as i64) / 1000
         });
@@ -168,7 +152,7 @@ async fn read_status(
 }
 
 /// Reads the tables of the replicas that answer differently. Those with the hash of an earlier one have the same answers.
-async fn read_tables(read: Vec<(Replica, anyhow::Result<Remote>)>) -> anyhow::Result<Vec<Replica>> {
+async fn read_tables(read: Vec<(Replica, anyhow::Result<Api>)>) -> anyhow::Result<Vec<Replica>> {
     let mut hashes: Vec<Value> = Vec::new();
     let mut replicas = Vec::with_capacity(read.len());
     let mut failure = anyhow!("no replica responds");

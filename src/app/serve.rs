@@ -1,7 +1,7 @@
 //! `serve`: opens resources, binds listeners, starts tasks and shuts down in order.
 
 use std::future::pending;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,246 +11,205 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use axum::Router;
 use futures::future::join_all;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use super::identity::identity;
+use super::client_addresses::client_addresses;
 use super::source::SelectedSource;
-use super::thread::{Priority, Thread};
-use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unknown};
-use crate::cli::{KubeAccess, ServeArgs, print};
+use super::thread::Thread;
+use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, start_log};
+use crate::cli::SourceArgs;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
-use crate::log::start_queued_logging;
 use crate::server::counters::CounterSet;
-use crate::server::platform::host_name;
+use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
-    Answerers, Certificate, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE, bind_dns,
-    bind_tcp, descriptors, ns_addresses, serve_http,
+    Answerers, Certificate, DnsListener, DnsServer, Encrypted, TCP_IDLE, bind_dns, bind_tcp,
+    descriptors, ns_addresses, serve_http,
 };
 use crate::settings::Settings;
-use crate::source::{Events, Feeds, UpdateSettings, kube};
-use crate::table::{DEFAULT_CLUSTER_NAME, Publisher};
+use crate::source::Feeds;
+use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::view;
 use crate::wire::ResponseSettings;
 use crate::zone::Zones;
 
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
 pub(super) async fn serve(
-    args: ServeArgs,
-    ready: impl FnOnce(&Started),
+    settings: &Settings,
+    source: &SourceArgs,
+    ready: impl FnOnce(&Server),
 ) -> anyhow::Result<ExitCode> {
-    let settings = &args.settings.loaded;
-    if args.print_settings {
-        print(&settings.to_yaml()?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     // Dropped at the end, which writes the queued log lines.
-    let log = start_queued_logging(&settings.log.level, settings.log.format);
-    let log = log.context("cannot start the log thread")?;
-    log_unknown();
+    let log = start_log(&settings.log.level, settings.log.format)?;
     let mut signals = Signals::new()?;
-    let resources = Resources::open(&args).await?;
-    let bound = BoundListeners::bind(settings, resources.certificate.clone())?;
-    let (dns, api) = (bound.addresses(), bound.api_addresses());
-    let server = Server::start(settings, resources, bound, log.lost())?;
-    ready(&Started {
-        dns,
-        api,
-        events: server.events.clone(),
-    });
+    let resources = Resources::open(settings, source).await?;
+    let server = Server::start(settings, resources, log.lost())?;
+    ready(&server);
     server.run(&mut signals, settings.grace.0).await
-}
-
-/// A server that has started.
-pub(super) struct Started {
-    /// The addresses of the DNS port.
-    pub(super) dns: Vec<SocketAddr>,
-    /// The addresses of the API and the status page.
-    pub(super) api: Vec<SocketAddr>,
-    /// The changes of answers.
-    pub(super) events: Events,
 }
 
 // === Resources ===
 
-/// The external resources that the settings name. They are opened before anything is bound, so that an error is early.
+/// What the settings name. All is opened and bound before anything starts, so that an error is early.
 struct Resources {
     source: SelectedSource,
-    update_settings: UpdateSettings,
-    /// The certificate, if there is an encrypted listener.
-    certificate: Option<Arc<Certificate>>,
     /// The addresses of this pod and of its node.
     own_addresses: Vec<IpAddr>,
     /// The addresses of the name server of the zones, if they are known: of the settings, or of the Service.
     ns_addresses: Vec<IpAddr>,
+    /// The certificate, if there is an encrypted listener.
+    certificate: Option<Arc<Certificate>>,
+    encrypted: Option<Encrypted>,
+    dns: Vec<DnsListener>,
+    admin: Vec<TcpListener>,
+    api: Vec<TcpListener>,
 }
 
 impl Resources {
-    async fn open(args: &ServeArgs) -> anyhow::Result<Self> {
-        let settings = &args.settings.loaded;
+    async fn open(settings: &Settings, args: &SourceArgs) -> anyhow::Result<Self> {
         let own_addresses = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
         let ns_addresses = match settings.answers.ns_addresses.as_slice() {
             [] => addresses_from(SERVICE_IPS)?,
             given => given.to_vec(),
         };
-        let timing = kube::WatchTiming::SERVE;
-        let source = SelectedSource::open(&args.source, timing, KubeAccess::Pod).await?;
-        let is_pod = args.source.file.is_empty() && !args.source.kubeconfig.is_given();
+        let source = SelectedSource::open(args, true).await?;
+        let is_pod = args.file.is_empty() && !args.kubeconfig.is_given();
         if is_pod && settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
             bail!(
                 "clusterName is not set: give this cluster the name that the other clusters have for it, because databases \
                  store the names of their peers"
             );
         }
+        let listen = &settings.listen;
+        let certificate = settings.certificate().map(Certificate::open).transpose()?;
+        let encrypted = certificate.clone();
+        let encrypted = encrypted.map(|one| Encrypted::bind(one, &listen.tls, &listen.quic));
         Ok(Self {
-            update_settings: UpdateSettings {
-                rules: settings.rules(),
-                is_following: true,
-            },
             source,
-            certificate: settings.certificate().map(Certificate::open).transpose()?,
             own_addresses,
             ns_addresses,
-        })
-    }
-}
-
-// === Listeners ===
-
-/// The bound listeners.
-struct BoundListeners {
-    dns: Vec<DnsListener>,
-    admin: Vec<TcpListener>,
-    api: Vec<TcpListener>,
-    encrypted: Option<Encrypted>,
-}
-
-impl BoundListeners {
-    fn bind(settings: &Settings, certificate: Option<Arc<Certificate>>) -> anyhow::Result<Self> {
-        let listen = &settings.listen;
-        let encrypted = certificate.map(|one| Encrypted::bind(one, &listen.tls, &listen.quic));
-        Ok(Self {
+            certificate,
             encrypted: encrypted.transpose()?,
-            dns: bind_dns(&settings.dns_addresses())?,
-            admin: bind_tcp(&settings.admin_addresses(), "admin")?,
+            dns: bind_dns(&listen.dns)?,
+            admin: bind_tcp(&listen.admin, "admin")?,
             api: bind_tcp(&listen.api, "api")?,
         })
-    }
-
-    /// Returns the addresses of the DNS port.
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.dns.iter().map(|listener| listener.address).collect()
-    }
-
-    /// Returns the addresses of the API.
-    fn api_addresses(&self) -> Vec<SocketAddr> {
-        let addresses = self.api.iter().map(TcpListener::local_addr);
-        addresses.filter_map(Result::ok).collect()
     }
 }
 
 // === The server ===
 
 /// The running server.
-struct Server {
+pub(super) struct Server {
+    /// The addresses of the API and the status page.
+    pub(super) api: Vec<SocketAddr>,
+    /// What its views show.
+    pub(super) shown: view::Server,
     listeners: DnsServer,
     tasks: JoinSet<()>,
     liveness: Liveness,
     /// Set when the addresses of DNS are open.
     is_open: Arc<AtomicBool>,
-    /// Set when the process has received a signal to terminate.
-    draining: Arc<AtomicBool>,
-    events: Events,
 }
 
 impl Server {
     fn start(
         settings: &Settings,
         resources: Resources,
-        bound: BoundListeners,
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
         let Resources {
-            own_addresses,
+            source,
+            own_addresses: own,
             ns_addresses: given,
             certificate,
-            ..
-        } = &resources;
-        let zones = settings.zones(&ns_addresses(given, &bound.addresses()));
-        let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
-        let publisher = Publisher::new(feeds.clock.now(), settings.history.0);
-        let (reader, counters) = (publisher.reader(), CounterSet::default());
-        let refused = RefusedClients::default();
-        let certificate = certificate.clone();
-        let identity = identity(settings, given, &bound.addresses(), own_addresses);
-        let (is_open, draining) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let response_settings = response_settings(settings, zones.clone(), own_addresses);
-        let answerers = Answerers::new(
-            response_settings,
-            refused.clone(),
-            reader.clone(),
-            counters.clone(),
-        );
+            encrypted,
+            dns,
+            admin,
+            api,
+        } = resources;
+        let bound: Vec<SocketAddr> = dns.iter().map(|listener| listener.address).collect();
+        let zones = settings.zones(&ns_addresses(&given, &bound));
         let mut tasks = JoinSet::new();
-        resources
-            .source
-            .spawn(&mut tasks, &feeds, publisher, resources.update_settings)?;
-        let liveness = liveness(&feeds, &mut tasks);
-        if let Some(certificate) = certificate.clone() {
-            let follow = certificate.follow();
+        let (feeds, reader) = source.start(settings, true, &mut tasks)?;
+        if let Some(certificate) = &certificate {
+            let follow = certificate.clone().follow();
             tasks.spawn(follow.context("cannot start the thread of the certificate")?);
         }
-        let api_thread = Thread::new("api")?;
-        let shown = view::Server {
+        let identity = view::Identity {
+            cluster: Some(settings.cluster_name.clone()),
+            replica: host_name(),
+            servers: client_addresses(&given, &bound, &own),
+        };
+        let server = view::Server {
             lost_log_lines,
             certificate,
-            draining: draining.clone(),
             settings: Arc::new(serde_json::to_value(settings)?),
             namespaces: settings.namespaces.clone().into(),
-            refused,
-            ..view::Server::of_objects(reader, feeds.clone(), zones, identity)
+            ..view::Server::of_objects(reader, feeds, zones, identity)
         };
+        let counters = CounterSet::default();
+        let answerers = Answerers::new(
+            response_settings(settings, &server, &own),
+            server.refused.clone(),
+            server.reader.clone(),
+            counters.clone(),
+        );
+        let api_addresses = api.iter().map(TcpListener::local_addr);
+        let mut started = Self {
+            api: api_addresses.filter_map(Result::ok).collect(),
+            listeners: listen(settings, dns, encrypted, answerers)?,
+            liveness: liveness(&server.feeds, &mut tasks),
+            tasks,
+            is_open: Arc::default(),
+            shown: server,
+        };
+        started.serve_http(settings, counters, admin, api)?;
+        Ok(started)
+    }
+
+    /// Starts the threads of the probes and of the API.
+    fn serve_http(
+        &mut self,
+        settings: &Settings,
+        counters: CounterSet,
+        admin: Vec<TcpListener>,
+        api: Vec<TcpListener>,
+    ) -> anyhow::Result<()> {
+        let (server, tasks) = (self.shown.clone(), &mut self.tasks);
+        let api_thread = Thread::new("api")?;
         let state = HttpState {
-            server: shown.clone(),
+            server: server.clone(),
             metrics: Metrics {
-                server: shown.clone(),
+                server: server.clone(),
                 counters,
             },
-            is_open: is_open.clone(),
-            liveness: liveness.clone(),
+            is_open: self.is_open.clone(),
+            liveness: self.liveness.clone(),
             api_runtime: api_thread.handle(),
         };
-        let follow = liveness.clone().follow();
-        let probes = Thread::new("probes")?;
-        let admin = admin_routes(state);
-        let serve = adopt(bound.admin, &admin, &probes)?;
-        probes.run(Priority::Normal, &mut tasks, || async {
-            tokio::join!(follow, join_all(serve));
+        let follow = state.liveness.clone().follow();
+        Thread::new("probes")?.run(tasks, || async {
+            tokio::join!(follow, serve_all(admin, admin_routes(state)));
         })?;
-        let routes = api_routes(shown, ApiHosts::new(settings.listen.api_hosts.clone()));
-        let serve = adopt(bound.api, &routes, &api_thread)?;
-        // Without a listener, this thread still renders the metrics.
-        api_thread.run(Priority::Low, &mut tasks, || async {
-            tokio::join!(join_all(serve), pending::<()>());
-        })?;
-        Ok(Self {
-            listeners: listen(settings, bound.dns, bound.encrypted, answerers)?,
-            tasks,
-            liveness,
-            is_open,
-            draining,
-            events: feeds.events.clone(),
+        let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
+        let routes = api_routes(server, hosts);
+        api_thread.run(tasks, || async {
+            if let Err(error) = lower_priority() {
+                debug!(%error, "Cannot lower the priority of the API");
+            }
+            // Without a listener, this thread still renders the metrics.
+            tokio::join!(serve_all(api, routes), pending::<()>());
         })
     }
 
     /// Serves from the first table until a signal arrives, and for `grace` after it.
     async fn run(mut self, signals: &mut Signals, grace: Duration) -> anyhow::Result<ExitCode> {
-        let mut table = self.events.subscribe();
+        let mut table = self.shown.feeds.events.subscribe();
         loop {
             tokio::select! {
                 _ = table.wait_for(|table| table.version > 0), if !self.is_open.load(Relaxed) => {
@@ -259,7 +218,7 @@ impl Server {
                     self.is_open.store(true, Relaxed);
                 }
                 signal = signals.next() => {
-                    self.draining.store(true, Relaxed);
+                    self.shown.draining.store(true, Relaxed);
                     self.listeners.lift_limits();
                     info!(signal, grace = ?grace, "Shutting down; answering queries during the grace period");
                     break;
@@ -289,12 +248,12 @@ impl Server {
 
 fn response_settings(
     settings: &Settings,
-    zones: Zones,
+    server: &view::Server,
     own_addresses: &[IpAddr],
 ) -> ResponseSettings {
     let answers = &settings.answers;
     ResponseSettings {
-        zones,
+        zones: Zones::clone(&server.zones),
         access: settings.access(own_addresses),
         order: answers.order,
         udp_max: answers.udp_max,
@@ -314,7 +273,7 @@ fn listen(
     answerers: Answerers,
 ) -> anyhow::Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
-        0 => cpus(),
+        0 => thread::available_parallelism().map_or(1, usize::from),
         given => usize::from(given),
     };
     let connections = settings.limits.connections as usize;
@@ -330,14 +289,14 @@ fn listen(
     ))
 }
 
-/// Moves HTTP listeners to a thread, and returns the work for each.
-fn adopt(
-    listeners: Vec<TcpListener>,
-    routes: &Router,
-    thread: &Thread,
-) -> anyhow::Result<Vec<impl Future<Output = ()> + use<>>> {
-    let serve = |listener| Ok(serve_http(thread.adopt(listener)?, routes.clone()));
-    listeners.into_iter().map(serve).collect()
+/// Serves HTTP on the runtime of this thread.
+async fn serve_all(listeners: Vec<TcpListener>, routes: Router) {
+    let serve = async |listener| {
+        let listener = tokio::net::TcpListener::from_std(listener);
+        let listener = listener.expect("the runtime takes bound listeners");
+        serve_http(listener, routes.clone()).await;
+    };
+    join_all(listeners.into_iter().map(serve)).await;
 }
 
 /// Returns what must make progress: the update loop, and the runtime of this function, which serves TCP. The threads of DNS follow
@@ -352,11 +311,6 @@ fn liveness(feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
     ]);
     tasks.spawn(heartbeat.follow_runtime());
     liveness
-}
-
-/// Returns the number of CPUs that this process may use.
-fn cpus() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }
 
 // === Signals ===
@@ -389,11 +343,9 @@ impl Signals {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
     use crate::heartbeat;
-    use crate::http::tests::{wait_until_alive, wait_until_stuck};
+    use crate::http::tests::wait_until_stuck;
     use crate::server::tests::answerers;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
@@ -431,34 +383,5 @@ mod tests {
         liveness.check();
         assert_eq!(liveness.problem(), None);
         server.stop().await;
-    }
-
-    #[tokio::test]
-    async fn livez_fails_while_the_runtime_of_connections_is_stuck() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let heartbeat = Heartbeat::default();
-        let name = "the runtime of TCP connections".to_owned();
-        let liveness = Liveness::default();
-        liveness.watch([(name, heartbeat.clone())]);
-        runtime.spawn(heartbeat.follow_runtime());
-        wait_until_alive(&liveness).await;
-        let (release, released) = mpsc::channel::<()>();
-        let (stick, stuck) = mpsc::channel();
-        runtime.spawn(async move {
-            stick.send(()).unwrap();
-            _ = released.recv(); // blocks the only thread
-        });
-        stuck.recv().unwrap();
-        assert_eq!(
-            wait_until_stuck(&liveness).await,
-            "no progress for 10 s: the runtime of TCP connections\n"
-        );
-        drop(release);
-        wait_until_alive(&liveness).await;
-        runtime.shutdown_background();
     }
 }

@@ -1,58 +1,66 @@
 //! The source that the flags select: files or an API server.
 
+use std::time::Duration;
+
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use super::thread::{Priority, Thread};
-use crate::cli::{Cluster, KubeAccess, SourceArgs};
+use super::thread::Thread;
+use crate::cli::{Cluster, SourceArgs};
+use crate::settings::Settings;
 use crate::source::{self, Feeds, UpdateSettings, file, kube};
 use crate::table::Publisher;
+use crate::table::publish::Reader;
 
+/// Maximum time until a command has a complete table of a cluster.
+pub(super) const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A source that is open but not running.
 pub(super) enum SelectedSource {
     Files(file::Files),
-    Cluster(Box<Cluster>, kube::WatchTiming),
+    Cluster(Box<Cluster>),
 }
 
 impl SelectedSource {
-    /// Opens the source that the flags select; without such flags, the API server as `default` specifies.
-    pub(super) async fn open(
-        args: &SourceArgs,
-        timing: kube::WatchTiming,
-        default: KubeAccess,
-    ) -> anyhow::Result<Self> {
-        let SourceArgs {
-            file,
-            kubeconfig,
-            namespace: _, // the settings have it
-        } = args;
-        if !file.is_empty() {
-            return Ok(Self::Files(file::Files::open(file.clone())?));
+    /// Opens the source that the flags select; without such flags, the API server.
+    pub(super) async fn open(args: &SourceArgs, is_server: bool) -> anyhow::Result<Self> {
+        if !args.file.is_empty() {
+            return Ok(Self::Files(file::Files::open(args.file.clone())?));
         }
-        let cluster = Cluster::open(kubeconfig.access_or(default)).await?;
-        Ok(Self::Cluster(Box::new(cluster), timing))
+        let cluster = Cluster::open(&args.kubeconfig, is_server).await?;
+        Ok(Self::Cluster(Box::new(cluster)))
     }
 
-    /// Runs the source and the update loop on a separate thread. Building a large table must not delay connections.
-    /// Both share the thread, so that an update reaches the table without waking another one.
-    pub(super) fn spawn(
+    /// Starts the source and the update loop on a separate thread. Building a large table must not delay connections.
+    /// Both share the thread, so that an update reaches the table without waking another one. A server follows the source and
+    /// keeps a history; other commands end with the first table.
+    pub(super) fn start(
         self,
+        settings: &Settings,
+        is_server: bool,
         tasks: &mut JoinSet<()>,
-        feeds: &Feeds,
-        publisher: Publisher,
-        settings: UpdateSettings,
-    ) -> anyhow::Result<()> {
-        let feeds = feeds.clone();
-        let run = move || self.run(feeds, publisher, settings);
-        Thread::new("source")?.run(Priority::Normal, tasks, run)
+    ) -> anyhow::Result<(Feeds, Reader)> {
+        let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
+        let publisher = match is_server {
+            true => Publisher::new(feeds.clock.now(), settings.history.0),
+            false => Publisher::default(),
+        };
+        let reader = publisher.reader();
+        let update_settings = UpdateSettings {
+            rules: settings.rules(),
+            is_following: is_server,
+        };
+        let of_source = feeds.clone();
+        let run = move || self.run(of_source, publisher, update_settings);
+        Thread::new("source")?.run(tasks, run)?;
+        Ok((feeds, reader))
     }
 
     /// Runs the source and the update loop until the source ends.
     async fn run(mut self, feeds: Feeds, publisher: Publisher, settings: UpdateSettings) {
         let run = async |feeds, updates| match &mut self {
             Self::Files(files) => files.run(feeds, updates).await,
-            Self::Cluster(cluster, timing) => match cluster.another_client() {
-                Ok(client) => kube::run(client, *timing, feeds, updates).await,
+            Self::Cluster(cluster) => match cluster.another_client() {
+                Ok(client) => kube::run(client, kube::WatchTiming::SERVE, feeds, updates).await,
                 Err(error) => warn!(%error, "Cannot set up the Kubernetes client"),
             },
         };

@@ -1,12 +1,11 @@
-//! Environment variables that are not flags, and warnings about those that look like settings but are not.
+//! Environment variables that are not flags.
 
-use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use anyhow::bail;
-use tracing::warn;
+use anyhow::{Context as _, bail};
 
-use crate::cli::unknown_variables;
+use crate::cli::log_unknown_variables;
+use crate::log::{LogFilter, LogFormat, LogGuard, start_logging};
 use crate::settings;
 
 /// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
@@ -35,39 +34,15 @@ pub(super) fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
 /// Returns the address of the API of a server on this host: that of `GLOBAL_DNS_API_LISTEN`, where `demo` and `serve` listen,
 /// too, or the default. Other addresses than those of the loopback interface may be of another host.
 pub(super) fn local_api() -> SocketAddr {
-    const DEFAULT: SocketAddr =
-        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), settings::API_PORT);
     let variable = std::env::var("GLOBAL_DNS_API_LISTEN").unwrap_or_default();
     let given = variable.split(',').find_map(|one| one.parse().ok());
-    given
-        .filter(|one: &SocketAddr| one.ip().is_loopback())
-        .unwrap_or(DEFAULT)
+    let local = given.filter(|one: &SocketAddr| one.ip().is_loopback());
+    local.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, settings::API_PORT).into())
 }
 
-/// Logs each unknown variable, for a server.
-pub(super) fn log_unknown() {
-    for unknown in unknown_variables(&KNOWN) {
-        warn!(
-            variable = unknown.name,
-            nearest = unknown.nearest,
-            "Ignored an unknown environment variable"
-        );
-    }
-}
-
-/// Prints each unknown variable to standard error, for a command whose log has only errors by default.
-pub(super) fn print_unknown() {
-    for unknown in unknown_variables(&KNOWN) {
-        let nearest = unknown
-            .nearest
-            .iter()
-            .map(|known| format!("; the nearest known one is {known}"));
-        // The command works without the warning.
-        let _ = writeln!(
-            std::io::stderr(),
-            "warning: ignored the unknown environment variable {}{}",
-            unknown.name,
-            nearest.collect::<String>()
-        );
-    }
+/// Starts the log, and logs the variables that look like settings but are not.
+pub(super) fn start_log(level: &LogFilter, format: LogFormat) -> anyhow::Result<LogGuard> {
+    let log = start_logging(level, format).context("cannot start the log thread")?;
+    log_unknown_variables(&KNOWN);
+    Ok(log)
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::groups::ColorArgs;
-use super::values::{Output, outputs, parse_name, parse_name_server};
-use super::view::ViewArgs;
+use super::groups::ViewArgs;
+use super::print::PrintArgs;
+use super::values::{parse_name, parse_name_server};
 use crate::settings::parse_duration;
 use crate::zone::Name;
 
@@ -38,10 +38,6 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub wait: Option<Duration>,
 
-    /// Format of the output
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Json]))]
-    pub output: Output,
-
     #[command(flatten)]
-    pub color: ColorArgs,
+    pub print: PrintArgs,
 }

@@ -1,13 +1,12 @@
 //! The way to an API server: a kubeconfig, or the service account of the pod.
 
 mod credential;
-mod credentials;
+mod error;
 mod kubeconfig;
 mod proxy;
-mod query;
 mod replica;
+mod requests;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use http::Request;
@@ -16,32 +15,19 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
-pub use credentials::{ConnectError, Credentials};
-pub use replica::{Replica, ReplicaError};
+pub use error::{ClusterError, Part};
+pub use replica::Replica;
+pub(super) use replica::StreamError;
 
 use credential::Credential;
+use kubeconfig::Configured;
 
+use super::groups::KubeconfigArgs;
 use crate::log::error_chain;
 use crate::source::kube::client;
 
 /// Maximum time for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The way to reach the API server.
-#[derive(Clone, Debug)]
-pub enum KubeAccess {
-    /// With the service account of the pod.
-    Pod,
-    /// With a kubeconfig.
-    Kubeconfig {
-        /// The file. Default: `KUBECONFIG`, or else the file in the home directory.
-        path: Option<PathBuf>,
-        /// The context. Default: the current context.
-        context: Option<String>,
-    },
-    /// In a pod, with its service account; otherwise with the kubeconfig at the default location.
-    Auto,
-}
 
 /// An API server.
 pub struct Cluster {
@@ -49,38 +35,41 @@ pub struct Cluster {
     /// The token or certificate that may expire.
     credential: Option<Credential>,
     client: Client,
-    credentials: Credentials,
+    /// The origin of the configuration, for messages: the kubeconfig with its context, or the pod.
+    pub origin: String,
+    /// What to do if the API server does not answer as expected.
+    pub way_out: String,
 }
 
+// === impl Cluster ===
+
 impl Cluster {
-    /// Reads the configuration, and runs the credential plugin if it names one. Does not connect.
+    /// Reads the configuration, and runs the credential plugin if it names one. Does not connect. Without flags, a server uses the
+    /// service account of its pod; a command that runs outside of pods, the kubeconfig at the default location.
     ///
     /// # Errors
     ///
     /// If the kubeconfig, the service account, a file that they name, or the output of the plugin cannot be used.
-    pub async fn open(access: KubeAccess) -> Result<Self, ConnectError> {
-        let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        let (mut config, credentials) = match access {
-            KubeAccess::Auto if is_pod => in_pod()?,
-            KubeAccess::Pod => in_pod()?,
-            KubeAccess::Auto => kubeconfig::load(None, None)?,
-            KubeAccess::Kubeconfig { path, context } => {
-                kubeconfig::load(path.as_deref(), context.as_deref())?
-            }
+    pub async fn open(flags: &KubeconfigArgs, is_server: bool) -> Result<Self, ClusterError> {
+        let is_pod = is_server || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let (mut config, origin, way_out) = match is_pod && !flags.is_given() {
+            true => in_pod()?,
+            false => kubeconfig::load(flags)?,
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         // The watcher logs failed requests and retries them itself. The client would retry without a log message, after
         // growing pauses.
         config.default_retry = false;
-        let credential = credential::take(&mut config.auth_info)
-            .await
-            .map_err(|why| ConnectError(format!("cannot use {credentials}: {why}")))?;
-        let client = client_of(&config, credential.as_ref())?;
+        let credential = credential::take(&mut config.auth_info).await;
+        let credential = credential.map_err(|why| {
+            ClusterError::new(Part::Configuration, format!("cannot use {origin}: {why}"))
+        })?;
         Ok(Self {
+            client: client_of(&config, credential.as_ref())?,
             config,
             credential,
-            client,
-            credentials,
+            origin,
+            way_out,
         })
     }
 
@@ -89,41 +78,36 @@ impl Cluster {
     /// # Errors
     ///
     /// If a certificate cannot be used any more.
-    pub fn another_client(&self) -> Result<Client, ConnectError> {
+    pub fn another_client(&self) -> Result<Client, ClusterError> {
         client_of(&self.config, self.credential.as_ref())
     }
 
-    /// Returns the URL of the API server.
+    /// Returns the URL of the API server, for messages.
     pub fn url(&self) -> String {
-        self.config.cluster_url.to_string()
-    }
-
-    /// Returns the origin of the configuration.
-    pub fn credentials(&self) -> &Credentials {
-        &self.credentials
+        let url = self.config.cluster_url.to_string();
+        url.trim_end_matches('/').to_owned()
     }
 }
 
 /// Returns the configuration of a pod.
-fn in_pod() -> Result<(Config, Credentials), ConnectError> {
+fn in_pod() -> Result<Configured, ClusterError> {
     let config = Config::incluster().map_err(|error| {
         let why = error_chain(&error);
-        let sentence = "not running in a pod of a cluster";
-        ConnectError(format!("{sentence} ({why}); set --kubeconfig or --file"))
+        let sentence =
+            format!("not running in a pod of a cluster ({why}); set --kubeconfig or --file");
+        ClusterError::new(Part::Configuration, sentence)
     })?;
     let way_out =
         "check the network policies and the permissions of the ServiceAccount of this pod";
-    let credentials = Credentials {
-        origin: "ServiceAccount of this pod".to_owned(),
-        way_out: way_out.to_owned(),
-    };
-    Ok((config, credentials))
+    let origin = "ServiceAccount of this pod";
+    Ok((config, origin.to_owned(), way_out.to_owned()))
 }
 
-fn client_of(config: &Config, credential: Option<&Credential>) -> Result<Client, ConnectError> {
+fn client_of(config: &Config, credential: Option<&Credential>) -> Result<Client, ClusterError> {
     let client = client(config.clone()).map_err(|error| {
         let why = error_chain(&error);
-        ConnectError(format!("cannot set up the Kubernetes client: {why}"))
+        let sentence = format!("cannot set up the Kubernetes client: {why}");
+        ClusterError::new(Part::Configuration, sentence)
     })?;
     let Some(credential) = credential.cloned() else {
         return Ok(client);

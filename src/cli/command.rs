@@ -1,13 +1,23 @@
-//! The subcommands.
+//! The subcommands, with the examples of their help.
+
+use std::env::args_os;
+use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{Resettable, StyledStr};
+use clap::error::{Error, ErrorKind};
+use clap::{Arg, ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::check::CheckArgs;
+use super::environment::name_variables;
 use super::fleet::FleetArgs;
+use super::groups::LogArgs;
 use super::serve::{DemoArgs, ServeArgs};
 use super::view::{EventsArgs, ExplainArgs, TableArgs};
+
+/// The name of the program without a link.
+const NAME: &str = "global-dns";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -16,32 +26,137 @@ const STYLES: Styles = Styles::styled()
     .placeholder(AnsiColor::Cyan.on_default());
 
 /// DNS server: one name for a service in several linked clusters
+///
+/// Examples:
+///   # Try it without a cluster, then ask it in another terminal
+///   global-dns demo
+///   # What is answered for a service, and why
+///   global-dns explain db.prod
+///   # Which services have trouble, and in which cluster
+///   global-dns table
+///   # Find mistakes of an installation
+///   global-dns check
 #[derive(Debug, Parser)]
-#[command(name = "global-dns", version, styles = STYLES, max_term_width = 100)]
+#[command(name = NAME, version, styles = STYLES, max_term_width = 100, verbatim_doc_comment)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened groups take no help of their own")]
+    pub log: LogArgs,
 }
 
-/// The subcommands.
+/// The subcommands. The help of each begins with its first line, and ends with the others.
 #[derive(Debug, Subcommand)]
+#[command(verbatim_doc_comment)]
 pub enum Command {
     /// Run the DNS server
+    ///
+    /// Examples:
+    ///   # In a pod, or with a kubeconfig
+    ///   global-dns serve --cluster-name hub
+    ///   # Serve the objects of a file on other ports
+    ///   global-dns serve --file objects.yaml --listen :1053 --admin-listen localhost:0
+    ///   # Print all settings, as a file to edit
+    ///   global-dns serve --print-settings
+    #[command(verbatim_doc_comment)]
     Serve(Box<ServeArgs>),
     /// Try the server with built-in sample data of three clusters, at 127.0.0.1:1053
+    ///
+    /// Examples:
+    ///   # Serve the sample; it prints the queries to try
+    ///   global-dns demo
+    ///   # Change the sample every 5 seconds, to watch the page
+    ///   global-dns demo --live=5s
+    #[command(verbatim_doc_comment)]
     Demo(Box<DemoArgs>),
     /// Explain the answer for a name, or why there is none
+    ///
+    /// Examples:
+    ///   # The answer for db.prod.global, and why
+    ///   global-dns explain db.prod
+    ///   # The endpoints of one cluster, with all columns
+    ///   global-dns explain east.db.prod -o wide
+    ///   # The names that return an address
+    ///   global-dns explain 10.96.10.1
+    ///   # What was answered at 03:12
+    ///   global-dns explain db.prod --at 03:12
+    ///   # What objects of a file would answer
+    ///   global-dns explain db.prod --file objects.yaml
+    ///
+    /// With --file or --direct, the settings of --config apply. A server knows its own.
+    ///
+    /// Exit codes: 0 the name exists; 1 failure; 2 wrong usage; 3 the name does not exist
+    #[command(verbatim_doc_comment)]
     Explain(Box<ExplainArgs>),
     /// Print what is wrong, and all services, those with trouble first
+    ///
+    /// Examples:
+    ///   # What is wrong with the server and its source, and all services, those with trouble first
+    ///   global-dns table
+    ///   # Trouble of services with an endpoint in one cluster
+    ///   global-dns table --cluster east --state failing,attention
+    ///   # What was answered at 03:12
+    ///   global-dns table db -n prod --at 03:12
+    ///   # The objects of the cluster, without a server
+    ///   global-dns table --direct --cluster-name hub
+    ///
+    /// With --file or --direct, the settings of --config apply. A server knows its own.
+    ///
+    /// Exit codes: 0 success; 1 failure; 2 wrong usage; 3 no service has such a name, namespace or cluster
+    #[command(verbatim_doc_comment)]
     Table(Box<TableArgs>),
     /// Print the last changes of the answers
+    ///
+    /// Examples:
+    ///   # The last changes of all answers
+    ///   global-dns events
+    ///   # Those of one cluster, as they happen
+    ///   global-dns events --cluster east --watch
+    ///   # The same, for a program
+    ///   global-dns events -o json
+    ///
+    /// Exit codes: 0 success; 1 failure; 2 wrong usage
+    #[command(verbatim_doc_comment)]
     Events(Box<EventsArgs>),
     /// Diagnose an installation, with a hint for each problem
+    ///
+    /// Examples:
+    ///   # Check the server in the cluster of the current context
+    ///   global-dns check
+    ///   # Also the way of queries, which a pod knows by itself
+    ///   global-dns check --dns 10.96.0.53 --resolver 10.96.0.10
+    ///   # Wait in a pipeline until nothing fails
+    ///   global-dns check --wait 2m
+    ///
+    /// With --file or --direct, the settings of --config apply. A server knows its own.
+    ///
+    /// Exit codes: 0 nothing fails; 1 something fails, or no server answers; 2 wrong usage
+    #[command(verbatim_doc_comment)]
     Check(Box<CheckArgs>),
     /// Compare the servers of several clusters, and print every difference
+    ///
+    /// Examples:
+    ///   # Compare three clusters of the kubeconfig
+    ///   global-dns fleet --contexts hub,east,west
+    ///   # Compare the replicas of the current context
+    ///   global-dns fleet
+    ///   # One of them by the address of its API
+    ///   global-dns fleet --contexts hub,east --server west=127.0.0.1:9154 -o json
+    ///   # Compare files with the objects of the clusters
+    ///   global-dns fleet --file hub=hub.yaml --file east=east.yaml
+    ///
+    /// Exit codes: 0 nothing differs; 1 something differs, or a cluster cannot be read; 2 wrong usage
+    #[command(verbatim_doc_comment)]
     Fleet(Box<FleetArgs>),
     /// Print the completions of a shell
+    ///
+    /// Examples:
+    ///   # Complete commands and flags in bash
+    ///   global-dns completions bash
+    #[command(verbatim_doc_comment)]
     Completions(CompletionsArgs),
 }
 
@@ -50,4 +165,86 @@ pub enum Command {
 pub struct CompletionsArgs {
     /// Shell that runs the script
     pub shell: Shell,
+}
+
+/// Reads the command line and the settings. Ends the process with exit code 2 if they are invalid, and with exit code 0 after
+/// `help`.
+pub fn read() -> Cli {
+    let parsed = command().try_get_matches();
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let mut cli = parsed.unwrap_or_else(|error| name_variables(error).exit());
+    if let Err(problem) = cli.load() {
+        let error: Error = Error::raw(ErrorKind::ValueValidation, problem + "\n");
+        error.exit();
+    }
+    cli
+}
+
+/// Returns the definition of the command line. Usage and help show the name that the user typed. Commas separate the values of lists.
+pub(super) fn command() -> clap::Command {
+    let name = typed_name(&file_name());
+    let with_examples = |command: clap::Command| {
+        let text = command.get_long_about().map(ToString::to_string);
+        let text = text.unwrap_or_default().replace(NAME, &name);
+        let examples = text.split_once("\n\n").map(|(_, rest)| rest.to_owned());
+        let command = command.long_about(Resettable::<StyledStr>::Reset);
+        command.after_help(examples.unwrap_or_default())
+    };
+    let cli = with_examples(Cli::command()).bin_name(name.clone());
+    let with_commas = |flag: Arg| match flag.get_action() {
+        ArgAction::Append if !flag.is_positional() => flag.value_delimiter(','),
+        _ => flag,
+    };
+    cli.mut_subcommands(|command| with_examples(command.mut_args(with_commas)))
+}
+
+/// Returns the name of the file that was executed.
+pub(super) fn file_name() -> String {
+    let path = args_os().next().unwrap_or_default();
+    let name = Path::new(&path).file_name().and_then(|name| name.to_str());
+    name.unwrap_or(NAME).to_owned()
+}
+
+/// Returns the words that start a program. A link can change them: `kubectl-global_dns` and `linkerd-globaldns` are plug-ins.
+/// kubectl replaces `-` by `_` within the name of a plug-in.
+fn typed_name(file: &str) -> String {
+    match (file.strip_prefix("kubectl-"), file.strip_prefix("linkerd-")) {
+        (Some(plugin), _) => format!("kubectl {}", plugin.replace('-', " ").replace('_', "-")),
+        (_, Some(extension)) => format!("linkerd {extension}"),
+        (None, None) => file.to_owned(),
+    }
+}
+
+// === impl Cli ===
+
+impl Cli {
+    /// Reads the settings. Returns an error if they are invalid, or if flags contradict each other or have no effect.
+    fn load(&mut self) -> Result<(), String> {
+        match &mut self.command {
+            Command::Serve(args) => args.load(&self.log),
+            Command::Demo(args) => args.load(&self.log),
+            Command::Explain(args) => args.view.load(false),
+            Command::Table(args) => args.load(),
+            Command::Check(args) => args.view.load(false),
+            Command::Fleet(args) => args.check(),
+            Command::Events(_) | Command::Completions(_) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plug_in_is_called_by_two_words() {
+        for (file, typed) in [
+            ("global-dns", "global-dns"),
+            ("gdns", "gdns"),
+            ("kubectl-global_dns", "kubectl global-dns"),
+            ("linkerd-globaldns", "linkerd globaldns"),
+        ] {
+            assert_eq!(typed_name(file), typed);
+        }
+    }
 }

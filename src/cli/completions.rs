@@ -2,37 +2,23 @@
 
 use clap_complete::{Shell, generate};
 
-use super::command::CompletionsArgs;
-use super::program;
+use super::command::{CompletionsArgs, command, file_name};
 
 // === impl CompletionsArgs ===
 
 impl CompletionsArgs {
     /// Returns the script. It completes the name that the program was called by.
     pub fn script(&self) -> String {
-        let name = program::file_name();
-        if self.shell == Shell::Bash {
-            return bash_script(&name);
-        }
-        script(self.shell, &name)
+        let name = file_name();
+        // In the script for bash of clap_complete 4.6, the labels of subcommands differ from the jumps to them if the name of
+        // the program has a hyphen, so only the last lines of the script get the real name.
+        let plain = match self.shell {
+            Shell::Bash => name.replace('-', "_"),
+            _ => name.clone(),
+        };
+        let mut script = Vec::new();
+        generate(self.shell, &mut command(), &plain, &mut script);
+        let end = |name: &str| format!("-o default {name}\n");
+        String::from_utf8_lossy(&script).replace(&end(&plain), &end(&name))
     }
-}
-
-/// Returns the script for bash. In that of clap_complete 4.6, the labels of subcommands differ from the jumps to them if
-/// the name of the program has a hyphen, so only the last line of the script gets the real name.
-fn bash_script(name: &str) -> String {
-    let plain = name.replace('-', "_");
-    let script = script(Shell::Bash, &plain);
-    let lines = script.lines().map(|line| {
-        let is_registration = line.trim_start().starts_with("complete -F ");
-        let command = line.strip_suffix(&plain).filter(|_| is_registration);
-        command.map_or_else(|| line.to_owned(), |start| format!("{start}{name}"))
-    });
-    lines.map(|line| line + "\n").collect()
-}
-
-fn script(shell: Shell, name: &str) -> String {
-    let mut script = Vec::new();
-    generate(shell, &mut program::command(), name, &mut script);
-    String::from_utf8_lossy(&script).into_owned()
 }

@@ -1,55 +1,48 @@
 //! The flags of `fleet`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use http::Uri;
 
-use super::groups::{ColorArgs, LogArgs, SourceArgs};
-use super::values::{Output, outputs, parse, parse_server};
-use super::view::brief;
+use super::groups::SourceArgs;
+use super::print::PrintArgs;
+use super::values::parse_server;
 use crate::model::{ClusterName, Namespace};
 use crate::settings::parse_duration;
 
 /// Flags of `fleet`.
 #[derive(Debug, Args)]
-#[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME")]
     pub contexts: Vec<String>,
 
     /// A cluster by the API of its server: a URL or HOST:PORT (repeatable)
-    #[arg(long = "server", value_name = "NAME=URL", value_delimiter = ',', value_parser = parse_named_server)]
+    #[arg(long = "server", value_name = "NAME=URL", value_parser = parse_named_server)]
     pub fleet_server: Vec<(String, Uri)>,
 
     /// A cluster by a YAML or JSON file with its objects, for a server with default settings; NAME is its clusterName (repeatable, also for one cluster)
-    #[arg(short = 'f', long = "file", value_name = "NAME=FILE", value_delimiter = ',', value_parser = parse_named_file)]
+    #[arg(short = 'f', long = "file", value_name = "NAME=FILE", value_parser = parse_named_file)]
     pub fleet_file: Vec<(ClusterName, PathBuf)>,
 
     /// Kubeconfig with the contexts [default: as kubectl]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Namespace of the replicas in every cluster, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, env = "GLOBAL_DNS_SERVER_NAMESPACE", value_name = "NAMESPACE")]
     pub server_namespace: Option<Namespace>,
 
     /// Maximum time for each cluster; all are read at the same time
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub timeout: Duration,
 
-    /// Format of the output
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json]))]
-    pub output: Output,
-
     #[command(flatten)]
-    pub color: ColorArgs,
-
-    #[command(flatten)]
-    pub log: LogArgs,
+    pub print: PrintArgs,
 }
 
 // === impl FleetArgs ===
@@ -57,21 +50,14 @@ pub struct FleetArgs {
 impl FleetArgs {
     /// Returns an error if two clusters have one name.
     pub(super) fn check(&self) -> Result<(), String> {
-        let mut files: Vec<&str> = self
-            .fleet_file
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        files.sort_unstable();
-        files.dedup();
+        let files = self.fleet_file.iter().map(|(name, _)| name.as_str());
+        let mut names: BTreeSet<&str> = files.collect();
         let contexts = self.contexts.iter().map(String::as_str);
         let servers = self.fleet_server.iter().map(|(name, _)| name.as_str());
-        let mut names: Vec<&str> = contexts.chain(servers).chain(files).collect();
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
-            return Err(format!("'{}' is named twice", twice[0]));
+        match contexts.chain(servers).find(|name| !names.insert(name)) {
+            Some(twice) => Err(format!("'{twice}' is named twice")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns the source of the files of a cluster.
@@ -96,5 +82,6 @@ fn parse_named_server(text: &str) -> Result<(String, Uri), String> {
 
 fn parse_named_file(text: &str) -> Result<(ClusterName, PathBuf), String> {
     let (name, file) = split(text)?;
-    Ok((parse(name)?, file.into()))
+    let name = name.parse().map_err(|error| format!("{error}"))?;
+    Ok((name, file.into()))
 }

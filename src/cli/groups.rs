@@ -1,27 +1,28 @@
 //! Groups of flags that several commands have.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use clap::{Args, ColorChoice};
-use strum::VariantArray as _;
+use clap::Args;
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use http::Uri;
 
-use super::cluster::KubeAccess;
-use super::values::one_of;
+use super::environment::setter_of;
+use super::values::parse_server;
 use crate::log::{LogFilter, LogFormat};
-use crate::model::Namespace;
+use crate::model::{ClusterName, Namespace};
 use crate::server::ListenAddress;
-use crate::settings::LogSettings;
+use crate::settings::{Settings, ZoneSetting};
 
 /// The cluster to connect to, by a kubeconfig.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Source")]
 pub struct KubeconfigArgs {
     /// Kubeconfig to reach the API server with [default: in a pod, its ServiceAccount; otherwise as kubectl]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
 }
 
@@ -30,98 +31,179 @@ pub struct KubeconfigArgs {
 #[command(next_help_heading = "Source")]
 pub struct SourceArgs {
     /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
-    #[arg(short, long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(short, long, env = "GLOBAL_DNS_FILE", value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub file: Vec<PathBuf>,
 
     #[command(flatten)]
     #[expect(missing_docs, reason = "flattened groups take no help of their own")]
     pub kubeconfig: KubeconfigArgs,
 
-    /// Watch only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
-    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    /// Watch or show only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
+    #[arg(short, long, env = "GLOBAL_DNS_NAMESPACE", value_name = "NAMESPACE")]
     pub namespace: Vec<Namespace>,
+}
+
+/// The settings of names and members. The server and the commands that read objects share them. A flag takes precedence over the
+/// file and over the variable `GLOBAL_DNS_SETTINGS`.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Settings")]
+pub struct SettingsArgs {
+    /// File with the settings in YAML or JSON; serve --print-settings prints all of them [default: the text in GLOBAL_DNS_SETTINGS]
+    #[arg(long, env = "GLOBAL_DNS_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Name of this cluster; use the name that the Links of the other clusters use [default: local]
+    #[arg(long, env = "GLOBAL_DNS_CLUSTER_NAME", value_name = "NAME")]
+    pub cluster_name: Option<ClusterName>,
+
+    /// Zone to answer for; the longest match decides (repeatable); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API [default: global]
+    #[arg(long, env = "GLOBAL_DNS_ZONE", value_name = "ZONE[=mcs]")]
+    pub zone: Vec<ZoneSetting>,
+
+    /// The settings, with the values of flags.
+    #[arg(skip)]
+    pub loaded: Settings,
 }
 
 /// The listeners.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Listeners")]
 pub struct ListenArgs {
-    /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353]
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]
+    #[arg(long, env = "GLOBAL_DNS_LISTEN", value_name = "ADDRESS")]
     pub listen: Vec<ListenAddress>,
 
-    /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: :9153]
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: :9153; demo: 127.0.0.1:9153]
+    #[arg(long, env = "GLOBAL_DNS_ADMIN_LISTEN", value_name = "ADDRESS")]
     pub admin_listen: Vec<ListenAddress>,
 
-    /// HTTP address of /api/v1, which shows all namespaces (repeatable) [default: 127.0.0.1:9154]
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    /// HTTP address of /api/v1 and the status page, which show all namespaces (repeatable) [default: 127.0.0.1:9154]
+    #[arg(long, env = "GLOBAL_DNS_API_LISTEN", value_name = "ADDRESS")]
     pub api_listen: Vec<ListenAddress>,
-}
-
-/// The colors of the output.
-#[derive(Debug, Args)]
-pub struct ColorArgs {
-    /// Whether text has colors; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: ColorChoice,
 }
 
 /// The log.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table, events and check]
-    #[arg(long, value_name = "LEVEL")]
+    /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info for serve and demo, error for other commands]
+    #[arg(
+        long,
+        global = true,
+        env = "GLOBAL_DNS_LOG_LEVEL",
+        value_name = "LEVEL"
+    )]
     pub log_level: Option<LogFilter>,
 
     /// Format of log lines: text or json [default: text]
-    #[arg(long, value_name = "FORM", hide_possible_values = true, value_parser = one_of(LogFormat::VARIANTS, LogFormat::into))]
+    #[arg(long, global = true, env = "GLOBAL_DNS_LOG_FORMAT", value_name = "FORM", hide_possible_values = true, value_parser = PossibleValuesParser::new(["text", "json"]).try_map(|text| text.parse::<LogFormat>()))]
     pub log_format: Option<LogFormat>,
 }
+
+/// The server to query.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+pub struct ServerArgs {
+    /// API of the server to query: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server; without one, the server or demo of this host at port 9154]
+    #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server, conflicts_with_all = ["server_namespace", "kubeconfig", "context"])]
+    pub server: Option<Uri>,
+
+    /// Namespace of the server's replicas, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
+    #[arg(long, env = "GLOBAL_DNS_SERVER_NAMESPACE", value_name = "NAMESPACE")]
+    pub server_namespace: Option<Namespace>,
+}
+
+/// The server or the objects that `explain`, `table` and `check` read.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server", mut_arg("file", |file| file.conflicts_with_all(["server", "server_namespace"])))]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
+pub struct ViewArgs {
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// Read the objects from the API server instead of querying a replica
+    #[arg(long, value_parser = BoolishValueParser::new(), conflicts_with_all = ["server", "server_namespace", "file"])]
+    pub direct: bool,
+
+    /// Show all namespaces: the default, unless GLOBAL_DNS_NAMESPACE is set
+    #[arg(short = 'A', long, help_heading = "Source")]
+    pub all_namespaces: bool,
+
+    #[command(flatten)]
+    pub source: SourceArgs,
+
+    #[command(flatten)]
+    pub settings: SettingsArgs,
+}
+
+// === impl KubeconfigArgs ===
 
 impl KubeconfigArgs {
     /// Returns whether a flag names the cluster.
     pub fn is_given(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some()
     }
+}
 
-    /// Returns how a command reaches the API server.
-    pub fn access(&self) -> KubeAccess {
-        self.access_or(KubeAccess::Auto)
-    }
+// === impl SettingsArgs ===
 
-    /// Returns how to reach the API server: as the flags say, or else in this way.
-    pub fn access_or(&self, default: KubeAccess) -> KubeAccess {
-        if self.is_given() {
-            KubeAccess::Kubeconfig {
-                path: self.kubeconfig.clone(),
-                context: self.context.clone(),
-            }
-        } else {
-            default
+impl SettingsArgs {
+    /// Reads the settings and applies the flags: those of this group, the namespaces, and those of the command.
+    pub(super) fn load(
+        &mut self,
+        namespaces: &[Namespace],
+        apply: impl FnOnce(&mut Settings),
+    ) -> Result<(), String> {
+        let mut settings = Settings::load(self.config.as_deref())?;
+        if let Some(name) = &self.cluster_name {
+            settings.cluster_name = name.clone();
         }
+        override_by(&mut settings.zones, &self.zone);
+        override_by(&mut settings.namespaces, namespaces);
+        apply(&mut settings);
+        self.loaded = settings.checked("the flags")?;
+        Ok(())
     }
 }
 
-impl ColorArgs {
-    /// Returns whether the text on standard output has colors (no-color.org).
-    pub fn is_shown(&self) -> bool {
-        let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        match self.color {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => std::io::stdout().is_terminal() && !is_disabled(),
-        }
+/// Replaces a list by that of a flag, if the flag is given.
+pub(super) fn override_by<T: Clone>(setting: &mut Vec<T>, flag: &[T]) {
+    if !flag.is_empty() {
+        *setting = flag.to_vec();
     }
 }
 
-impl LogArgs {
-    /// Replaces the settings that a flag has.
-    pub(super) fn apply(&self, settings: &mut LogSettings) {
-        if let Some(level) = &self.log_level {
-            settings.level = level.clone();
+// === impl ViewArgs ===
+
+impl ViewArgs {
+    /// Returns whether the command reads objects instead of querying a server.
+    pub fn reads_objects(&self) -> bool {
+        self.direct || !self.source.file.is_empty()
+    }
+
+    /// Reads the settings and applies the flags. `--all-namespaces` overrides `--namespace` and its variable, as in kubectl.
+    ///
+    /// # Errors
+    ///
+    /// If flags of settings have no effect, because the queried server decides. `table` may select a zone of the server.
+    pub(super) fn load(&mut self, selects_zone: bool) -> Result<(), String> {
+        if self.all_namespaces {
+            self.source.namespace.clear();
         }
-        settings.format = self.log_format.unwrap_or(settings.format);
+        let settings = &self.settings;
+        let given = [
+            ("--config", settings.config.is_some()),
+            ("--cluster-name", settings.cluster_name.is_some()),
+            ("--zone", !settings.zone.is_empty() && !selects_zone),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        let given: Vec<String> = given.map(|(flag, _)| setter_of(flag)).collect();
+        if !given.is_empty() && !self.reads_objects() {
+            return Err(format!(
+                "the server decides, not {}; remove it, or read the objects with --file or --direct",
+                given.join(", ")
+            ));
+        }
+        self.settings.load(&self.source.namespace, |_| {})
     }
 }

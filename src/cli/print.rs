@@ -1,136 +1,152 @@
 //! The printer of all documents: as text in columns, or as JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
+use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use anyhow::Context as _;
 use clap::builder::styling::{AnsiColor, Style};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ColorChoice};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Serialize;
+use strum::EnumString;
 
-use super::groups::ColorArgs;
-use super::values::Output;
 use crate::model::is_deceptive;
-use crate::view::{Column, ColumnKind, Document, Section};
+use crate::view::{Column, ColumnKind, Document, Row, Section};
 
 /// The zone of the reader: that of `TZ`, or that of the system. If it is not known, as in an image without data of time zones,
-/// times stay in UTC, and a note says so if somebody asked for another zone.
-static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
-    TimeZone::try_system().unwrap_or_else(|_| {
-        if let Some(named) = std::env::var("TZ").ok().filter(|named| !named.is_empty()) {
-            let named = named.escape_default();
-            note(&format!(
-                "time zone '{named}' of TZ is not known here; times are in UTC"
-            ));
-        }
-        TimeZone::UTC
-    })
-});
+/// times stay in UTC, which they name.
+static ZONE: LazyLock<TimeZone> = LazyLock::new(|| TimeZone::try_system().unwrap_or(TimeZone::UTC));
 
-/// How documents are printed.
-#[derive(Clone, Copy, Debug)]
-pub struct Form {
-    /// The format.
-    pub output: Output,
-    /// Whether states have colors.
-    pub has_colors: bool,
+/// `--output` of all commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub enum Output {
+    /// Text for people.
+    Text,
+    /// Text with all columns.
+    Wide,
+    /// One JSON document.
+    Json,
+    /// A zone file (RFC 1035). Only `table` has it.
+    Zone,
 }
 
-// === impl Form ===
+/// The output of a command that ends.
+#[derive(Debug, Args)]
+pub struct PrintArgs {
+    /// Format of the output; wide: all columns
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = output(["text", "wide", "json"]))]
+    pub output: Output,
 
-impl Form {
-    /// Returns the form that flags select.
-    pub fn new(output: Output, colors: &ColorArgs) -> Self {
-        Self {
-            output,
-            has_colors: colors.is_shown(),
-        }
-    }
+    /// Whether text has colors; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
 
-    /// Prints a document. JSON has the objects of its rows.
+/// Returns the parser of a format of the output, with those that a command has.
+pub(super) fn output<const N: usize>(
+    names: [&'static str; N],
+) -> impl TypedValueParser<Value = Output> {
+    PossibleValuesParser::new(names).try_map(|text| text.parse::<Output>())
+}
+
+// === impl PrintArgs ===
+
+impl PrintArgs {
+    /// Prints a document. JSON has the objects of its rows. Returns its exit code.
     ///
     /// # Errors
     ///
     /// If standard output cannot be written. A closed pipe, as with `| head`, is no error.
-    pub fn print(self, document: Document) -> anyhow::Result<()> {
+    pub fn print(&self, document: Document) -> anyhow::Result<ExitCode> {
+        let exit = ExitCode::from(document.exit);
         let text = match self.output {
-            Output::Json => json(&document.into_items())?,
-            Output::Text | Output::Wide | Output::Zone => self.text(&document),
+            Output::Json => serde_json::to_string_pretty(&document.into_items())? + "\n",
+            Output::Text | Output::Wide | Output::Zone => {
+                let texts = document.sections.iter().map(|one| self.section(one));
+                let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+                texts.join("\n")
+            }
         };
-        print(&text)
+        print(&text)?;
+        Ok(exit)
     }
 
-    /// Returns the sections as text.
-    pub fn text(self, document: &Document) -> String {
-        let texts = document.sections.iter().map(|one| self.section(one));
-        let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
-        texts.join("\n")
+    /// Returns whether states have colors: on a terminal, unless a flag or `NO_COLOR` (no-color.org) says otherwise.
+    fn has_colors(&self) -> bool {
+        let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => io::stdout().is_terminal() && !is_disabled(),
+        }
     }
 
     /// Returns a section as text: its title, and its rows with aligned columns. A column without content is left out.
-    fn section(self, section: &Section) -> String {
-        let mut text = String::new();
-        if section.rows.is_empty() {
-            return text;
-        }
-        if !section.title.is_empty() {
-            _ = writeln!(text, "{}:", harmless(&section.title));
-        }
-        let columns: Vec<(usize, &Column)> = self.shown(section);
+    fn section(&self, section: &Section) -> String {
+        let columns = self.shown(section);
         let mut rows: Vec<Vec<String>> = Vec::with_capacity(section.rows.len() + 1);
         if columns.iter().any(|(_, column)| !column.name.is_empty()) {
             let names = columns.iter().map(|(_, column)| harmless(&column.name));
             rows.push(names.collect());
         }
-        for row in &section.rows {
-            let cell = |index: usize| row.cells.get(index).map_or("", String::as_str);
-            let cells = columns.iter().map(|(index, _)| local_text(cell(*index)));
-            rows.push(cells.collect());
-        }
+        rows.extend(section.rows.iter().map(|row| {
+            let cells = columns.iter();
+            cells
+                .map(|(index, _)| local_text(cell(row, *index)))
+                .collect()
+        }));
         let width = |index: usize| rows.iter().map(|row| row[index].chars().count()).max();
         let widths: Vec<usize> = (0..columns.len()).filter_map(width).collect();
-        let indent = if section.title.is_empty() { "" } else { "  " };
+        let has_colors = self.has_colors();
+        let (mut text, indent) = match section.title.as_str() {
+            _ if rows.is_empty() => return String::new(),
+            "" => (String::new(), ""),
+            title => (format!("{}:\n", harmless(title)), "  "),
+        };
         for row in &rows {
             let mut line = indent.to_owned();
             for ((cell, width), (_, column)) in row.iter().zip(&widths).zip(&columns) {
                 let padding = width - cell.chars().count();
-                _ = write!(line, "{}{:padding$}  ", self.painted(column.kind, cell), "");
+                let has_color = has_colors && column.kind == ColumnKind::State;
+                _ = write!(line, "{}{:padding$}  ", painted(cell, has_color), "");
             }
-            text.push_str(line.trim_end());
+            text += line.trim_end();
             text.push('\n');
         }
         text
     }
 
     /// Returns the columns that are shown, with their indexes.
-    fn shown(self, section: &Section) -> Vec<(usize, &Column)> {
-        let is_shown = |(index, column): &(usize, &Column)| {
-            let has_content =
-                |cells: &[String]| cells.get(*index).is_some_and(|one| !one.is_empty());
-            let is_of_form = column.priority == 0 || self.output == Output::Wide;
-            is_of_form && section.rows.iter().any(|row| has_content(&row.cells))
-        };
+    fn shown<'s>(&self, section: &'s Section) -> Vec<(usize, &'s Column)> {
         let columns = section.columns.iter().enumerate();
-        columns.filter(is_shown).collect()
+        let of_form = columns.filter(|(_, one)| one.priority == 0 || self.output == Output::Wide);
+        let has_content =
+            |index: usize| section.rows.iter().any(|row| !cell(row, index).is_empty());
+        of_form.filter(|(index, _)| has_content(*index)).collect()
     }
+}
 
-    /// Returns a text in the color of a state. Other words have none.
-    fn painted(self, kind: ColumnKind, cell: &str) -> String {
-        let color = match cell {
-            _ if !self.has_colors || kind != ColumnKind::State => None,
-            "ok" => Some(AnsiColor::Green),
-            "attention" => Some(AnsiColor::Yellow),
-            "failing" => Some(AnsiColor::Red),
-            _ => None,
-        };
-        match color.map(|color| Style::new().fg_color(Some(color.into()))) {
-            Some(style) => format!("{style}{cell}{style:#}"),
-            None => cell.to_owned(),
-        }
-    }
+/// Returns a cell of a row. A row of a newer server may have fewer.
+fn cell(row: &Row, index: usize) -> &str {
+    row.cells.get(index).map_or("", String::as_str)
+}
+
+/// Returns a text in the color of a state. Other words have none.
+fn painted(text: &str, has_color: bool) -> String {
+    let color = match text {
+        _ if !has_color => None,
+        "ok" => Some(AnsiColor::Green),
+        "attention" => Some(AnsiColor::Yellow),
+        "failing" => Some(AnsiColor::Red),
+        _ => None,
+    };
+    let style = color.map_or_else(Style::new, |color| color.on_default());
+    format!("{style}{text}{style:#}")
 }
 
 /// Returns a text as a terminal can show it without harm. The times in it are in the zone of the reader.
@@ -156,15 +172,6 @@ fn local_time(text: &str) -> Option<String> {
 /// execute them.
 pub fn harmless(text: &str) -> String {
     text.replace(|c| is_deceptive(c) && c != '\t', "\u{fffd}")
-}
-
-/// Returns a value as JSON.
-///
-/// # Errors
-///
-/// If it has other keys than texts.
-pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// Writes to standard output. Ignores a closed pipe, as with `| head`.

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use clap::{Arg, Args};
+use clap::Args;
 
-use super::groups::{ListenArgs, LogArgs, SourceArgs};
-use super::settings::{SettingsArgs, override_by};
-use super::view::brief;
+use super::groups::{ListenArgs, LogArgs, SettingsArgs, SourceArgs, override_by};
 use crate::server::ListenAddress;
-use crate::settings::parse_duration;
+use crate::settings::{Settings, parse_duration};
 
 /// Flags of `serve`.
 #[derive(Debug, Default, Args)]
-#[command(mut_args(in_serve))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ServeArgs {
     #[command(flatten)]
@@ -27,51 +24,12 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub listeners: ListenArgs,
-
-    #[command(flatten)]
-    pub log: LogArgs,
-}
-
-/// Changes the help of the flags that `serve` shares with commands.
-fn in_serve(arg: Arg) -> Arg {
-    match arg.get_id().as_str() {
-        "kubeconfig" => arg.help(
-            "Kubeconfig to reach the API server with [default: the ServiceAccount of the pod]",
-        ),
-        _ => arg,
-    }
-}
-
-impl ServeArgs {
-    /// Reads the settings and applies the flags.
-    pub(super) fn load(&mut self) -> Result<(), String> {
-        let (listeners, log) = (&self.listeners, &self.log);
-        self.settings.load(&self.source.namespace, |settings| {
-            override_by(&mut settings.listen.dns, &listeners.listen);
-            override_by(&mut settings.listen.admin, &listeners.admin_listen);
-            override_by(&mut settings.listen.api, &listeners.api_listen);
-            log.apply(&mut settings.log);
-        })
-    }
 }
 
 /// Flags of `demo`.
 #[derive(Debug, Args)]
-#[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct DemoArgs {
-    /// DNS address, UDP and TCP
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1053")]
-    pub listen: ListenAddress,
-
-    /// HTTP address of /livez, /readyz and /metrics
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9153")]
-    pub admin_listen: ListenAddress,
-
-    /// HTTP address of /api/v1
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9154")]
-    pub api_listen: ListenAddress,
-
     /// Change the sample in a loop, one scene after each DURATION: clusters are linked, pods restart, gateways fail
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "8s", value_parser = parse_duration)]
     pub live: Option<Duration>,
@@ -80,26 +38,40 @@ pub struct DemoArgs {
     pub settings: SettingsArgs,
 
     #[command(flatten)]
-    pub log: LogArgs,
+    pub listeners: ListenArgs,
 }
 
-impl DemoArgs {
-    /// Returns the flags of `serve` with the same settings. The caller adds the file.
-    pub fn to_serve(&self) -> ServeArgs {
-        let mut serve = ServeArgs::default();
-        serve.settings.loaded = self.settings.loaded.clone();
-        serve
-    }
+// === impl ServeArgs ===
 
+impl ServeArgs {
     /// Reads the settings and applies the flags.
-    pub(super) fn load(&mut self) -> Result<(), String> {
-        let addresses = [self.listen, self.admin_listen, self.api_listen];
-        let log = &self.log;
+    pub(super) fn load(&mut self, log: &LogArgs) -> Result<(), String> {
+        let apply = |settings: &mut Settings| apply(&self.listeners, log, settings);
+        self.settings.load(&self.source.namespace, apply)
+    }
+}
+
+// === impl DemoArgs ===
+
+impl DemoArgs {
+    /// Reads the settings and applies the flags. Without them, the demo can only be reached from this host.
+    pub(super) fn load(&mut self, log: &LogArgs) -> Result<(), String> {
+        let local = |port: u16| vec![ListenAddress::At(([127, 0, 0, 1], port).into())];
         self.settings.load(&[], |settings| {
-            let [dns, admin, api] = addresses.map(|address| vec![address]);
             let listen = &mut settings.listen;
-            (listen.dns, listen.admin, listen.api) = (dns, admin, api);
-            log.apply(&mut settings.log);
+            (listen.dns, listen.admin, listen.api) = (local(1053), local(9153), local(9154));
+            apply(&self.listeners, log, settings);
         })
     }
+}
+
+/// Replaces the settings that a flag has.
+fn apply(listeners: &ListenArgs, log: &LogArgs, settings: &mut Settings) {
+    let listen = &mut settings.listen;
+    override_by(&mut listen.dns, &listeners.listen);
+    override_by(&mut listen.admin, &listeners.admin_listen);
+    override_by(&mut listen.api, &listeners.api_listen);
+    let (level, format) = (log.log_level.clone(), log.log_format);
+    settings.log.level = level.unwrap_or_else(|| settings.log.level.clone());
+    settings.log.format = format.unwrap_or(settings.log.format);
 }

@@ -6,7 +6,7 @@ use crate::model::Timestamp;
 use crate::settings::parse_duration;
 
 /// Parses a time of the past: RFC 3339, a time of the day in the local zone (the last such time), or the time that has passed
-/// since, such as `-90m`.
+/// since, such as `90m` or `-90m`.
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
     parse_time_at(text, &Zoned::now())
 }
@@ -14,36 +14,32 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
 fn parse_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
     let milliseconds =
         |time: jiff::Timestamp| u64::try_from(time.as_millisecond()).ok().map(Timestamp);
-    let parsed = if let Some(ago) = text.strip_prefix('-') {
-        milliseconds(now.timestamp())
-            .zip(parse_duration(ago).ok())
-            .map(|(now, ago)| now.before(ago))
-    } else if let Some(time) = time_of_day(text) {
+    // The parser of durations also takes times of the day.
+    let parsed = if let Some(time) = time_of_day(text) {
         last_time_of_day(time, now).and_then(|time| milliseconds(time.timestamp()))
+    } else if let Ok(ago) = parse_duration(text.trim_start_matches('-')) {
+        milliseconds(now.timestamp()).map(|now| now.before(ago))
     } else {
         Timestamp::from_text(text)
     };
-    let examples = "a time is like 03:12 (the last such local time), -90m, or 2026-11-24T03:12:00Z";
+    let examples =
+        "a time is like 03:12 (the last such local time), 90m (ago), or 2026-11-24T03:12:00Z";
     parsed.ok_or_else(|| examples.to_owned())
 }
 
-/// Parses a time of the day. The parser of `jiff` also takes that of a date and time.
+/// Parses a time of the day.
 fn time_of_day(text: &str) -> Option<civil::Time> {
-    let is_short = text
-        .bytes()
-        .all(|octet| octet.is_ascii_digit() || octet == b':');
-    text.parse().ok().filter(|_| is_short && text.contains(':'))
+    let forms = ["%H:%M", "%H:%M:%S"].into_iter();
+    forms
+        .flat_map(|form| civil::Time::strptime(form, text))
+        .next()
 }
 
 /// Returns the last time at which the clocks of the zone of `now` showed a time of the day.
 fn last_time_of_day(time: civil::Time, now: &Zoned) -> Option<Zoned> {
-    let of_day = |date: civil::Date| {
-        date.to_datetime(time)
-            .to_zoned(now.time_zone().clone())
-            .ok()
-    };
-    let today = of_day(now.date()).filter(|today| today <= now);
-    today.or_else(|| of_day(now.date().yesterday().ok()?))
+    let of_day = |day: &Zoned| day.with().time(time).build().ok();
+    let today = of_day(now).filter(|today| today <= now);
+    today.or_else(|| of_day(&now.yesterday().ok()?))
 }
 
 #[cfg(test)]
@@ -60,6 +56,7 @@ mod tests {
             ("12:00:01", "2026-03-28T11:00:01Z"),
             ("23:12", "2026-03-28T22:12:00Z"),
             ("-90m", "2026-03-29T08:30:00Z"),
+            ("90m", "2026-03-29T08:30:00Z"),
             ("-1h30m", "2026-03-29T08:30:00Z"),
             ("-0s", "2026-03-29T10:00:00Z"),
             ("2026-03-01T00:00:00+01:00", "2026-02-28T23:00:00Z"),
@@ -67,16 +64,7 @@ mod tests {
             let time = parse_time_at(text, &now).unwrap();
             assert_eq!(time.to_text(), expected, "{text}");
         }
-        for text in [
-            "",
-            "-",
-            "90m",
-            "25:00",
-            "3:12",
-            "yesterday",
-            "2026-03-01",
-            "-x",
-        ] {
+        for text in ["", "-", "25:00", "yesterday", "2026-03-01", "-x"] {
             assert!(parse_time_at(text, &now).is_err(), "{text}");
         }
     }

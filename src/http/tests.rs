@@ -78,18 +78,6 @@ pub(crate) async fn livez(liveness: &Liveness) -> (u16, String) {
     (status, String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Checks the loops until `/livez` succeeds. Fails if that takes longer than on the busiest machine.
-pub(crate) async fn wait_until_alive(liveness: &Liveness) {
-    let alive = async {
-        while livez(liveness).await.0 != 200 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            liveness.check();
-        }
-    };
-    let limit = Duration::from_secs(60);
-    tokio::time::timeout(limit, alive).await.unwrap();
-}
-
 /// Checks the loops without any pause until `/livez` must fail. Returns its sentence.
 pub(crate) async fn wait_until_stuck(liveness: &Liveness) -> String {
     // The first check may see the progress before.

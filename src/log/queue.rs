@@ -2,13 +2,12 @@
 //! the queue is full, lines are lost and counted.
 
 use std::io::{self, Write};
+use std::mem::take;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use tracing_subscriber::fmt::MakeWriter;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::failures::Failures;
 
@@ -17,26 +16,32 @@ const MAX_QUEUED: usize = 4 << 20;
 /// Maximum time for writing the queued lines when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The queue of the log thread. Clones share it.
-#[derive(Clone)]
-pub struct LogQueue(Arc<SharedQueue>);
-
-struct SharedQueue {
-    items: Sender<QueuedLine>,
-    /// Octets of the queued lines, including the line that is being written.
-    waiting: AtomicUsize,
+/// The queue of the log thread.
+#[derive(Default)]
+pub struct LogQueue {
+    lines: Mutex<Lines>,
+    changed: Condvar,
     lost: Failures,
 }
 
-enum QueuedLine {
-    Line(Vec<u8>),
-    /// Requests a signal after everything before it has been written.
-    Flush(SyncSender<()>),
+#[derive(Default)]
+struct Lines {
+    waiting: Vec<u8>,
+    /// Octets of the lines that are being written.
+    written: usize,
 }
 
-/// The log of a server. When it is dropped, the queued lines are written, unless the reader is too slow.
+/// The log of a process. When it is dropped, the queued lines are written, unless the reader is too slow.
 #[must_use = "dropping it writes the queued lines"]
-pub struct LogGuard(LogQueue);
+pub struct LogGuard(pub(super) Arc<LogQueue>);
+
+// === impl Lines ===
+
+impl Lines {
+    fn octets(&self) -> usize {
+        self.waiting.len() + self.written
+    }
+}
 
 // === impl LogQueue ===
 
@@ -46,34 +51,29 @@ impl LogQueue {
     /// # Errors
     ///
     /// If the system has no thread.
-    pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, LogGuard)> {
-        let (items, inbox) = channel();
-        let queue = Self(Arc::new(SharedQueue {
-            items,
-            waiting: AtomicUsize::new(0),
-            lost: Failures::default(),
-        }));
-        let shared = queue.0.clone();
-        let work = move || shared.write_all(&inbox, to);
+    pub fn start(to: impl Write + Send + 'static) -> io::Result<LogGuard> {
+        let queue = Arc::new(Self::default());
+        let shared = queue.clone();
+        let work = move || shared.write_lines(to);
         thread::Builder::new().name("log".to_owned()).spawn(work)?;
-        Ok((queue.clone(), LogGuard(queue)))
+        Ok(LogGuard(queue))
     }
-}
 
-impl SharedQueue {
-    /// Writes all items. It never returns, because it holds a sender itself.
-    fn write_all(&self, inbox: &Receiver<QueuedLine>, mut to: impl Write) {
-        for item in inbox {
-            match item {
-                QueuedLine::Line(line) => {
-                    if to.write_all(&line).is_err() {
-                        self.lost.note();
-                    }
-                    self.waiting.fetch_sub(line.len(), Relaxed);
-                }
-                // An error means that the receiver no longer waits.
-                QueuedLine::Flush(written) => _ = written.send(()),
+    /// Writes all lines. It never returns.
+    fn write_lines(&self, mut to: impl Write) {
+        let mut lines = self.lines.lock();
+        loop {
+            let is_idle = |lines: &mut Lines| lines.waiting.is_empty();
+            self.changed.wait_while(&mut lines, is_idle);
+            let text = take(&mut lines.waiting);
+            lines.written = text.len();
+            let written = MutexGuard::unlocked(&mut lines, || to.write_all(&text));
+            lines.written = 0;
+            if written.is_err() {
+                let ends = text.iter().filter(|octet| **octet == b'\n');
+                ends.for_each(|_| self.lost.note());
             }
+            self.changed.notify_all();
         }
     }
 }
@@ -81,16 +81,12 @@ impl SharedQueue {
 impl Write for &LogQueue {
     /// Adds a line to the queue, or counts it as lost.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let SharedQueue {
-            items,
-            waiting,
-            lost,
-        } = &*self.0;
-        let before = waiting.fetch_add(line.len(), Relaxed);
-        if before + line.len() > MAX_QUEUED || items.send(QueuedLine::Line(line.to_vec())).is_err()
-        {
-            waiting.fetch_sub(line.len(), Relaxed);
-            lost.note();
+        let mut lines = self.lines.lock();
+        if lines.octets() + line.len() > MAX_QUEUED {
+            self.lost.note();
+        } else {
+            lines.waiting.extend_from_slice(line);
+            self.changed.notify_all();
         }
         Ok(line.len())
     }
@@ -100,30 +96,21 @@ impl Write for &LogQueue {
     }
 }
 
-impl<'q> MakeWriter<'q> for LogQueue {
-    type Writer = &'q Self;
-
-    fn make_writer(&'q self) -> &'q Self {
-        self
-    }
-}
-
 // === impl LogGuard ===
 
 impl LogGuard {
     /// Returns the lost lines.
     pub fn lost(&self) -> Failures {
-        self.0.0.lost.clone()
+        self.0.lost.clone()
     }
 }
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        let (written, receiver) = sync_channel(1);
-        if self.0.0.items.send(QueuedLine::Flush(written)).is_ok() {
-            // An error means that the reader is too slow. Its lines are lost.
-            let _ = receiver.recv_timeout(FLUSH_TIMEOUT);
-        }
+        let LogQueue { lines, changed, .. } = &*self.0;
+        // The lines of a reader that is too slow are lost.
+        let is_unwritten = |lines: &mut Lines| lines.octets() > 0;
+        changed.wait_while_for(&mut lines.lock(), is_unwritten, FLUSH_TIMEOUT);
     }
 }
 
@@ -132,7 +119,12 @@ mod tests {
     use super::*;
     use std::io::{PipeWriter, Read as _, pipe};
 
-    const LINE: [u8; 100] = [b'x'; 100];
+    /// A line of 100 octets.
+    const LINE: &[u8] = &{
+        let mut line = [b'x'; 100];
+        line[99] = b'\n';
+        line
+    };
 
     #[test]
     fn every_line_is_written_in_order_before_exit() {
@@ -142,11 +134,12 @@ mod tests {
             reader.read_exact(&mut text).unwrap();
             text
         });
-        let (queue, log) = LogQueue::start(writer).unwrap();
+        let log = LogQueue::start(writer).unwrap();
+        let queue = log.0.clone();
         let lost = log.lost();
         let lines = || (0..10_000).map(|number| format!("{number:05}\n"));
         for line in lines() {
-            queue.make_writer().write_all(line.as_bytes()).unwrap();
+            (&*queue).write_all(line.as_bytes()).unwrap();
         }
         drop(log);
         assert_eq!(
@@ -159,26 +152,27 @@ mod tests {
     #[test]
     fn full_queue_drops_lines_without_blocking() {
         let (mut reader, writer) = pipe().unwrap();
-        let (queue, log) = LogQueue::start(writer).unwrap();
+        let log = LogQueue::start(writer).unwrap();
+        let queue = log.0.clone();
         let lines = 2 * MAX_QUEUED / LINE.len();
         for _ in 0..lines {
-            queue.make_writer().write_all(&LINE).unwrap();
+            (&*queue).write_all(LINE).unwrap();
         }
         let lost = log.lost().count() as usize;
         assert!((lines / 2 - 1_000..=lines / 2).contains(&lost), "{lost}");
-        assert!(queue.0.waiting.load(Relaxed) <= MAX_QUEUED);
+        assert!(queue.lines.lock().octets() <= MAX_QUEUED);
         // A reader that continues gets the queued lines.
         let mut text = vec![0; (lines - lost) * LINE.len()];
         reader.read_exact(&mut text).unwrap();
         drop(log);
-        assert_eq!(queue.0.waiting.load(Relaxed), 0);
+        assert_eq!(queue.lines.lock().octets(), 0);
     }
 
     #[test]
     fn lines_that_cannot_be_written_are_counted() {
         let gone: PipeWriter = pipe().unwrap().1;
-        let (queue, log) = LogQueue::start(gone).unwrap();
-        queue.make_writer().write_all(&LINE).unwrap();
+        let log = LogQueue::start(gone).unwrap();
+        (&*log.0).write_all(LINE).unwrap();
         let lost = log.lost();
         drop(log);
         assert_eq!(lost.count(), 1);

@@ -5,10 +5,9 @@
 //! so that a forwarder tries another replica at once: TCP does not listen, and UDP is connected to itself.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
@@ -59,7 +58,7 @@ pub(super) struct ClosedUdp {
 
 // === Binding ===
 
-/// Binds TCP listeners.
+/// Binds TCP listeners, which do not block.
 ///
 /// # Errors
 ///
@@ -70,7 +69,8 @@ pub fn bind_tcp(
 ) -> Result<Vec<TcpListener>, BindError> {
     let open = |address| {
         let (socket, bound) = tcp(address)?;
-        Ok((listen(socket)?, bound))
+        socket.listen(BACKLOG)?;
+        Ok((socket.into(), bound))
     };
     bind(addresses, listener, open)
 }
@@ -206,9 +206,9 @@ fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
 /// # Errors
 ///
 /// If a system call fails.
-pub(super) fn listen(socket: Socket) -> io::Result<TcpListener> {
+pub(super) fn listen(socket: Socket) -> io::Result<tokio::net::TcpListener> {
     socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    tokio::net::TcpListener::from_std(socket.into())
 }
 
 /// Binds UDP. All workers share one socket, so that any free worker takes the next datagram. SO_REUSEPORT would bind

@@ -28,7 +28,6 @@ use super::socket::{READ_QUOTA, Socket};
 use super::time_limits::{
     MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit,
 };
-use crate::log::with_limited_panic_log;
 use crate::wire::Transport;
 
 /// Serves connections until `stop`. Open connections then end after the received queries are answered.
@@ -197,7 +196,7 @@ impl<S: Stream> Connection<S> {
     async fn answer_all(&mut self) -> Result<bool, EndReason> {
         let mut has_answered = false;
         loop {
-            let pause = with_limited_panic_log(|| self.answer_some());
+            let pause = self.answer_some();
             if !self.framing.replies().is_empty() {
                 has_answered = true;
                 self.write_replies().await?;

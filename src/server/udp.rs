@@ -16,7 +16,6 @@ use super::counters::Counters;
 use super::platform::{self, RETRY_PAUSE};
 use crate::clock::unix_seconds;
 use crate::heartbeat::Heartbeat;
-use crate::log::with_limited_panic_log;
 use crate::wire::Transport;
 
 /// Timeout of a receive call, and so the longest time until a worker notices the stop signal.
@@ -58,7 +57,7 @@ pub(super) fn refuse(socket: &UdpSocket) -> io::Result<()> {
 /// Runs a worker. If it panics, the panic is counted, and another worker continues; the batch is lost. A panic can leave only the
 /// worker's own state inconsistent, and that is dropped. Workers share only the counters and the immutable table.
 fn contain_panics(counters: &Counters, run: impl Fn()) {
-    while catch_unwind(AssertUnwindSafe(|| with_limited_panic_log(&run))).is_err() {
+    while catch_unwind(AssertUnwindSafe(&run)).is_err() {
         counters.panics[Transport::Udp as usize].fetch_add(1, Relaxed);
         thread::sleep(RESTART_PAUSE);
     }

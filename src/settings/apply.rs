@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace};
-use crate::server::ListenAddress;
 use crate::server::encrypted::Files;
 use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
 use crate::wire::Access;
@@ -23,6 +22,7 @@ impl Settings {
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;
+        let longest_zone = self.zones.iter().map(longest_base).max();
         Rules {
             cluster_name: self.cluster_name.clone(),
             cluster_aliases: self.cluster_aliases.clone(),
@@ -33,12 +33,7 @@ impl Settings {
             short_names: short.which,
             pinned_names: short.pinned.clone(),
             default_namespace: short.default_namespace.clone(),
-            longest_zone: self
-                .zones
-                .iter()
-                .map(longest_base)
-                .max()
-                .unwrap_or_default(),
+            longest_zone: longest_zone.unwrap_or_default(),
             // The settings are checked when they are read.
             aliases: self.aliases().unwrap_or_default(),
             services: self.services.clone(),
@@ -71,10 +66,8 @@ impl Settings {
                 labels: labels.split('.').map(str::to_owned).collect(),
             })
         };
-        self.zones
-            .iter()
-            .filter_map(|zone| child(&zone.name))
-            .collect()
+        let zones = self.zones.iter().map(|zone| &zone.name);
+        zones.filter_map(child).collect()
     }
 
     /// Returns the zones to answer for, with the addresses of their name server.
@@ -104,16 +97,6 @@ impl Settings {
         }
     }
 
-    /// Returns the addresses of DNS.
-    pub fn dns_addresses(&self) -> Vec<ListenAddress> {
-        or_port(&self.listen.dns, 5353)
-    }
-
-    /// Returns the addresses of `/livez`, `/readyz` and `/metrics`.
-    pub fn admin_addresses(&self) -> Vec<ListenAddress> {
-        or_port(&self.listen.admin, 9153)
-    }
-
     /// Returns the files of the encrypted listeners, or `None` if there is no listener.
     pub fn certificate(&self) -> Option<Files> {
         let is_set = |path: &&PathBuf| !path.as_os_str().is_empty();
@@ -132,14 +115,6 @@ fn longest_base(zone: &ZoneSetting) -> usize {
     match zone.grammar {
         Grammar::Global => own,
         Grammar::Mcs => own + b"\x03svc".len(),
-    }
-}
-
-/// Returns the addresses, or all addresses at a port if there is none.
-fn or_port(addresses: &[ListenAddress], port: u16) -> Vec<ListenAddress> {
-    match addresses {
-        [] => vec![ListenAddress::EveryAt(port)],
-        given => given.to_vec(),
     }
 }
 

@@ -13,21 +13,18 @@ pub(super) type Defect = (String, String);
 impl Settings {
     /// Returns an error for the first value that is out of range, or that does not fit to another one.
     pub(super) fn check(&self) -> Result<(), Defect> {
+        let (answers, limits) = (&self.answers, &self.limits);
         in_range("ttl", self.ttl, &TTL_RANGE)?;
         for (service, settings) in &self.services {
             if let Some(ttl) = settings.ttl {
                 in_range(&format!("services.{service}.ttl"), ttl, &TTL_RANGE)?;
             }
         }
-        in_range("answers.udpMax", self.answers.udp_max, &(512..=4096))?;
-        let length = self.answers.server_id.len();
-        in_range("answers.serverId: the number of octets", length, &(0..=128))?;
-        in_range(
-            "limits.connections",
-            self.limits.connections,
-            &(2..=100_000),
-        )?;
-        in_range("limits.udpWorkers", self.limits.udp_workers, &(0..=256))?;
+        in_range("answers.udpMax", answers.udp_max, &(512..=4096))?;
+        let octets = "answers.serverId: the number of octets";
+        in_range(octets, answers.server_id.len(), &(0..=128))?;
+        in_range("limits.connections", limits.connections, &(2..=100_000))?;
+        in_range("limits.udpWorkers", limits.udp_workers, &(0..=256))?;
         self.check_cluster_names()?;
         self.check_zones()?;
         let aliases = self.aliases();
@@ -39,18 +36,17 @@ impl Settings {
     /// there, whatever its name is.
     fn check_cluster_names(&self) -> Result<(), Defect> {
         let own = ("clusterName".to_owned(), &self.cluster_name);
+        let own = Some(own).filter(|(_, name)| name.as_str() != DEFAULT_CLUSTER_NAME);
         let aliases = self.cluster_aliases.iter();
         let aliases = aliases.map(|(link, name)| (format!("clusterAliases.{link}"), name));
-        for (path, name) in std::iter::once(own).chain(aliases) {
-            let is_default = path == "clusterName" && name.as_str() == DEFAULT_CLUSTER_NAME;
-            if matches!(name.as_str(), "auto" | "local") && !is_default {
-                return Err((
-                    path,
-                    format!("'{name}' is a word of failover orders, and no name"),
-                ));
+        let mut names = own.into_iter().chain(aliases);
+        match names.find(|(_, name)| matches!(name.as_str(), "auto" | "local")) {
+            Some((path, name)) => {
+                let sentence = format!("'{name}' is a word of failover orders, and no name");
+                Err((path, sentence))
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns an error if the zones cannot be served together.
@@ -107,9 +103,9 @@ fn in_range<T: PartialOrd + std::fmt::Display>(
     range: &RangeInclusive<T>,
 ) -> Result<(), Defect> {
     let (least, most) = (range.start(), range.end());
-    if range.contains(&value) {
-        return Ok(());
+    let sentence = || format!("{value} is not between {least} and {most}");
+    match range.contains(&value) {
+        true => Ok(()),
+        false => Err((path.to_owned(), sentence())),
     }
-    let sentence = format!("{value} is not between {least} and {most}");
-    Err((path.to_owned(), sentence))
 }

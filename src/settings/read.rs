@@ -11,12 +11,6 @@ use crate::model::most_similar;
 /// The environment variable that contains the settings. The chart sets it.
 pub const VARIABLE: &str = "GLOBAL_DNS_SETTINGS";
 
-/// Why settings are not accepted: one sentence with the file or the variable, the line if it is known, the path of the setting,
-/// the value, and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidSettings(String);
-
 // === impl Settings ===
 
 impl Settings {
@@ -25,22 +19,20 @@ impl Settings {
     /// # Errors
     ///
     /// If both are given, if the file cannot be read, or if the text is invalid.
-    pub fn load(file: Option<&Path>) -> Result<Self, InvalidSettings> {
+    pub fn load(file: Option<&Path>) -> Result<Self, String> {
         let variable = std::env::var(VARIABLE).ok();
         let variable = variable.filter(|text| !text.trim().is_empty());
-        let Some(file) = file else {
-            return variable
-                .map_or_else(|| Ok(Self::default()), |text| Self::parse(VARIABLE, &text));
-        };
-        let place = file.display().to_string();
-        if variable.is_some() {
-            return Err(InvalidSettings(format!(
+        let place = file.map_or(VARIABLE.to_owned(), |file| file.display().to_string());
+        match (file.map(fs::read_to_string), variable) {
+            (None, None) => Ok(Self::default()),
+            (None, Some(text)) | (Some(Ok(text)), None) => Self::parse(&place, &text),
+            (Some(Err(error)), None) => {
+                Err(format!("cannot read the settings from {place}: {error}"))
+            }
+            (Some(_), Some(_)) => Err(format!(
                 "the settings are given twice: by --config {place} and by {VARIABLE}; remove one of them"
-            )));
+            )),
         }
-        let unreadable =
-            |error| InvalidSettings(format!("cannot read the settings from {place}: {error}"));
-        Self::parse(&place, &fs::read_to_string(file).map_err(unreadable)?)
     }
 
     /// Reads settings from YAML or JSON. `place` is the file or the variable with the text, for errors.
@@ -48,10 +40,10 @@ impl Settings {
     /// # Errors
     ///
     /// If the text is no YAML, or if a value is unknown, has another type or contradicts another one.
-    pub fn parse(place: &str, text: &str) -> Result<Self, InvalidSettings> {
+    pub fn parse(place: &str, text: &str) -> Result<Self, String> {
         let invalid = |line: Option<u64>, what: String| {
             let line = line.map_or_else(String::new, |line| format!(", line {line}"));
-            InvalidSettings(format!("{place}{line}: {what}"))
+            format!("{place}{line}: {what}")
         };
         let value: Value = serde_saphyr::from_str(text)
             .map_err(|error| invalid(line_of(&error), reason(&error)))?;
@@ -70,11 +62,10 @@ impl Settings {
     /// # Errors
     ///
     /// For the first value that is not accepted.
-    pub fn checked(self, place: &str) -> Result<Self, InvalidSettings> {
-        match self.check() {
-            Ok(()) => Ok(self),
-            Err((path, why)) => Err(InvalidSettings(format!("{place}: {path}: {why}"))),
-        }
+    pub fn checked(self, place: &str) -> Result<Self, String> {
+        let checked = self.check();
+        checked.map_err(|(path, why)| format!("{place}: {path}: {why}"))?;
+        Ok(self)
     }
 
     /// Returns the settings as YAML that `--config` takes.
@@ -120,10 +111,8 @@ fn line_of(error: &serde_saphyr::Error) -> Option<u64> {
 fn reason(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     let text = text.lines().next().unwrap_or_default();
-    text.split(" at line ")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    let reason = text.split(" at line ").next();
+    reason.unwrap_or_default().to_owned()
 }
 
 /// Adds the nearest name to an error of serde about an unknown one: ``unknown field `tll`, expected one of `ttl`, …``.

@@ -23,38 +23,25 @@ pub struct ZoneSetting {
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(
     untagged,
+    deny_unknown_fields,
     expecting = "expected the name of a zone, such as global, or {name: clusterset.local, grammar: mcs}"
 )]
 enum ZoneForm {
     /// The name of a zone with the names of this server, such as `global`.
     Name(String),
     /// A zone with its grammar: `{name: clusterset.local, grammar: mcs}`.
-    Full(FullZone),
-}
-
-/// A zone with its grammar.
-#[derive(Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct FullZone {
-    /// Name of the zone.
-    name: String,
-    /// Grammar of the names in it.
-    grammar: Grammar,
+    Full {
+        /// Name of the zone.
+        name: String,
+        /// Grammar of the names in it.
+        grammar: Grammar,
+    },
 }
 
 /// The value of the flag `--zone` for the names of the Multi-Cluster Services API.
 const MCS: &str = "mcs";
 
 // === impl ZoneSetting ===
-
-impl Default for ZoneSetting {
-    fn default() -> Self {
-        Self {
-            name: "global".parse().expect("it is the name of a zone"),
-            grammar: Grammar::Global,
-        }
-    }
-}
 
 /// Parses the value of the flag: `ZONE` or `ZONE=mcs`.
 impl FromStr for ZoneSetting {
@@ -85,7 +72,7 @@ impl TryFrom<ZoneForm> for ZoneSetting {
     fn try_from(form: ZoneForm) -> Result<Self, String> {
         match form {
             ZoneForm::Name(name) => Self::of(&name, Grammar::Global),
-            ZoneForm::Full(zone) => Self::of(&zone.name, zone.grammar),
+            ZoneForm::Full { name, grammar } => Self::of(&name, grammar),
         }
     }
 }
@@ -95,7 +82,7 @@ impl From<ZoneSetting> for ZoneForm {
         let name = name.as_str().trim_end_matches('.').to_owned();
         match grammar {
             Grammar::Global => Self::Name(name),
-            Grammar::Mcs => Self::Full(FullZone { name, grammar }),
+            Grammar::Mcs => Self::Full { name, grammar },
         }
     }
 }

@@ -21,7 +21,6 @@ use tracing::{Instrument, info_span};
 
 pub(crate) use client::client;
 pub(crate) use failure::{Failure, within};
-pub(crate) use requests::list_few;
 pub use watcher::WatchTiming;
 
 use limiter::ListLimiter;

@@ -34,7 +34,8 @@ pub(super) async fn read(
     let mut account = None;
     if !args.view.reads_objects() {
         let pods = cluster.pods(args.view.server.server_namespace.as_ref());
-        let pods = pods.await.map(parse);
+        let pods = pods.await.map(|(_, pods)| pods);
+        let pods = pods.map_err(|error| error.to_string());
         account = pods.iter().flatten().next().map(pods::account);
         if !has_server {
             findings.push(match &pods {
@@ -59,7 +60,7 @@ pub(super) async fn read(
             findings.push(Finding::ok(Check::ApiServer, sentence));
             let account = match &account {
                 Some((namespace, name)) => format!("ServiceAccount {namespace}/{name}"),
-                None => cluster.credentials().to_string(),
+                None => cluster.origin.clone(),
             };
             findings.push(permissions::check(&account, &reviews));
             (findings, Some(objects))
@@ -78,13 +79,6 @@ pub(super) fn unreachable(why: &str) -> Finding {
     Finding::failing(Check::ApiServer, sentence, hint)
 }
 
-fn parse(objects: Vec<String>) -> Vec<Value> {
-    let objects = objects.iter();
-    objects
-        .filter_map(|json| serde_json::from_str(json).ok())
-        .collect()
-}
-
 /// Reads the objects. Slices are listed after Endpoints, so that Kubernetes has had the time to copy even the newest ones.
 async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Namespace]) -> Objects {
     async fn select<K: Resource<DynamicType = ()>>(
@@ -95,7 +89,7 @@ async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Name
         let read = async {
             let mut objects = Vec::new();
             for selector in selectors {
-                objects.extend(parse(cluster.select::<K>(selector, namespaces).await?));
+                objects.extend(cluster.select::<K>(selector, namespaces).await?);
             }
             Ok(objects)
         };
@@ -119,9 +113,8 @@ async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Name
         select::<Deployment>(cluster, gateways, links),
         select::<KubeNamespace>(cluster, &[""], &[]),
     );
-    let all_links = all_links.map(|links| parse(links.unwrap_or_default()));
-    let all_links = ("Link".to_owned(), all_links);
-    Objects([services, endpoints, slices, all_links, gateways, all].into())
+    let links = ("Link".to_owned(), all_links);
+    Objects([services, endpoints, slices, links, gateways, all].into())
 }
 
 /// Reads the objects of files. What they usually do not have is not checked.
@@ -133,7 +126,7 @@ pub(super) fn objects_of_files(files: &[PathBuf]) -> Option<Objects> {
     for (kind, json) in read {
         let of_kind = objects.0.entry(kind).or_insert_with(|| Ok(Vec::new()));
         if let Ok(of_kind) = of_kind {
-            of_kind.extend(parse(vec![json]));
+            of_kind.extend(serde_json::from_str::<Value>(&json));
         }
     }
     Some(objects)

@@ -11,12 +11,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{sleep, timeout};
 
-use crate::app::remote::Remote;
 use crate::check::dns_client::query;
 use crate::check::finding::{Check, Fact, Finding, State, items};
 use crate::check::probe::{Probe, Question};
 use crate::check::targets::{Target, targets};
-use crate::cli::CheckArgs;
+use crate::cli::{Api, CheckArgs};
 use crate::log::error_chain;
 use crate::view::{Filter, View};
 
@@ -47,11 +46,7 @@ fn is_pod() -> bool {
 
 /// Returns the findings about the way of one question for each zone. If an answer differs, all are asked again when caches have
 /// expired: it may have changed a moment ago.
-pub(super) async fn findings(
-    args: &CheckArgs,
-    source: &mut Remote,
-    status: &Value,
-) -> Vec<Finding> {
+pub(super) async fn findings(args: &CheckArgs, source: &mut Api, status: &Value) -> Vec<Finding> {
     let mut findings = Vec::new();
     let resolvers = resolvers(args).unwrap_or_else(|why| {
         let hint = "set --resolver to the address of the cluster's DNS";
@@ -105,7 +100,7 @@ fn resolvers(args: &CheckArgs) -> Fact<Vec<SocketAddr>> {
 /// Returns a question for each zone. The name of `--name` is that of its zone, or of the first one.
 async fn questions(
     args: &CheckArgs,
-    source: &mut Remote,
+    source: &mut Api,
     status: &Value,
 ) -> anyhow::Result<Vec<Question>> {
     let services = source.items(View::Table, &Filter::default()).await?;
@@ -128,7 +123,7 @@ async fn questions(
 }
 
 /// Returns the endpoints of the service of a question.
-async fn endpoints_of(source: &mut Remote, question: &Question) -> anyhow::Result<Vec<Value>> {
+async fn endpoints_of(source: &mut Api, question: &Question) -> anyhow::Result<Vec<Value>> {
     let Some([namespace, service]) = &question.service else {
         return Ok(Vec::new());
     };
@@ -145,7 +140,7 @@ async fn endpoints_of(source: &mut Remote, question: &Question) -> anyhow::Resul
 async fn ask_all(
     args: &CheckArgs,
     resolvers: &[SocketAddr],
-    source: &mut Remote,
+    source: &mut Api,
     status: &Value,
 ) -> anyhow::Result<Vec<Probe>> {
     let questions = questions(args, source, status).await?;
@@ -189,7 +184,7 @@ async fn find(name: &str) -> Fact<BTreeSet<IpAddr>> {
 }
 
 /// Connects to the addresses that the cluster's DNS answers for the first question that has some.
-async fn connect_all(source: &mut Remote, probes: &[Probe]) -> Vec<Finding> {
+async fn connect_all(source: &mut Api, probes: &[Probe]) -> Vec<Finding> {
     let unknown = |why: &str| {
         let hint = "name a service with TCP ports: --name";
         vec![Finding::new(State::Unknown, Check::Connections, why, hint)]

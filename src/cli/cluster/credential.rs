@@ -38,7 +38,7 @@ enum Source {
 }
 
 /// The field `status` of an ExecCredential, which a plugin prints.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Secret {
     token: Option<String>,
@@ -137,9 +137,8 @@ impl Source {
                 let text = text.map_err(|error| format!("tokenFile {file}: {error}"))?;
                 Ok(Secret {
                     token: Some(text.trim().to_owned()),
-                    client_certificate_data: None,
-                    client_key_data: None,
                     expiration_timestamp: Some(Time(Timestamp::now() + FILE_LIFETIME)),
+                    ..Secret::default()
                 })
             }
             Self::Plugin(exec) => run(exec),
@@ -163,10 +162,9 @@ fn run(exec: &ExecConfig) -> Result<Secret, String> {
     });
     let variables = exec.env.iter().flatten();
     let variables = variables.filter_map(|one| Some((one.get("name")?, one.get("value")?)));
-    let input = if is_interactive {
-        Stdio::inherit()
-    } else {
-        Stdio::null()
+    let input = match is_interactive {
+        true => Stdio::inherit(),
+        false => Stdio::null(),
     };
     let run = Command::new(command)
         .args(exec.args.iter().flatten())
@@ -180,27 +178,29 @@ fn run(exec: &ExecConfig) -> Result<Secret, String> {
         let hint = exec.install_hint.as_deref().filter(|_| is_absent);
         failed(format!("{error} {}", hint.unwrap_or_default()))
     })?;
-    if !output.status.success() {
-        return Err(failed(output.status.to_string()));
+    match output.status.success() {
+        true => parse(&output.stdout).map_err(failed),
+        false => Err(failed(output.status.to_string())),
     }
+}
+
+/// Parses what a plugin prints: JSON, but kubectl accepts YAML, too.
+fn parse(output: &[u8]) -> Result<Secret, String> {
     #[derive(Deserialize)]
     struct ExecCredential {
         status: Secret,
     }
-    // Plugins print JSON, but kubectl accepts YAML, too.
-    let read = serde_saphyr::from_slice::<ExecCredential>(&output.stdout);
-    let read =
-        read.map_err(|error| failed(format!("no ExecCredential: {}", error_chain(&error))))?;
+    let read = serde_saphyr::from_slice::<ExecCredential>(output);
+    let read = read.map_err(|error| format!("no ExecCredential: {}", error_chain(&error)))?;
     let mut secret = read.status;
     let token = secret.token.map(|token| token.trim().to_owned());
     secret.token = token.filter(|token| !token.is_empty());
-    let has_certificate =
-        secret.client_certificate_data.is_some() && secret.client_key_data.is_some();
-    if secret.token.is_none() && !has_certificate {
-        let neither = "it printed neither a token nor a certificate";
-        return Err(failed(neither.to_owned()));
+    let certificate = secret.client_certificate_data.as_ref();
+    let certificate = certificate.and(secret.client_key_data.as_ref());
+    match secret.token.is_some() || certificate.is_some() {
+        true => Ok(secret),
+        false => Err("it printed neither a token nor a certificate".to_owned()),
     }
-    Ok(secret)
 }
 
 #[cfg(test)]

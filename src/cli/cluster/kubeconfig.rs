@@ -1,94 +1,74 @@
 //! Kubeconfigs, read as kubectl reads them.
 
 use std::env::{self, split_paths, var_os};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::fs::metadata;
+use std::path::PathBuf;
 
 use http::{HeaderValue, Uri};
 use kube::Config;
-use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig};
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 
-use super::credentials::{ConnectError, Credentials};
+use super::error::{ClusterError, Part};
 use super::proxy::proxy;
+use crate::cli::groups::KubeconfigArgs;
 use crate::log::error_chain;
 
+/// The configuration of a client, its origin, and what to do if the API server does not answer as expected.
+pub(super) type Configured = (Config, String, String);
+
 /// Returns the configuration of a context, in a file or in those at the default location.
-pub(super) fn load(
-    path: Option<&Path>,
-    context: Option<&str>,
-) -> Result<(Config, Credentials), ConnectError> {
-    let (start, place, flag) = match path.map(Path::display) {
-        Some(path) => ("", path.to_string(), format!(" --kubeconfig {path}")),
-        None => (
-            "at its default location ",
-            default_location(),
-            String::new(),
-        ),
+pub(super) fn load(flags: &KubeconfigArgs) -> Result<Configured, ClusterError> {
+    let (paths, start, place, flag) = match &flags.kubeconfig {
+        Some(path) => {
+            let place = path.display().to_string();
+            let flag = format!(" --kubeconfig {place}");
+            (vec![path.clone()], "", place, flag)
+        }
+        None => {
+            let (paths, place) = default_location();
+            (paths, "at its default location ", place, String::new())
+        }
     };
-    let cannot = |use_: &str, why: String| {
-        ConnectError(format!(
-            "cannot {use_} the kubeconfig {start}{place}: {why}"
-        ))
+    let cannot = |what: String, why: String| {
+        ClusterError::new(Part::Configuration, format!("cannot {what}: {why}"))
     };
-    let paths = path.map_or_else(default_paths, |path| vec![path.to_owned()]);
-    let file = read(&paths).map_err(|why| cannot("read", why))?;
-    let context = context.or(file.current_context.as_deref());
+    let file =
+        read(&paths).map_err(|why| cannot(format!("read the kubeconfig {start}{place}"), why))?;
+    let context = flags.context.as_deref().or(file.current_context.as_deref());
     let context = context.unwrap_or_default();
-    let (cluster, user) = find(&file, context).map_err(|problem| cannot("use", problem))?;
-    let credentials = Credentials {
-        origin: format!("context '{context}' of {place}"),
-        way_out: format!(
-            "check that this works: kubectl{flag} --context {context} get services,endpointslices --all-namespaces"
-        ),
-    };
-    let config = config_of(cluster, user)
-        .map_err(|why| ConnectError(format!("cannot use {credentials}: {why}")))?;
-    Ok((config, credentials))
+    let (cluster, user) = find(&file, context)
+        .map_err(|why| cannot(format!("use the kubeconfig {start}{place}"), why))?;
+    let origin = format!("context '{context}' of {place}");
+    let config = config_of(cluster, user).map_err(|why| cannot(format!("use {origin}"), why))?;
+    let way_out = format!(
+        "check that this works: kubectl{flag} --context {context} get services,endpointslices --all-namespaces"
+    );
+    Ok((config, origin, way_out))
 }
 
 /// Reads files, and merges them. As kubectl does, it leaves out absent ones, unless all are.
 fn read(paths: &[PathBuf]) -> Result<Kubeconfig, String> {
-    let mut merged: Option<Kubeconfig> = None;
-    let mut absent = None;
-    for path in paths {
-        let file = match Kubeconfig::read_from(path) {
-            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => {
-                absent = Some(error);
-                continue;
-            }
-            read => read.map_err(|error| error_chain(&error))?,
-        };
-        merged = Some(match merged {
-            None => file,
-            Some(first) => first.merge(file).map_err(|error| error_chain(&error))?,
-        });
+    let mut present = paths.iter().filter(|path| path.exists()).peekable();
+    if let (None, Some(Err(error))) = (present.peek(), paths.first().map(metadata)) {
+        return Err(format!("{error}; set --kubeconfig to an existing file"));
     }
-    merged.ok_or_else(|| {
-        let absent = absent.unwrap_or_else(|| ErrorKind::NotFound.into());
-        format!("{absent}; set --kubeconfig to an existing file")
-    })
+    let merge = |merged: Kubeconfig, path| merged.merge(Kubeconfig::read_from(path)?);
+    let merged = present.try_fold(Kubeconfig::default(), merge);
+    merged.map_err(|error| error_chain(&error))
 }
 
-/// Returns the files of `KUBECONFIG`, or else that of the home directory.
-fn default_paths() -> Vec<PathBuf> {
+/// Returns the files of `KUBECONFIG`, or else that of the home directory, and their name for messages.
+fn default_location() -> (Vec<PathBuf>, String) {
     let list = var_os("KUBECONFIG").unwrap_or_default();
     let given = split_paths(&list).filter(|path| !path.as_os_str().is_empty());
     let given: Vec<PathBuf> = given.collect();
     if given.is_empty() {
         let home = env::home_dir().unwrap_or_default();
-        return vec![home.join(".kube/config")];
+        return (vec![home.join(".kube/config")], "~/.kube/config".to_owned());
     }
-    given
-}
-
-/// Returns the default location of kubeconfigs, for messages.
-fn default_location() -> String {
-    match env::var("KUBECONFIG") {
-        Ok(value) if !value.is_empty() => format!("KUBECONFIG ({value})"),
-        _ => "~/.kube/config".to_owned(),
-    }
+    (given, format!("KUBECONFIG ({})", list.display()))
 }
 
 /// Returns the cluster and the user of a context. The error is a clause.
@@ -137,7 +117,7 @@ fn config_of(cluster: Cluster, mut user: AuthInfo) -> Result<Config, String> {
     if let Some(pem) = &info.certificate_authority_data {
         let certificates = CertificateDer::pem_slice_iter(pem);
         let certificates = certificates.map(|one| Ok(one?.to_vec()));
-        let read = certificates.collect::<Result<_, rustls::pki_types::pem::Error>>();
+        let read = certificates.collect::<Result<_, PemError>>();
         config.root_cert = Some(read.map_err(|error| format!("certificate-authority: {error}"))?);
         // The client reloads this file, because certificates rotate. Data in the kubeconfig itself take precedence over it.
         let file = cluster.certificate_authority.map(PathBuf::from);

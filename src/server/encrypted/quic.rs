@@ -25,7 +25,6 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::certificate::{Certificate, Loaded};
-use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
 use crate::server::framing::MAX_MESSAGE;
 use crate::server::time_limits::{MESSAGE_TIMEOUT, TCP_IDLE};
@@ -91,7 +90,7 @@ impl Adapter {
             Message::from_vec(&out[..length]).ok() // a reply of this server can be decoded
         };
         // hickory would end the connection silently.
-        let answered = catch_unwind(AssertUnwindSafe(|| with_limited_panic_log(answer)));
+        let answered = catch_unwind(AssertUnwindSafe(answer));
         let reply = answered.unwrap_or_else(|_| {
             self.0.counters.panics[Transport::Quic as usize].fetch_add(1, Relaxed);
             None

@@ -196,7 +196,7 @@ impl Requests {
 /// # Errors
 ///
 /// If the list is not complete within the limit.
-pub(crate) async fn list_few(
+pub(super) async fn list_few(
     client: &Client,
     path: &str,
     params: &ListParams,

@@ -157,7 +157,10 @@ fn without_a_replica_the_reason_is_said_and_the_objects_can_be_read() {
             "no Deployment or DaemonSet of global-dns in any namespace",
         ),
         (&not_ready, "no ready pod of global-dns in namespace dns"),
-        (&silent, "cannot query pod dns/dns-0 at http://"),
+        (
+            &silent,
+            "cannot request /api/v1/status of pod dns/dns-0: Connection refused",
+        ),
     ] {
         for arguments in [&["table"][..], &["explain", "direct.prod.global"]] {
             assert_refused(&query(api_server, arguments), reason);
