@@ -12,13 +12,13 @@ use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
-use crate::testing::{backends, endpoint, gateway, mirror, service_mirror, table, zones};
+use crate::testing::{backends, endpoint, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
 /// Returns a server with the tables of a publisher.

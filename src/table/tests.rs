@@ -254,23 +254,6 @@ fn names_hidden_by_names_of_the_zone_are_reported() {
     assert_eq!(hidden("dns", "ns", "east", false), []);
 }
 
-#[test]
-fn conflict_is_new_once() {
-    let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
-    let one = table(std::slice::from_ref(&prod));
-    let two = table(&[prod.clone(), shop.clone()]);
-    let new = |table: &Table, last: &Table| {
-        let all = table.services().chain(last.services());
-        let new = table.new_problems(Some(last), all.map(|one| &one.key));
-        new.len()
-    };
-    assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));
-    assert_eq!((new(&two, &one), new(&two, &two.clone())), (1, 0));
-    let webs = ["prod", "shop"].map(|namespace| mirror(namespace, "web", "east"));
-    let three = table(&[&[prod, shop][..], &webs].concat());
-    assert_eq!((new(&three, &two), new(&two, &three)), (1, 0));
-}
-
 /// Returns the problems of these kinds as text.
 fn details(table: &Table, kinds: &[ProblemKind]) -> Vec<String> {
     let all = table
