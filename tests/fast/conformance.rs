@@ -27,7 +27,7 @@
 //! - `owner_names`: every name of the table in `support`; also RFC 8020 (existence), RFC 8482 (ANY) and RFC 9460 (SVCB
 //!   and HTTPS)
 //! - `zones`: several zones; also RFC 8020
-//! - `cases`: queries and expected replies; `servers`: the servers under test; `second_decoder`: dnspython
+//! - `cases`: queries and expected replies; `servers`: the servers under test
 
 mod cases;
 mod kep1645;
@@ -49,6 +49,5 @@ mod rfc8906;
 mod rfc8914;
 mod rfc9250;
 mod rfc9619;
-mod second_decoder;
 mod servers;
 mod zones;

@@ -8,7 +8,7 @@ use std::thread;
 
 use checks::{answers, cluster, decoders, framing, manifest, memory, messages, raw, worlds};
 use support::repository::repository;
-use support::rounds::has_all_rounds;
+use support::rounds::{has_all_rounds, rounds};
 
 #[path = "../fuzz/checks.rs"]
 pub mod checks;
@@ -53,6 +53,15 @@ fn object_corpus_passes() {
     replay("objects", cluster::check);
 }
 
+/// Clusters of which nobody chose the objects. Some of these are forged or invalid.
+#[test]
+fn generated_clusters_pass() {
+    for number in 0..rounds(CLUSTERS) {
+        let result = catch_unwind(|| cluster::check(&generated(number)));
+        assert!(result.is_ok(), "cluster {number} fails the checks");
+    }
+}
+
 #[test]
 fn world_corpus_passes() {
     replay("worlds", worlds::check);
@@ -92,6 +101,8 @@ fn generated_worlds_pass() {
 /// Number of generated worlds. Each takes about a second.
 const WORLDS: u16 = 192;
 const FEW_WORLDS: u16 = 8;
+/// Number of generated clusters.
+const CLUSTERS: u16 = 300;
 
 /// Returns the choices of a world. They are the same in every run.
 fn generated(number: u16) -> Vec<u8> {

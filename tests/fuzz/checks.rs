@@ -41,8 +41,6 @@ pub mod objects;
 pub mod orders;
 #[path = "checks/raw.rs"]
 pub mod raw;
-#[path = "checks/steps.rs"]
-mod steps;
 #[path = "checks/tables.rs"]
 pub mod tables;
 #[path = "checks/unions.rs"]

@@ -8,7 +8,7 @@
 //! - `find`: commands find a replica and query it through the port-forward
 //! - `coredns_comparison`: names of local Services, as answered by CoreDNS and by global-dns
 //! - `owner_names`: the table of owner names, with objects that the API server accepted
-//! - `start_up`: the time from process start to readiness
+//! - `start_up`: a server that starts is ready with the complete table
 //! - `gateways_down`: all gateways are down; the last-resort rule
 //! - `links`: a Link is deleted, a mirror controller stops, and a tenant has Links of his own
 //! - `outage`: the API server is killed or stops responding, and recovers, under queries

@@ -233,7 +233,7 @@ impl Member {
         self.server = Some(server);
         self.cluster.put(&pod)?;
         let ready = pod_status("192.0.2.1", true);
-        self.cluster.put_status(&pod, &ready).map(drop)
+        self.cluster.put_status(&pod, &ready)
     }
 
     /// The API server serves a definition some time after it was written.

@@ -63,7 +63,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     });
     // Later scenarios have mirrors of clusters without a Link.
     steps.step("links_are_not_defined_any_more", || {
-        cluster.delete(&link_definition()).map(drop)
+        cluster.delete(&link_definition())
     });
 }
 
@@ -86,7 +86,7 @@ fn write_objects(cluster: &Cluster) -> Result<()> {
     }
     eventually("the definition of Links", || {
         cluster.put(&link("east"))?;
-        cluster.put(&link("west")).map(drop)
+        cluster.put(&link("west"))
     })
 }
 
@@ -182,10 +182,10 @@ impl Controllers<'_> {
         let renew = |name: &&str| {
             let lease = lease(LINKS, name, &time);
             if number == 0 {
-                return self.cluster.put(&lease).map(drop);
+                return self.cluster.put(&lease);
             }
             let renewal = json!({"spec": lease["spec"]});
-            self.cluster.patch(&lease, &renewal).map(drop)
+            self.cluster.patch(&lease, &renewal)
         };
         self.working.get().iter().try_for_each(renew)
     }

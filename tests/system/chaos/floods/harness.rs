@@ -1,8 +1,7 @@
 //! A server under a flood, and the limits of its resources.
 
-use std::env;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -60,14 +59,6 @@ pub enum Listeners {
     Quic,
 }
 
-/// Returns the binaries that are compared, with their names. The old one is optional, and only measured.
-fn binaries() -> Vec<(&'static str, PathBuf)> {
-    let given = |name| env::var_os(name).map(PathBuf::from);
-    let new = given("GLOBAL_DNS_CHAOS_NEW").unwrap_or_else(binary);
-    let old = given("GLOBAL_DNS_CHAOS_OLD").map(|old| ("old", old));
-    old.into_iter().chain([("new", new)]).collect()
-}
-
 /// Returns a table of 100,000 endpoints, with the services that attackers query.
 fn objects() -> Vec<Value> {
     let service = |name: &str, endpoints: usize| {
@@ -86,13 +77,13 @@ fn objects() -> Vec<Value> {
     objects
 }
 
-fn start(flood: &Flood<'_>, program: &Path, group: &Group, kubeconfig: &Path) -> Server {
+fn start(flood: &Flood<'_>, group: &Group, kubeconfig: &Path) -> Server {
     let folder = tempfile::tempdir().unwrap();
     // The shell enters the group, gets the soft limit that some platforms set for a pod, and becomes the server, which raises the
     // limit.
     let mut command = command("sh");
     command.args(["-c", "echo $$ >\"$0\" && ulimit -Sn 256 && exec \"$@\""]);
-    command.arg(group.entrance()).arg(program);
+    command.arg(group.entrance()).arg(binary());
     command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
     // Attackers have addresses that are not allowed by default.
@@ -185,26 +176,18 @@ impl<'f> Flood<'f> {
         }
     }
 
-    /// Runs the flood against each binary, one after the other, and checks the limits of the new one.
+    /// Runs the flood and checks the limits.
     pub fn run(self, attack: impl Fn(&Server, Instant) -> String + Sync) {
-        for (name, program) in binaries() {
-            let flood = format!("{}, {name}", self.name);
-            in_new_network(|| self.attack(&flood, &program, name == "new", &attack));
-        }
+        in_new_network(|| self.attack(&attack));
     }
 
-    fn attack(
-        &self,
-        name: &str,
-        program: &Path,
-        is_checked: bool,
-        attack: impl Fn(&Server, Instant) -> String,
-    ) {
+    fn attack(&self, attack: impl Fn(&Server, Instant) -> String) {
+        let name = self.name;
         let network = Network::of_this_thread();
         network.ip("route add local 96.0.0.0/4 dev lo").unwrap();
         let (group, standin) = (Group::new(), StandIn::start(Behavior::Normal, &objects()));
         let standin = standin.unwrap();
-        let mut server = start(self, program, &group, &standin.kubeconfig);
+        let mut server = start(self, &group, &standin.kubeconfig);
         // One-time allocations for the first client are not caused by the flood.
         for way in Way::of(self.listeners) {
             honest::ask_once(&server, *way);
@@ -236,13 +219,11 @@ impl<'f> Flood<'f> {
         let ways = ways.map(|(way, tally)| format!("{} {tally}", way.name()));
         let ways: Vec<String> = ways.collect();
         print_line(&format!("{:<28} honest client: {}", "", ways.join(", ")));
-        if is_checked {
-            assert!(!server.has_ended());
-            self.check_limits(&figures);
-            assert!(self.listeners == Listeners::Quic || mebibytes(figures.peak) <= sum);
-            self.await_recovery(&server, resident);
-            assert!(!server.has_ended());
-        }
+        assert!(!server.has_ended());
+        self.check_limits(&figures);
+        assert!(self.listeners == Listeners::Quic || mebibytes(figures.peak) <= sum);
+        self.await_recovery(&server, resident);
+        assert!(!server.has_ended());
         server.signal("KILL");
         let _ = server.end(); // before the control group is removed
     }

@@ -1,7 +1,17 @@
 //! Kubeconfig files.
 
-use support::ports::free_port;
+use crate::ports::free_port;
 use tempfile::TempDir;
+
+/// Returns a kubeconfig with the context `here`, with further fields of the cluster and fields of the user, in YAML.
+pub fn text(url: &str, cluster: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         clusters: [{{name: here, cluster: {{server: '{url}', {cluster}}}}}]\n\
+         users: [{{name: me, user: {{{user}}}}}]\n\
+         contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\n"
+    )
+}
 
 /// A kubeconfig file with the context `here`.
 pub struct Kubeconfig {
@@ -20,17 +30,11 @@ impl Kubeconfig {
         Self::with(url, "", "")
     }
 
-    /// Writes a kubeconfig with further fields of the cluster and fields of the user, in YAML.
+    /// Writes the file, as [`text`].
     pub fn with(url: &str, cluster: &str, user: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
-             clusters: [{{name: here, cluster: {{server: '{url}', {cluster}}}}}]\n\
-             users: [{{name: me, user: {{{user}}}}}]\n\
-             contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\n"
-        );
-        std::fs::write(&path, text).unwrap();
+        std::fs::write(&path, text(url, cluster, user)).unwrap();
         Self {
             url: url.to_owned(),
             path: path.display().to_string(),
