@@ -2,7 +2,7 @@
 //!
 //! Expected records use zone file syntax. `support::names` holds the sample objects and the names that they produce.
 //! `support::query` documents the syntax of queries. Two decoders read every reply: that of `support::reply`, and
-//! hickory-proto. An ignored test repeats the suite with dnspython as a third decoder.
+//! hickory-proto.
 //!
 //! Index:
 //!

@@ -25,7 +25,6 @@
 //! Scenarios with one API server each:
 //!
 //! - `kinds`: the recordings of services of all kinds
-//! - `fleet`: three API servers: commands compare the servers of all, with a fault of each kind
 //!
 //! Scenarios on the simulated API server of `support::standin`:
 //!
@@ -38,7 +37,6 @@ mod coredns_comparison;
 mod empty_lists;
 mod failover;
 mod find;
-mod fleet;
 mod gateways_down;
 mod kinds;
 mod linked_clusters;
@@ -122,14 +120,6 @@ fn services_of_all_kinds() {
     if let Some(cluster) = &cluster {
         kinds::run(&mut steps, cluster);
     }
-    steps.finish();
-}
-
-#[test]
-fn fleet_of_three_clusters() {
-    let _lock = lock_suite();
-    let mut steps = Steps::new("fleet of three clusters");
-    fleet::run(&mut steps);
     steps.finish();
 }
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use global_dns::model::GatewayDown;
 use global_dns::model::ProblemKind;
-use global_dns::table::{Endpoint, Grammar, Published, Service, Table};
+use global_dns::table::{Endpoint, Grammar, Published, Table};
 use global_dns::wire::Transport;
 use global_dns::zone::{Name, Zone, print};
 use support::query::query;
@@ -54,7 +53,6 @@ pub fn check(table: &Table, coverage: &mut Coverage) {
         );
     }
     for service in table.services().filter(|s| !s.endpoints.is_empty()) {
-        check_own_name(&now, service);
         let is_short = table.short_service(service.key.service.as_str()).is_some();
         coverage.short_names += usize::from(is_short);
     }
@@ -140,28 +138,6 @@ fn is_canonical(table: &Table, name: &str) -> bool {
         port.is_none_or(|(name, protocol)| ports.any(|port| port.is_named(name, protocol)))
     };
     covered.iter().any(has_port)
-}
-
-/// Asserts that the name of a service has the addresses of its live endpoints, or those that `gateway-down` adds.
-fn check_own_name(now: &Published, service: &Service) {
-    let name = format!("{}.{}.global", service.key.service, service.key.namespace);
-    if name == "ns.dns.global" {
-        return; // the name of the server itself
-    }
-    let any_alive = service.endpoints.iter().any(Endpoint::is_alive);
-    let is_answered = |endpoint: &&Endpoint| match service.gateway_down {
-        GatewayDown::Include => true,
-        GatewayDown::LastResort => endpoint.is_alive() || !any_alive,
-    };
-    let answered = service.endpoints.iter().filter(is_answered);
-    let expected: BTreeSet<IpAddr> = answered.flat_map(|e| &e.addresses).map(|a| a.ip).collect();
-    let addresses =
-        [A, AAAA].map(|rtype| decoded_reply(now, &name, rtype, Transport::Tcp).addresses);
-    assert_eq!(
-        addresses.concat().into_iter().collect::<BTreeSet<_>>(),
-        expected,
-        "{name}"
-    );
 }
 
 /// Asserts that two tables give the same answers.

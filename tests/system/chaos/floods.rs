@@ -11,7 +11,6 @@
 //! - `handshakes`: TLS connections that never send a query
 //! - `records`: records and queries inside TLS
 //! - `memory`: slow readers on all listeners
-//! - `quic`: QUIC; its figures are printed without limits
 //! - `harness`: the server and the limits; `group`: its control group; `honest`: the honest client; `tls`: clients of attackers
 
 mod group;
@@ -19,7 +18,6 @@ mod handshakes;
 pub mod harness;
 pub mod honest;
 mod memory;
-mod quic;
 mod records;
 mod tls;
 

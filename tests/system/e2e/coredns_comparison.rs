@@ -23,7 +23,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -44,10 +44,6 @@ use support::wire::{Transport, try_ask};
 const NAMESPACE: &str = "same";
 /// An endpoint of `dual` without a ready condition, which counts as ready.
 const WITHOUT_CONDITION: &str = "10.0.3.2";
-/// Number of endpoints of the Services `forty` and `many`.
-const FORTY: u8 = 40;
-const MANY: u8 = 200;
-
 /// Name, type, and the answer of both servers: addresses, hosts with ports, nothing, or a response code.
 type Case = (&'static str, &'static str, &'static str);
 
@@ -162,14 +158,6 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         "local_names_have_the_same_addresses_and_ports_as_in_coredns",
         check_cases,
     );
-    step(
-        "answers_of_200_endpoints_are_the_same_over_tcp",
-        check_many_endpoints,
-    );
-    step(
-        "answers_too_long_for_udp_are_truncated_by_both_servers",
-        check_truncation,
-    );
     steps.step("dual_stack_pod_is_not_a_conflict", || {
         let pair = pair.as_ref().context("the servers did not start")?;
         pair.global_dns.with_log(check_no_conflict(pair))
@@ -192,99 +180,10 @@ fn check_cases(pair: &Pair) -> Result<()> {
     Ok(())
 }
 
-fn check_many_endpoints(pair: &Pair) -> Result<()> {
-    for (service, count) in [("forty", FORTY), ("many", MANY)] {
-        let addresses = (1..=count).map(|n| many_address(n).to_string()).collect();
-        pair.check_both(service, "A", &addresses)?;
-        let ports = [8080, 26257].map(|port| -> BTreeSet<String> {
-            (1..=count)
-                .map(|n| format!("{service}-{n}:{port}"))
-                .collect()
-        });
-        pair.check_both(&format!("_http._tcp.{service}"), "SRV", &ports[0])?;
-        pair.check_both(&format!("_sql._tcp.{service}"), "SRV", &ports[1])?;
-        pair.check_both(service, "SRV", &(&ports[0] | &ports[1]))?;
-    }
-    Ok(())
-}
-
 /// A dual-stack pod is in two slices, one for each address family. Both refer to the same pod.
 fn check_no_conflict(pair: &Pair) -> Result<()> {
     let conflicts = pair.global_dns.try_items("problems?kind=endpoint")?;
     ensure!(conflicts.is_empty(), "{conflicts:?}");
-    Ok(())
-}
-
-/// CoreDNS sends up to the payload size of the query. global-dns sends 1232 octets at most (`answers.udpMax`).
-fn check_truncation(pair: &Pair) -> Result<()> {
-    let (small, larger, large) = (None, Some(1232), Some(4096));
-    for (service, kind, edns, global_dns, coredns) in [
-        ("web", "A", small, false, false),
-        ("web", "A", larger, false, false),
-        ("_http._tcp.web", "SRV", small, false, false),
-        ("_http._tcp.web", "SRV", larger, false, false),
-        // 40 addresses are 640 octets.
-        ("forty", "A", small, true, true),
-        ("forty", "A", larger, false, false),
-        // 40 uncompressed targets are more than 1232 octets.
-        ("_http._tcp.forty", "SRV", small, true, true),
-        ("_http._tcp.forty", "SRV", larger, true, true),
-        // 200 addresses are 3200 octets.
-        ("many", "A", small, true, true),
-        ("many", "A", larger, true, true),
-        ("many", "A", large, true, false),
-        ("many", "SRV", small, true, true),
-        ("many", "SRV", larger, true, true),
-        ("many", "SRV", large, true, true),
-    ] {
-        let limit = usize::from(edns.unwrap_or(512));
-        for (program, server, name, truncated, limit) in [
-            (
-                "global-dns",
-                pair.global_dns.dns,
-                global_name(service),
-                global_dns,
-                limit.min(1232),
-            ),
-            (
-                "CoreDNS",
-                pair.coredns,
-                coredns_name(service),
-                coredns,
-                limit,
-            ),
-        ] {
-            let title = format!("{program}: {name} {kind}, EDNS {edns:?}");
-            let whole = records(server, Transport::Tcp, &name, kind, None)?;
-            let got = records(server, Transport::Udp, &name, kind, edns)?;
-            ensure!(
-                got.truncated == truncated,
-                "{title}: TC is {}, expected {truncated}; {} octets",
-                got.truncated,
-                got.octets
-            );
-            ensure!(
-                got.octets <= limit,
-                "{title}: {} octets, limit {limit}",
-                got.octets
-            );
-            ensure!(
-                got.edns == edns.is_some(),
-                "{title}: OPT record present: {}",
-                got.edns
-            );
-            ensure!(
-                got.values.is_subset(&whole.values),
-                "{title}: UDP has records that TCP does not have"
-            );
-            ensure!(
-                truncated == (got.values != whole.values),
-                "{title}: {} of {} records",
-                got.values.len(),
-                whole.values.len()
-            );
-        }
-    }
     Ok(())
 }
 
@@ -299,11 +198,10 @@ impl Pair {
         ] {
             // Each server has its own delay after a write.
             eventually("the answer", || {
-                let got = records(server, Transport::Tcp, &name, kind, None)?;
+                let got = records(server, &name, kind)?;
                 ensure!(
-                    got.values == *expected && !got.truncated,
-                    "{program}: {name} {kind} is {:?}, expected {expected:?}",
-                    got.values
+                    got == *expected,
+                    "{program}: {name} {kind} is {got:?}, expected {expected:?}"
                 );
                 Ok(())
             })?;
@@ -328,24 +226,10 @@ fn coredns_name(question: &str) -> String {
     format!("{question}.{NAMESPACE}.svc.cluster.local")
 }
 
-struct Records {
-    /// Addresses, `HOST:PORT`, or only the response code.
-    values: BTreeSet<String>,
-    truncated: bool,
-    edns: bool,
-    octets: usize,
-}
-
-fn records(
-    server: SocketAddr,
-    over: Transport,
-    name: &str,
-    kind: &str,
-    edns: Option<u16>,
-) -> Result<Records> {
-    let size = edns.map_or_else(String::new, |size| format!(" +bufsize={size}"));
-    let question = query(&format!("{name}. {kind}{size}"));
-    let reply = try_ask(server, &question, over, TIMEOUT)?;
+/// Returns addresses, `HOST:PORT`, or only the response code.
+fn records(server: SocketAddr, name: &str, kind: &str) -> Result<BTreeSet<String>> {
+    let question = query(&format!("{name}. {kind}"));
+    let reply = try_ask(server, &question, Transport::Tcp, TIMEOUT)?;
     let mut values = BTreeSet::new();
     if reply.rcode != 0 {
         values.insert(reply.status());
@@ -365,12 +249,7 @@ fn records(
             "{name} {kind}: duplicate record {record}"
         );
     }
-    Ok(Records {
-        values,
-        truncated: reply.is_truncated(),
-        edns: reply.opt.is_some(),
-        octets: reply.octets,
-    })
+    Ok(values)
 }
 
 /// Returns the host label of an SRV target. The target must belong to the queried Service.
@@ -494,24 +373,7 @@ fn write_objects(cluster: &Cluster) -> Result<()> {
         cluster,
         &[portless.endpoint(Some("only"), "10.0.5.1", true)],
     )?;
-    let two = [("http", "TCP", 8080), ("sql", "TCP", 26257)];
-    for (name, count) in [("forty", FORTY), ("many", MANY)] {
-        let all: Vec<u8> = (1..=count).collect();
-        let part = |numbers: &[u8]| {
-            let part = hand_written(name).ports(&two);
-            numbers.iter().fold(part, |part, n| {
-                let (host, address) = (format!("{name}-{n}"), many_address(*n).to_string());
-                part.endpoint(Some(&host), &address, true)
-            })
-        };
-        let parts: Vec<Local> = all.chunks(100).map(part).collect();
-        put_parts(cluster, &parts)?;
-    }
     Ok(())
-}
-
-fn many_address(n: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 100, n)
 }
 
 fn hand_written(name: &str) -> Local {

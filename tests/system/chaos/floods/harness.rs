@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -50,13 +51,15 @@ const MOST: usize = 4093;
 
 // === The server ===
 
+/// The certificate of the servers.
+pub static IDENTITY: LazyLock<Identity> = LazyLock::new(issue_valid);
+
 /// Listeners of a server in addition to UDP and TCP. Attackers connect to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listeners {
     Plain,
     /// TLS.
     Encrypted,
-    Quic,
 }
 
 /// Returns a table of 100,000 endpoints, with the services that attackers query.
@@ -92,14 +95,9 @@ fn start(flood: &Flood<'_>, group: &Group, kubeconfig: &Path) -> Server {
         .args(["--cluster-name=hub", "--kubeconfig"])
         .arg(kubeconfig);
     add_arguments(&mut command, flood.flags);
-    let listeners: &[&str] = match flood.listeners {
-        Listeners::Plain => &[],
-        Listeners::Encrypted => &["listen.tls=['127.0.0.1:853']"],
-        Listeners::Quic => &["listen.quic=['127.0.0.1:853']"],
-    };
-    if !listeners.is_empty() {
-        issue_valid().write(folder.path());
-        add_arguments(&mut command, listeners);
+    if flood.listeners == Listeners::Encrypted {
+        IDENTITY.write(folder.path());
+        add_arguments(&mut command, &["listen.tls=['127.0.0.1:853']"]);
         add_arguments(&mut command, &Identity::settings(folder.path()));
     }
     Server::start_command(folder, command, WaitUntil::Ready)
@@ -221,7 +219,7 @@ impl<'f> Flood<'f> {
         print_line(&format!("{:<28} honest client: {}", "", ways.join(", ")));
         assert!(!server.has_ended());
         self.check_limits(&figures);
-        assert!(self.listeners == Listeners::Quic || mebibytes(figures.peak) <= sum);
+        assert!(mebibytes(figures.peak) <= sum);
         self.await_recovery(&server, resident);
         assert!(!server.has_ended());
         server.signal("KILL");
@@ -236,7 +234,7 @@ impl<'f> Flood<'f> {
     /// Returns the maximum number of connections of all listeners.
     fn connections(&self) -> u64 {
         match self.listeners {
-            Listeners::Plain | Listeners::Quic => CONNECTIONS,
+            Listeners::Plain => CONNECTIONS,
             Listeners::Encrypted => 2 * CONNECTIONS,
         }
     }
@@ -278,16 +276,15 @@ impl<'f> Flood<'f> {
         })
     }
 
-    /// Checks the limits of time and of descriptors. QUIC is experimental.
+    /// Checks the limits of time and of descriptors.
     fn check_limits(&self, figures: &Figures) {
-        let wanted = figures.ways.iter().filter(|(way, _)| *way != Way::Quic);
-        for (way, tally) in wanted {
+        for (way, tally) in &figures.ways {
             assert!(tally.asked > 20, "{way:?}: {tally}");
             assert_eq!((tally.failed, tally.wrong), (0, 0), "{way:?}: {tally}");
             let maximum = match way {
                 Way::Udp => MAX_UDP,
                 Way::Tcp => MAX_TCP,
-                Way::Tls | Way::NewTls | Way::Quic => continue,
+                Way::Tls | Way::NewTls => continue,
             };
             assert!(tally.slowest <= maximum, "{way:?}: {tally}");
         }
@@ -313,13 +310,11 @@ impl<'f> Flood<'f> {
             started.elapsed().as_secs_f64()
         ));
         assert_eq!(open, 0);
-        assert!(memory <= limit || self.listeners == Listeners::Quic);
+        assert!(memory <= limit);
         for way in Way::of(self.listeners) {
-            if *way != Way::Quic {
-                honest::ask_once(server, *way);
-            }
+            honest::ask_once(server, *way);
         }
-        for proto in ["udp", "tcp", "tls", "quic"] {
+        for proto in ["udp", "tcp", "tls"] {
             let panics = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
             assert_eq!(server.count(&panics), 0);
         }
