@@ -48,18 +48,16 @@ fn stream_corpus_passes() {
     replay("framing", framing::check);
 }
 
-#[test]
-fn object_corpus_passes() {
-    replay("objects", cluster::check);
-}
-
 /// Clusters of which nobody chose the objects. Some of these are forged or invalid.
 #[test]
 fn generated_clusters_pass() {
+    let mut seen = cluster::Coverage::default();
     for number in 0..rounds(CLUSTERS) {
         let result = catch_unwind(|| cluster::check(&generated(number)));
-        assert!(result.is_ok(), "cluster {number} fails the checks");
+        seen.add(&result.unwrap_or_else(|_| panic!("cluster {number} fails the checks")));
     }
+    println!("{seen:?}");
+    assert!(seen.has_all(), "{seen:?}");
 }
 
 #[test]
@@ -169,40 +167,6 @@ fn stream_checks_cover_every_kind_of_stream() {
 }
 
 #[test]
-fn object_checks_cover_included_and_omitted_endpoints() {
-    let coverage = |name: &str| cluster::check(&input("objects", name));
-    for (name, count) in [
-        (
-            "member",
-            (|coverage| coverage.endpoints) as fn(&cluster::Coverage) -> usize,
-        ),
-        ("member", |coverage| coverage.short_names),
-        ("local-exported", |coverage| coverage.local),
-        ("local-foreign-slice", |coverage| coverage.local),
-        ("last-resort", |coverage| coverage.last_resort),
-        ("gateway-down-of-one", |coverage| coverage.omitted),
-        ("orphan", |coverage| coverage.skipped),
-        ("forged-namespace", |coverage| coverage.skipped),
-        ("two-namespaces-short-name", |coverage| coverage.conflicts),
-        ("nothing-changes", |coverage| coverage.unchanged),
-    ] {
-        let coverage = coverage(name);
-        assert!(count(&coverage) > 0, "{name}: {coverage:?}");
-    }
-    // db.prod, east.db.prod, db-0.east.db.prod, their short names, each also with _sql._tcp.
-    // In the zone with the grammar mcs: db.prod.svc, also with _sql._tcp, and db-0.east.db.prod.svc.
-    assert_eq!(coverage("member").names, 15);
-    for number in 0..18 {
-        let coverage = coverage(&format!("bad-address-{number:02}"));
-        assert_eq!(
-            (coverage.endpoints, coverage.skipped),
-            (0, 2),
-            "{number}: {coverage:?}"
-        );
-    }
-}
-
-#[test]
 fn world_checks_cover_every_kind_of_service() {
     let seen = |name: &str| worlds::check(&input("worlds", name));
     for kind in ["gateway", "flat", "federated", "local", "headless"] {
@@ -273,8 +237,7 @@ fn checks_detect_errors() {
     fails("a truncated record", &|| {
         decoders::decode(&reply[..reply.len() - 1], "UDP");
     });
-    let [one, other] =
-        ["member", "two-clusters"].map(|name| cluster::table(&input("objects", name)));
+    let [one, other] = [1, 2].map(|number| cluster::table(&generated(number)));
     answers::check_same_answers(&one, &one);
     fails("a different answer", &|| {
         answers::check_same_answers(&one, &other)

@@ -8,11 +8,9 @@ use crate::conformance::servers::serve;
 fn s2_2_every_zone_has_the_schema_version() {
     check(
         &serve(&["--zone", "svc.internal"]),
-        &[
-            (
-                "dns-version.svc.internal. TXT",
-                answer("dns-version.svc.internal. 5 IN TXT \"1.1.0\""),
-            ),
-        ],
+        &[(
+            "dns-version.svc.internal. TXT",
+            answer("dns-version.svc.internal. 5 IN TXT \"1.1.0\""),
+        )],
     );
 }

@@ -172,10 +172,5 @@ fn s9_rrsets_of_the_additional_section_are_complete_or_absent() {
 
 #[test]
 fn s11_escaped_octets_of_a_label_match() {
-    check(
-        &serve_sample(),
-        &[
-            ("\\119est.db.prod.global. A", west()),
-        ],
-    );
+    check(&serve_sample(), &[("\\119est.db.prod.global. A", west())]);
 }

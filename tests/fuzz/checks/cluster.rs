@@ -94,6 +94,37 @@ fn simulate(octets: &[u8]) -> (Cluster, Coverage) {
     (cluster, coverage)
 }
 
+// === impl Coverage ===
+
+impl Coverage {
+    /// Adds the cases of another run.
+    pub fn add(&mut self, other: &Self) {
+        let own = self.numbers_mut();
+        for (own, other) in own.into_iter().zip(other.clone().numbers_mut()) {
+            *own += *other;
+        }
+    }
+
+    /// Returns whether each case occurred.
+    pub fn has_all(&self) -> bool {
+        self.clone().numbers_mut().iter().all(|number| **number > 0)
+    }
+
+    fn numbers_mut(&mut self) -> [&mut usize; 9] {
+        [
+            &mut self.endpoints,
+            &mut self.local,
+            &mut self.skipped,
+            &mut self.conflicts,
+            &mut self.last_resort,
+            &mut self.omitted,
+            &mut self.short_names,
+            &mut self.names,
+            &mut self.unchanged,
+        ]
+    }
+}
+
 // === impl Cluster ===
 
 impl Cluster {
