@@ -5,7 +5,7 @@
 //! | subject | modules |
 //! |---|---|
 //! | messages | [`query`], [`reply`], [`codes`], [`wire`]; encrypted: [`tls`], [`quic`], [`encrypted`], [`certificates`] |
-//! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`event_stream`], [`sockets`] |
+//! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`event_stream`] |
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`manual`], [`ports`], [`networks`] |
@@ -56,7 +56,6 @@ pub mod quic;
 pub mod recordings;
 pub mod server;
 pub mod settings;
-pub mod sockets;
 pub mod standin;
 pub mod steps;
 pub mod tls;

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use global_dns::model::{GatewayDown, ItemKind, Kind, Object, ObjectRef, Problem};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Service, ServiceKind, Store, Table, build};
-use global_dns::wire::Transport;
 use global_dns::zone::read_own_name;
 
-use super::answers::{self, A, AAAA, NAMES, SRV, published, reply};
+use super::answers;
 use super::cluster::{Cluster, Coverage};
 
 /// Returns all services that have an object.
@@ -80,7 +79,7 @@ fn skipped(table: &Table) -> BTreeSet<Problem> {
     table.skipped().cloned().collect()
 }
 
-/// Asserts that the services and answers of a namespace do not depend on other namespaces.
+/// Asserts that the services of a namespace do not depend on other namespaces.
 fn check_isolation(cluster: &Cluster) {
     for namespace in cluster.namespaces() {
         let alone = cluster.build_full(|key| *key.namespace == *namespace);
@@ -91,33 +90,7 @@ fn check_isolation(cluster: &Cluster) {
         };
         assert_eq!(own(&cluster.table), own(&alone), "{namespace}");
         assert_eq!(alone.services().count(), own(&alone).len(), "{namespace}");
-        let (now, alone) = (published(&cluster.table), published(&alone));
-        for name in canonical_names(&own(&cluster.table)) {
-            for rtype in [A, AAAA, SRV] {
-                let answers = [&now, &alone].map(|now| reply(now, &name, rtype, Transport::Udp));
-                assert_eq!(answers[0], answers[1], "{name}");
-            }
-        }
     }
-}
-
-/// Returns canonical names of services with endpoints, at most [`NAMES`].
-fn canonical_names(services: &[Service]) -> Vec<String> {
-    let with_endpoints = services
-        .iter()
-        .filter(|service| !service.endpoints.is_empty());
-    let names = with_endpoints.flat_map(|service| {
-        let own = format!("{}.{}.global", service.key.service, service.key.namespace);
-        let hosts = service.endpoints.iter();
-        let hosts: Vec<String> = hosts
-            .filter(|e| e.hostname.is_some())
-            .map(|e| format!("{}.{own}", e.labels().join(".")))
-            .collect();
-        let clusters = service.clusters().map(|cluster| format!("{cluster}.{own}"));
-        let clusters: Vec<String> = clusters.collect();
-        [vec![own], clusters, hosts].concat()
-    });
-    names.take(NAMES).collect()
 }
 
 // === Members and skipped objects ===
