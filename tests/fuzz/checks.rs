@@ -23,8 +23,6 @@ pub mod answers;
 pub mod choices;
 #[path = "checks/cluster.rs"]
 pub mod cluster;
-#[path = "checks/decoders.rs"]
-pub mod decoders;
 #[path = "checks/framing.rs"]
 pub mod framing;
 #[path = "checks/kinds.rs"]
@@ -41,6 +39,8 @@ pub mod objects;
 pub mod orders;
 #[path = "checks/raw.rs"]
 pub mod raw;
+#[path = "checks/seen.rs"]
+pub mod seen;
 #[path = "checks/tables.rs"]
 pub mod tables;
 #[path = "checks/unions.rs"]

@@ -34,10 +34,11 @@ use tower::ServiceExt as _;
 
 use crate::fuzz::checks::answers;
 use crate::fuzz::checks::choices::Choices;
-use crate::fuzz::checks::cluster::{Cluster, Coverage};
+use crate::fuzz::checks::cluster::Cluster;
 use crate::fuzz::checks::kinds::{self, SERVICES};
 use crate::fuzz::checks::messages::SETTINGS;
 use crate::fuzz::checks::orders::Flags;
+use crate::fuzz::checks::seen::Seen as Cases;
 use crate::fuzz::checks::tables::services_of;
 use crate::fuzz::generated;
 
@@ -294,7 +295,7 @@ fn check_world(number: u16, seen: &mut Seen) {
             }
             _ => cluster.delete(choices),
         }
-        cluster.build(&mut Coverage::default());
+        cluster.build(&mut Cases::default());
         if choices.rarely(MOMENT) {
             server.publish(&cluster.table);
             server.check(number, &format!("step {step}"), seen);

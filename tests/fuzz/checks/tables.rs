@@ -8,7 +8,8 @@ use global_dns::table::{Service, ServiceKind, Store, Table, build};
 use global_dns::zone::read_own_name;
 
 use super::answers;
-use super::cluster::{Cluster, Coverage};
+use super::cluster::Cluster;
+use super::seen::Seen;
 
 /// Returns all services that have an object.
 pub fn services_of(store: &Store) -> ServiceKeys {
@@ -24,16 +25,16 @@ pub fn conflicts(table: &Table) -> impl Iterator<Item = Problem> {
 }
 
 /// Checks the table of a cluster.
-pub fn check(cluster: &Cluster, coverage: &mut Coverage) {
+pub fn check(cluster: &Cluster, seen: &mut Seen) {
     check_incremental(cluster);
     check_isolation(cluster);
     check_completeness(cluster);
     for service in cluster.table.services() {
-        check_service(cluster, service, coverage);
+        check_service(cluster, service, seen);
     }
-    coverage.skipped += cluster.table.skipped().count();
-    coverage.conflicts += conflicts(&cluster.table).count();
-    answers::check(&cluster.table, coverage);
+    seen.count("skipped object", cluster.table.skipped().count());
+    seen.count("conflict", conflicts(&cluster.table).count());
+    answers::check(&cluster.table, seen);
 }
 
 // === Full and separate builds ===
@@ -79,14 +80,19 @@ fn skipped(table: &Table) -> BTreeSet<Problem> {
     table.skipped().cloned().collect()
 }
 
-/// Asserts that the services of a namespace do not depend on other namespaces.
+/// Asserts that the services of a namespace do not depend on other namespaces. Which clusters are known, a problem of an order,
+/// does.
 fn check_isolation(cluster: &Cluster) {
     for namespace in cluster.namespaces() {
         let alone = cluster.build_full(|key| *key.namespace == *namespace);
         let own = |table: &Table| -> Vec<Service> {
             let services = table.sorted_services().into_iter();
             let own = services.filter(|s| s.key.namespace.as_str() == namespace);
-            own.cloned().collect()
+            let without_problems = own.cloned().map(|service| Service {
+                problems: Default::default(),
+                ..service
+            });
+            without_problems.collect()
         };
         assert_eq!(own(&cluster.table), own(&alone), "{namespace}");
         assert_eq!(alone.services().count(), own(&alone).len(), "{namespace}");
@@ -135,7 +141,7 @@ fn check_completeness(cluster: &Cluster) {
     }
 }
 
-fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) {
+fn check_service(cluster: &Cluster, service: &Service, seen: &mut Seen) {
     let rules = &cluster.rules;
     let (namespace, name) = (service.key.namespace.as_str(), service.key.service.as_str());
     assert!(is_label(namespace) && is_label(name), "{}", service.key);
@@ -162,8 +168,8 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
         assert!(octets + rules.longest_zone <= 255, "{endpoint:?}");
         assert!(!endpoint.addresses.is_empty() && !endpoint.objects.is_empty());
         assert!(endpoint.ports.iter().all(|port| port.number > 0));
-        coverage.endpoints += 1;
-        coverage.local += usize::from(endpoint.kind == ServiceKind::Local);
+        seen.count("endpoint", 1);
+        seen.note("local endpoint", endpoint.kind == ServiceKind::Local);
     }
     let down = service
         .endpoints
@@ -171,9 +177,11 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
         .filter(|endpoint| !endpoint.is_alive())
         .count();
     let is_last = down > 0 && down == service.endpoints.len();
-    coverage.last_resort += usize::from(is_last && service.gateway_down == GatewayDown::LastResort);
+    let is_last = is_last && service.gateway_down == GatewayDown::LastResort;
+    seen.note("last resort", is_last);
     let answered = read_own_name(service).map_or(0, |view| view.endpoints().count());
-    coverage.omitted += usize::from(down > 0 && answered < service.endpoints.len());
+    let is_omitted = down > 0 && answered < service.endpoints.len();
+    seen.note("omitted endpoint", is_omitted);
 }
 
 fn is_label(text: &str) -> bool {
