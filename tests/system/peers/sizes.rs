@@ -8,7 +8,6 @@ use std::net::Ipv4Addr;
 use support::codes::type_name;
 use support::differences::assert_none;
 use support::objects::{Manifest, local};
-use support::output::with_separators;
 use support::reply::rtype::{A, AAAA, SRV};
 use support::server::Server;
 use support::wire::{Transport, ask};

@@ -10,7 +10,7 @@ use super::harness::IDENTITY;
 
 /// Returns a client of TLS 1.3.
 pub fn client() -> Client {
-    Client::new(&IDENTITY, Offer::of(&["dot"]).only(&TLS13))
+    Client::new(&IDENTITY, Offer::of(&["dot"]).only(&&TLS13))
 }
 
 /// Returns the first record of a client.
