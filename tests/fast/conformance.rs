@@ -2,7 +2,7 @@
 //!
 //! Expected records use zone file syntax. `support::names` holds the sample objects and the names that they produce.
 //! `support::query` documents the syntax of queries. Two decoders read every reply: that of `support::reply`, and
-//! hickory-proto. An ignored test repeats the suite with dnspython as a third decoder.
+//! hickory-proto.
 //!
 //! Index:
 //!
@@ -27,7 +27,7 @@
 //! - `owner_names`: every name of the table in `support`; also RFC 8020 (existence), RFC 8482 (ANY) and RFC 9460 (SVCB
 //!   and HTTPS)
 //! - `zones`: several zones; also RFC 8020
-//! - `cases`: queries and expected replies; `servers`: the servers under test; `second_decoder`: dnspython
+//! - `cases`: queries and expected replies; `servers`: the servers under test
 
 mod cases;
 mod kep1645;
@@ -49,6 +49,5 @@ mod rfc8906;
 mod rfc8914;
 mod rfc9250;
 mod rfc9619;
-mod second_decoder;
 mod servers;
 mod zones;

@@ -14,7 +14,6 @@
 //! - `encrypted`: DNS over TLS and QUIC: equal answers over all transports, server and client certificates, connections, limits
 //! - `fleet`: the comparison of several clusters: faults of each kind, servers that cannot be read
 //! - `history`: answers of earlier times
-//! - `kubeconfig`: files for API servers that do not answer
 //! - `liveness`: the probes of servers of which a single thread is stopped
 //! - `log`: independence from the log output; annotations in the log and in the output of commands
 //! - `members`: settings of members and short names, conflicts, texts of tenants
@@ -33,7 +32,6 @@ mod events;
 mod file_source;
 mod fleet;
 mod history;
-mod kubeconfig;
 mod liveness;
 mod log;
 mod members;

@@ -2,7 +2,7 @@
 """Prints sequences of k7.py and what it answers, each as one line of JSON.  usage: sequences.py SEED COUNT
 
 First those that k7.py has, then COUNT random ones. The health of the steps is a text: "-" is not known yet.
-`tests/k7/sequences.py 7 300 > tests/k7/sequences.jsonl` writes the fixture of the fast tests.
+`tests/k7/sequences.py 7 300 > tests/fixtures/k7/sequences.jsonl` writes the fixture of the fast tests.
 """
 import json
 import random

@@ -15,6 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::certificates::Authority;
+use crate::kubeconfig;
 
 /// The credential to rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +63,14 @@ impl Credentials {
         fs::read_to_string(&self.token_file).unwrap_or_default()
     }
 
-    /// Returns the cluster and the user for a kubeconfig.
-    pub fn kubeconfig_entries(&self, address: SocketAddr) -> (String, String) {
+    /// Returns a kubeconfig for the API server at an address.
+    pub fn kubeconfig(&self, address: SocketAddr) -> String {
         let (authority, token) = (self.authority_file.display(), self.token_file.display());
-        let cluster =
-            format!("server: \"https://{address}\", certificate-authority: \"{authority}\"");
-        (cluster, format!("tokenFile: \"{token}\""))
+        kubeconfig::text(
+            &format!("https://{address}"),
+            &format!("certificate-authority: '{authority}'"),
+            &format!("tokenFile: '{token}'"),
+        )
     }
 
     /// Wraps a listener. Each connection gets the certificate that is current at its start.

@@ -1,101 +1,60 @@
-//! Queries with `dig`, the tool that users have.
+//! Queries of servers that may not answer yet, in the form that `dig` prints.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::commands::{command, tool};
-use crate::process::run;
-use crate::wire::Transport;
+use crate::query::query;
+use crate::reply::{Record, Reply};
+use crate::wire::{Transport, try_ask};
 
-/// The parsed output of `dig`.
+/// A reply as `dig` prints it.
 #[derive(Debug)]
 pub struct DigOutput {
     /// The response code: `NOERROR`, `NXDOMAIN`, …
     pub status: String,
     /// The header flags: `qr aa rd`.
     pub flags: String,
-    /// The answer section in zone file syntax with single spaces, sorted.
+    /// The answer section in zone file syntax, sorted.
     pub answer: Vec<String>,
     /// The authority section in the same form.
     pub authority: Vec<String>,
 }
 
-/// Runs `dig` once without recursion, like a resolver that queries a name server.
+/// Time after which a query has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Queries once without recursion, like a resolver that queries a name server.
 pub fn dig(server: SocketAddr, over: Transport, name: &str, kind: &str) -> Result<DigOutput> {
-    dig_with(server, over, name, kind, &["+norec"])
+    dig_with(server, over, &format!("{name} {kind} +ad +edns"))
 }
 
-/// Runs `dig` once with recursion, like a client that queries a resolver.
+/// Queries once with recursion, like a client that queries a resolver.
 pub fn dig_recursively(
     server: SocketAddr,
     over: Transport,
     name: &str,
     kind: &str,
 ) -> Result<DigOutput> {
-    dig_with(server, over, name, kind, &["+rec"])
+    dig_with(server, over, &format!("{name} {kind} +rd +ad +edns"))
 }
 
-fn dig_with(
-    server: SocketAddr,
-    over: Transport,
-    name: &str,
-    kind: &str,
-    options: &[&str],
-) -> Result<DigOutput> {
-    let mut dig = command(tool("dig")?);
-    dig.arg(format!("@{}", server.ip()));
-    dig.args(["-p", &server.port().to_string(), "+tries=1", "+time=10"]);
-    dig.arg(match over {
-        Transport::Udp => "+notcp",
-        Transport::Tcp => "+tcp",
-    });
-    let text = run(dig.args(options).args([name, kind])).stdout;
-    DigOutput::read(&text).with_context(|| format!("dig {name} {kind} over {over:?}: {text}"))
-}
-
-/// Fails unless the records at `name` are exactly `expected`, over UDP and TCP, with the AA bit.
-pub fn check_answer(server: SocketAddr, name: &str, kind: &str, expected: &[String]) -> Result<()> {
-    let mut expected = expected.to_vec();
-    expected.sort();
-    for over in Transport::BOTH {
-        let dug = dig(server, over, name, kind)?;
-        ensure!(
-            dug.status == "NOERROR",
-            "{name} {kind} over {over:?}: {}",
-            dug.status
-        );
-        ensure!(
-            dug.flags.split(' ').any(|flag| flag == "aa"),
-            "{name} {kind} over {over:?}: the AA bit is not set"
-        );
-        ensure!(
-            dug.answer == expected,
-            "{name} {kind} over {over:?}: expected {expected:#?}, got {:#?}",
-            dug.answer
-        );
-    }
-    Ok(())
+fn dig_with(server: SocketAddr, over: Transport, question: &str) -> Result<DigOutput> {
+    let reply = try_ask(server, &query(question), over, PATIENCE);
+    let reply = reply.with_context(|| format!("{question} of {server} over {over:?}"))?;
+    Ok(DigOutput::of(&reply))
 }
 
 /// Fails unless `name` is NXDOMAIN over UDP and TCP, with the zone's SOA record for negative caching.
 pub fn check_nxdomain(server: SocketAddr, name: &str) -> Result<()> {
     for over in Transport::BOTH {
         let dug = dig(server, over, name, "A")?;
+        let soa = dug.authority.iter();
+        let soa = soa.filter(|record| record.starts_with("global. 5 IN SOA "));
         ensure!(
-            dug.status == "NXDOMAIN",
-            "{name} over {over:?}: {} {:?}",
-            dug.status,
-            dug.answer
-        );
-        ensure!(
-            dug.authority.len() == 1
-                && dug
-                    .authority
-                    .iter()
-                    .all(|record| record.starts_with("global. 5 IN SOA ")),
-            "{name} over {over:?}: the authority section is {:?}",
-            dug.authority
+            dug.status == "NXDOMAIN" && dug.authority.len() == 1 && soa.count() == 1,
+            "{name} over {over:?}: {dug:?}"
         );
     }
     Ok(())
@@ -103,9 +62,8 @@ pub fn check_nxdomain(server: SocketAddr, name: &str) -> Result<()> {
 
 /// Returns `nginx.default.global. 5 IN A 10.96.0.1`, one record for each address.
 pub fn a_records(name: &str, addresses: &[&[&str]]) -> Vec<String> {
+    let addresses = addresses.iter().copied().flatten();
     addresses
-        .concat()
-        .iter()
         .map(|address| format!("{name}. 5 IN A {address}"))
         .collect()
 }
@@ -113,8 +71,8 @@ pub fn a_records(name: &str, addresses: &[&[&str]]) -> Vec<String> {
 /// Returns `_sql._tcp.nginx.default.global. 5 IN SRV 0 10 26257 nginx-set-0.east.nginx.default.global.`, one record for
 /// each target.
 pub fn srv_records(name: &str, port: u16, targets: &[&str]) -> Vec<String> {
+    let targets = targets.iter();
     targets
-        .iter()
         .map(|target| format!("{name}. 5 IN SRV 0 10 {port} {target}."))
         .collect()
 }
@@ -122,33 +80,17 @@ pub fn srv_records(name: &str, port: u16, targets: &[&str]) -> Vec<String> {
 // === impl DigOutput ===
 
 impl DigOutput {
-    fn read(text: &str) -> Result<Self> {
-        let header = |key: &str, end: char| {
-            let start = text.find(key).with_context(|| format!("no {key:?}"))? + key.len();
-            let length = text[start..].find(end).context("an unfinished header")?;
-            anyhow::Ok(text[start..start + length].trim().to_owned())
+    fn of(reply: &Reply) -> Self {
+        let sorted = |records: &[Record]| {
+            let mut texts: Vec<String> = records.iter().map(Record::to_string).collect();
+            texts.sort();
+            texts
         };
-        let section = |title: &str| {
-            let lines = text
-                .lines()
-                .skip_while(|line| !line.contains(title))
-                .skip(1);
-            let mut records: Vec<String> = lines
-                .take_while(|line| !line.is_empty())
-                .map(single_spaced)
-                .collect();
-            records.sort();
-            records
-        };
-        Ok(Self {
-            status: header("status: ", ',')?,
-            flags: header("flags: ", ';')?,
-            answer: section("ANSWER SECTION:"),
-            authority: section("AUTHORITY SECTION:"),
-        })
+        Self {
+            status: reply.status(),
+            flags: reply.flags(),
+            answer: sorted(&reply.answers),
+            authority: sorted(&reply.authority),
+        }
     }
-}
-
-fn single_spaced(line: &str) -> String {
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }

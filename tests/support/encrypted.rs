@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 
 use socket2::{Domain, Socket, Type};
-use tempfile::TempDir;
 
 use crate::certificates::{Identity, issue_valid};
 use crate::objects::Manifest;
@@ -27,7 +26,6 @@ pub struct EncryptedServer {
     pub server: Server,
     /// Its certificate.
     pub issued: Identity,
-    _folder: TempDir,
 }
 
 /// Serves the objects of a manifest over UDP, TCP and TLS.
@@ -83,16 +81,11 @@ impl Identity {
 // === impl Encrypted ===
 
 impl EncryptedServer {
-    /// Starts a server. `start` receives the flags of the encrypted listeners.
-    pub fn start(start: impl FnOnce(&[&str]) -> Server) -> Self {
-        let (issued, folder) = (issue_valid(), TempDir::new().unwrap());
-        issued.write(folder.path());
-        let [certificate, key] = Identity::settings(folder.path());
-        Self {
-            server: start(&[TLS, QUIC, &certificate, &key]),
-            issued,
-            _folder: folder,
-        }
+    /// Serves the objects of a manifest over each transport.
+    pub fn start(manifest: impl Into<Manifest>, flags: &[&str]) -> Self {
+        let issued = issue_valid();
+        let server = serve(manifest, &issued, &[&[QUIC], flags].concat());
+        Self { server, issued }
     }
 
     /// Returns the address of a listener.

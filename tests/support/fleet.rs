@@ -281,17 +281,6 @@ pub fn faults() -> Vec<Fault> {
             "global-dns/failover",
         ),
         fault(
-            "a failover order is held in one cluster",
-            |fleet| {
-                for (index, mode) in ["auto:", "auto:", ""].into_iter().enumerate() {
-                    let order = format!("{mode}hub+east+west");
-                    fleet.0[index].annotate("global-dns/failover", &order);
-                }
-            },
-            &["prod/db: failover order: auto:east+hub+west in hub and east; east+hub+west in west"],
-            "global-dns/failover",
-        ),
-        fault(
             "expected clusters are set in one cluster",
             |fleet| fleet.0[WEST].annotate("global-dns/expected-clusters", "hub+east+west"),
             &[
@@ -358,12 +347,6 @@ pub fn faults() -> Vec<Fault> {
                 "prod/db: hosts of east: db-0 in hub and west; db-0 (not ready) in east: Pods are not ready",
             ],
             "readiness probe",
-        ),
-        fault(
-            "gateway-down is set in one cluster",
-            |fleet| fleet.0[WEST].annotate("global-dns/gateway-down", "include"),
-            &["prod/db: gateway-down: ", "include in west"],
-            "global-dns/gateway-down",
         ),
         fault(
             "a replica has no table",

@@ -5,14 +5,14 @@
 //! | subject | modules |
 //! |---|---|
 //! | messages | [`query`], [`reply`], [`codes`], [`wire`]; encrypted: [`tls`], [`quic`], [`encrypted`], [`certificates`] |
-//! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`event_stream`], [`sockets`] |
+//! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`event_stream`] |
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`manual`], [`ports`], [`networks`] |
-//! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
+//! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubeconfig`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
 //! | linked clusters | [`fleet`], three clusters that agree, and faults; [`multicluster`], three clusters with gateways between them |
 //! | one cluster | [`node`], a simulated node with its pods and CoreDNS; [`load`], queries of its pods; [`helm`] |
-//! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`], [`rounds`](mod@rounds) |
+//! | long tests | [`steps`], [`observer`], [`dig`], [`output`], [`wait`], [`differences`], [`rounds`](mod@rounds) |
 
 #![allow(
     clippy::unwrap_used,
@@ -40,8 +40,8 @@ pub mod faults;
 pub mod fleet;
 pub mod helm;
 pub mod http;
+pub mod kubeconfig;
 pub mod kubelet;
-pub mod latency;
 pub mod load;
 pub mod log;
 pub mod manual;
@@ -49,7 +49,6 @@ pub mod multicluster;
 pub mod networks;
 pub mod node;
 pub mod observer;
-pub mod old_flags;
 pub mod output;
 pub mod ports;
 pub mod process;
@@ -57,7 +56,6 @@ pub mod quic;
 pub mod recordings;
 pub mod server;
 pub mod settings;
-pub mod sockets;
 pub mod standin;
 pub mod steps;
 pub mod tls;

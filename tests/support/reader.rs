@@ -20,11 +20,6 @@ impl<'o> Reader<'o> {
         Self { octets, at: 0 }
     }
 
-    /// Returns the number of octets that have been read.
-    pub(crate) fn position(&self) -> usize {
-        self.at
-    }
-
     /// Fails if octets are left.
     pub(crate) fn end(&self) -> Result<()> {
         match self.octets.len() - self.at {

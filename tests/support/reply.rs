@@ -5,7 +5,6 @@ mod hickory;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
 
 use super::codes::{class_name, rcode_name, type_name};
 use super::query::hex;
@@ -100,15 +99,14 @@ pub struct Opt {
 // === impl Reply ===
 
 impl Reply {
-    /// Parses a message. Fails if octets follow the last record.
+    /// Parses a message. Fails if octets follow the last record, or if hickory-proto reads something else.
     pub fn read(octets: &[u8]) -> Result<Self> {
-        let (read, _) = Self::read_with_place_of_options(octets)?;
+        let read = Self::parse(octets)?;
         hickory::check_same(octets, &read)?;
         Ok(read)
     }
 
-    /// Parses a message, without the comparison with hickory-proto. Also returns the place of the options of its OPT record.
-    pub fn read_with_place_of_options(octets: &[u8]) -> Result<(Self, Option<Range<usize>>)> {
+    fn parse(octets: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(octets);
         let (id, word) = (reader.number()?, reader.number()?);
         let counts: Vec<u16> = (0..4).map(|_| reader.number()).collect::<Result<_>>()?;
@@ -120,7 +118,7 @@ impl Reply {
             })
         });
         let questions = questions.collect::<Result<_>>()?;
-        let (mut opt, mut place, mut rcode) = (None, None, word & 0x000f);
+        let (mut opt, mut rcode) = (None, word & 0x000f);
         let mut sections: [Vec<Record>; 3] = Default::default();
         for (section, count) in sections.iter_mut().zip(&counts[1..]) {
             for _ in 0..*count {
@@ -132,14 +130,12 @@ impl Reply {
                     }
                     let [high, version, flags @ ..] = ttl.to_be_bytes();
                     rcode |= u16::from(high) << 4;
-                    let start = reader.position() + 2; // after their length
                     opt = Some(Opt {
                         version,
                         payload: class,
                         flags: u16::from_be_bytes(flags),
                         options: reader.options()?,
                     });
-                    place = Some(start..reader.position());
                     continue;
                 }
                 section.push(Record {
@@ -165,7 +161,7 @@ impl Reply {
             octets: octets.len(),
         };
         reader.end()?;
-        Ok((read, place))
+        Ok(read)
     }
 
     /// Returns the reply without the ID and the size, which differ between replies to one question.

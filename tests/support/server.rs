@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::Value;
@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::commands::{binary, global_dns, guarded};
 use crate::http::{Page, get, metric};
+use crate::kubeconfig;
 use crate::objects::Manifest;
 use crate::process::{Log, Process};
 use crate::query::Packet;
@@ -31,8 +32,6 @@ pub struct Server {
     pub api: SocketAddr,
     /// The log.
     pub log: Log,
-    /// Time of the start.
-    pub started: Instant,
     /// The file that it serves, if [`Server::with_objects`] wrote it.
     pub file: PathBuf,
     process: Process,
@@ -83,12 +82,8 @@ impl Server {
     pub fn without_table(api_server: SocketAddr, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kubeconfig");
-        let kubeconfig = format!(
-            "{{apiVersion: v1, kind: Config, current-context: c, users: [{{name: u, user: {{}}}}], \
-             contexts: [{{name: c, context: {{cluster: k, user: u}}}}], \
-             clusters: [{{name: k, cluster: {{server: 'http://{api_server}'}}}}]}}"
-        );
-        std::fs::write(&file, kubeconfig).unwrap();
+        let url = format!("http://{api_server}");
+        std::fs::write(&file, kubeconfig::text(&url, "", "")).unwrap();
         let path = file.to_str().unwrap().to_owned();
         let flags = [&["--kubeconfig", &path], flags].concat();
         Self::start(folder, &flags, WaitUntil::Listening)
@@ -97,12 +92,7 @@ impl Server {
     /// Watches the API server of a kubeconfig as the cluster `hub`. Returns when the listeners are open. The kernel
     /// kills the server when the current thread ends.
     pub fn of_cluster(kubeconfig: &Path, further: &[&str]) -> Self {
-        Self::of_program(&binary(), kubeconfig, further)
-    }
-
-    /// Like [`Self::of_cluster`], with another binary.
-    pub fn of_program(program: &Path, kubeconfig: &Path, further: &[&str]) -> Self {
-        let mut command = guarded(program);
+        let mut command = guarded(binary());
         command.arg("serve").arg("--kubeconfig").arg(kubeconfig);
         for (flag, value) in [
             ("--listen", "127.0.0.1:0"),
@@ -145,7 +135,6 @@ impl Server {
 
     /// Starts a command that logs like `serve --log-format json`. The folder is removed with the server.
     pub fn start_command(folder: TempDir, command: Command, until: WaitUntil) -> Self {
-        let started = Instant::now();
         let mut process = Process::start_with_stderr_log("global-dns", command).unwrap();
         let listeners = process.wait_for("listeners", |log| {
             let listeners = listeners(log);
@@ -160,30 +149,24 @@ impl Server {
             admin: listeners["admin"],
             api: listeners["api"],
             log: process.log().clone(),
-            started,
             file: folder.path().join("objects.yaml"),
             process,
             listeners,
             folder,
         };
         if until == WaitUntil::Ready {
-            server.await_ready();
+            server.wait_until_ready();
         }
         server
     }
 
-    fn await_ready(&self) {
+    /// Waits for readiness.
+    pub fn wait_until_ready(&self) {
         wait_for_ok("readiness", || match get(self.admin, "/readyz") {
             Ok(page) if page.status == 200 => Ok(()),
             Ok(page) => Err(format!("{} {}", page.status, page.body)),
             Err(error) => Err(error.to_string()),
         });
-    }
-
-    /// Waits for readiness. Returns the time since the start of the process.
-    pub fn wait_until_ready(&self) -> Duration {
-        self.await_ready();
-        self.started.elapsed()
     }
 
     /// Returns the address of a listener: `dns`, `admin`, `api`, and, if enabled, `tls` and `quic`.

@@ -26,6 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use self::history::PastEvent;
 use crate::credentials::Credentials;
 pub use crate::credentials::Rotation;
+use crate::kubeconfig;
 
 /// Number of past events from which a watch can start.
 const HISTORY: usize = 10_000;
@@ -163,20 +164,12 @@ impl StandIn {
             Access::Open => None,
             Access::Credentials => Some(Credentials::new(directory.path())?),
         };
-        let kubeconfig = directory.path().join("kubeconfig");
-        let (cluster, user) = match &credentials {
-            None => (format!("server: \"http://{address}\""), String::new()),
-            Some(credentials) => credentials.kubeconfig_entries(address),
+        let file = directory.path().join("kubeconfig");
+        let text = match &credentials {
+            None => kubeconfig::text(&format!("http://{address}"), "", ""),
+            Some(credentials) => credentials.kubeconfig(address),
         };
-        fs::write(
-            &kubeconfig,
-            format!(
-                "apiVersion: v1\nkind: Config\ncurrent-context: standin\n\
-                 clusters:\n- {{name: standin, cluster: {{{cluster}}}}}\n\
-                 contexts:\n- {{name: standin, context: {{cluster: standin, user: nobody}}}}\n\
-                 users:\n- {{name: nobody, user: {{{user}}}}}\n"
-            ),
-        )?;
+        fs::write(&file, text)?;
         let state = ServerState {
             behavior,
             watch_limit: WATCH_LIMIT,
@@ -202,7 +195,7 @@ impl StandIn {
             }
         };
         let standin = Self {
-            kubeconfig,
+            kubeconfig: file,
             credentials,
             state,
             _runtime: runtime,
@@ -297,15 +290,8 @@ impl StandIn {
     }
 
     /// Creates or replaces an object without an event.
-    pub fn put_without_event(&self, object: &Value) {
+    fn put_without_event(&self, object: &Value) {
         lock(&self.state).store(object);
-    }
-
-    /// Deletes an object without an event.
-    pub fn delete_without_event(&self, object: &Value) {
-        let mut state = lock(&self.state);
-        state.version += 1;
-        state.objects.remove(&key(object));
     }
 
     /// Drops the history of events. Ends every watch with a 410 Gone event.

@@ -139,15 +139,16 @@ impl Client {
     ///
     /// With TLS 1.3, the server checks the client's certificate after the handshake. The first read returns the result.
     pub fn connect(&self, server: SocketAddr) -> io::Result<Stream> {
-        self.handshake(TcpStream::connect(server)?)
+        let stream = TcpStream::connect(server)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_nodelay(true)?;
+        self.handshake(stream)
     }
 
     /// Does the TLS handshake over an open TCP connection.
     pub fn handshake(&self, mut stream: TcpStream) -> io::Result<Stream> {
         let mut connection =
             ClientConnection::new(self.0.clone(), localhost()).map_err(io::Error::other)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_nodelay(true)?;
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
         }

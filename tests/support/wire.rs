@@ -63,7 +63,8 @@ pub fn exchange(
 ) -> io::Result<Vec<u8>> {
     match over {
         Transport::Udp => {
-            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            // The kernel chooses the address, which is not loopback for a cluster IP.
+            let socket = UdpSocket::bind("0.0.0.0:0")?;
             socket.connect(server)?;
             socket.set_read_timeout(Some(patience))?;
             socket.send(query)?;

@@ -9,8 +9,6 @@ mod answer;
 mod attack;
 // Five thousand services, and a service of five thousand endpoints.
 mod large;
-// The picture of the page in the manual.
-mod picture;
 // What axe finds in every view, and parts that do not fit.
 mod accessibility;
 

@@ -9,7 +9,6 @@
 //! - `scenario`: three linked clusters and a program in `east`; the same events for every program
 //! - `database`: the same events with a database that has a member in each cluster
 //! - `results`: the table of a program
-//! - `stanzas`: what the settings of CoreDNS do
 //! - all others: programs
 
 mod database;
@@ -29,7 +28,6 @@ mod rabbitmq;
 mod results;
 mod scenario;
 mod sentinel;
-mod stanzas;
 mod zookeeper;
 
 use crate::clients::scenario::prove;
@@ -112,9 +110,4 @@ fn sentinel() {
 #[test]
 fn zookeeper() {
     database::prove(&zookeeper::Zookeeper);
-}
-
-#[test]
-fn coredns_stanzas() {
-    stanzas::measure();
 }

@@ -8,7 +8,7 @@
 //! - `find`: commands find a replica and query it through the port-forward
 //! - `coredns_comparison`: names of local Services, as answered by CoreDNS and by global-dns
 //! - `owner_names`: the table of owner names, with objects that the API server accepted
-//! - `start_up`: the time from process start to readiness
+//! - `start_up`: a server that starts is ready with the complete table
 //! - `gateways_down`: all gateways are down; the last-resort rule
 //! - `links`: a Link is deleted, a mirror controller stops, and a tenant has Links of his own
 //! - `outage`: the API server is killed or stops responding, and recovers, under queries
@@ -25,7 +25,6 @@
 //! Scenarios with one API server each:
 //!
 //! - `kinds`: the recordings of services of all kinds
-//! - `fleet`: three API servers: commands compare the servers of all, with a fault of each kind
 //!
 //! Scenarios on the simulated API server of `support::standin`:
 //!
@@ -38,7 +37,6 @@ mod coredns_comparison;
 mod empty_lists;
 mod failover;
 mod find;
-mod fleet;
 mod gateways_down;
 mod kinds;
 mod linked_clusters;
@@ -122,14 +120,6 @@ fn services_of_all_kinds() {
     if let Some(cluster) = &cluster {
         kinds::run(&mut steps, cluster);
     }
-    steps.finish();
-}
-
-#[test]
-fn fleet_of_three_clusters() {
-    let _lock = lock_suite();
-    let mut steps = Steps::new("fleet of three clusters");
-    fleet::run(&mut steps);
     steps.finish();
 }
 

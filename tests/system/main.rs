@@ -15,7 +15,6 @@ mod chaos; // faults and floods
 mod chart; // the Helm chart in a real API server
 mod clients; // programs that people run
 mod databases; // etcd and NATS over three clusters
-mod differential; // the answers of two binaries, for refactorings
 mod e2e; // a real API server with its controllers, and a real CoreDNS
 mod peers; // answers compared with Knot, NSD and BIND; clients of DNS
 mod portable; // the program without what only Linux has

@@ -1,7 +1,7 @@
 //! Other implementations: servers with the same zone, CoreDNS as a forwarder, and clients.
 // Thousands of questions to global-dns, Knot, NSD and BIND with the same zone. Each difference has a reason.
 mod differential;
-// One to ten thousand endpoints: the TC bit, and complete answers through CoreDNS.
+// One to a thousand endpoints: complete answers through CoreDNS.
 mod sizes;
 // CoreDNS in front of two replicas, of which one has no table.
 mod replicas;
@@ -9,7 +9,7 @@ mod replicas;
 mod minimization;
 // The program that states rule K7.
 mod k7;
-// Name resolution of MongoDB, etcd, Go and gRPC.
+// What MongoDB and gRPC require, and programs over TLS and QUIC.
 mod clients;
 // The printed zone in Knot, NSD and BIND.
 mod zone_file;

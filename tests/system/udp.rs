@@ -2,7 +2,6 @@
 //! Each test has its own networks, which requires root.
 
 mod addresses;
-mod path_mtu;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -135,7 +134,7 @@ fn link_local(interface: &str) -> SocketAddr {
     format!("[{LINK_LOCAL}%{index}]:{PORT}").parse().unwrap()
 }
 
-/// Returns the counters of the current network: `Ip:FragCreates`, `Ip6FragCreates`.
+/// Returns the counters of the current network: `Ip:InDelivers`, `Ip6InDelivers`.
 fn counters() -> BTreeMap<String, u64> {
     let mut counters = BTreeMap::new();
     // A line of names and a line of values. Values of settings can be -1.

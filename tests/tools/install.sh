@@ -15,7 +15,7 @@ declare -A package_of=(
     [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [nft]=nftables [nsenter]=util-linux
     [buildah]=buildah [debootstrap]=debootstrap [readelf]=binutils
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
-    [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
+    [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl
     [chromium]=chromium [prometheus]=prometheus [promtool]=prometheus
     [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [mvn]=maven [musl-gcc]=musl-tools
     [git]=git [shellcheck]=shellcheck
@@ -88,7 +88,7 @@ e2e_tools() { # [PROGRAM…]
                     ;;
                 coredns) go_tool coredns coredns . "" && path=$cached/coredns ;;
                 helm) go_tool helm helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/helm ;;
-                grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
+                grpc_go) go_tool "$name" ../system/clients/grpc_go . "" && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
         fi
@@ -115,7 +115,7 @@ chart_tools() {
 
 # Downloads the CRDs of the Prometheus Operator. Exports their directory to the tests.
 crds() {
-    cache_once crds "$(cat tests/tools/monitoring/go.{mod,sum} | digest)" install_crds || return
+    cache_once crds "$(digest <tests/tools/monitoring/go.mod)" install_crds || return
     export GLOBAL_DNS_TEST_CRDS=$cached
     echo "GLOBAL_DNS_TEST_CRDS=$GLOBAL_DNS_TEST_CRDS"
 }
@@ -147,36 +147,33 @@ helm_stamp() {
     done
 }
 
+# Downloads the module that tests/tools/monitoring/go.mod pins, and copies its CRDs.
 # shellcheck disable=SC2317 # called by cache_once
 install_crds() { # DIRECTORY
-    local folder
-    folder=$(module_folder monitoring github.com/prometheus-operator/prometheus-operator) || return
-    install -m 644 -t "$1" "$folder"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml
+    local module=github.com/prometheus-operator/prometheus-operator folder
+    echo "downloading the CRDs of $module, as pinned in tests/tools/monitoring/go.mod"
+    folder=$(GOWORK=off go mod download -json "$module@$(module_version monitoring "$module")" |
+        sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] &&
+        install -m 644 -t "$1" "$folder"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml
 }
 
-# Downloads a Go module, as pinned in a folder of tests/tools, and prints its directory.
-# shellcheck disable=SC2317 # called by install_crds
-module_folder() { # FOLDER MODULE
-    local folder
-    echo "downloading the CRDs of $2, as pinned in tests/tools/$1/go.mod" >&2
-    folder=$(cd "tests/tools/$1" && GOFLAGS=-mod=readonly GOWORK=off go mod download -json "$2" |
-        sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] && echo "$folder"
-}
-
-# Builds a program of a Go module in tests/tools. The go.mod of the module pins the version. If the package is the module
-# itself, its source counts, too.
+# Builds a program of a Go module in tests/tools. Its go.mod pins the version of the program, which pins all others. Go compares
+# each module with the public checksum database. If the package is the module itself, its source counts, too.
 go_tool() { # NAME MODULE PACKAGE LDFLAGS [TAGS]
     local module=tests/tools/$2 key sources=()
     [[ $3 != . ]] || sources=("$module"/*.go)
-    key=$({ go_version "$2" && echo "$4${5:+ $5}" && cat "$module/go.mod" "$module/go.sum" "${sources[@]}"; } | digest) || return
+    key=$({ go_version "$2" && echo "$4${5:+ $5}" && cat "$module/go.mod" "${sources[@]}"; } | digest) || return
     cache_once "$1" "$key" install_go_tool "$1" "$module" "$3" "-s -w $4" "${5:-}"
 }
 
 # shellcheck disable=SC2317 # called by cache_once
 install_go_tool() { # NAME MODULE PACKAGE LDFLAGS TAGS DIRECTORY
     echo "installing $3, as pinned in $2/go.mod; this takes some minutes"
-    (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 \
-        go build -trimpath -ldflags "$4" -tags "$5" -o "$6/$1" "$3")
+    # In a copy, because Go adds all versions to go.mod.
+    cp -r -- "$2" "$6/source" &&
+        (cd -- "$6/source" && GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=0 \
+            go build -trimpath -ldflags "$4" -tags "$5" -o "$6/$1" "$3") &&
+        rm -r -- "$6/source"
 }
 
 # shellcheck disable=SC2317 # called by cache_once

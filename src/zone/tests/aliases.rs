@@ -1,19 +1,25 @@
 //! Aliases: one name for the members of several services.
 
 use super::*;
-use crate::model::ProblemKind;
+use crate::model::{ProblemKind, ServiceKey};
 use crate::table::{Aliases, LocalMembers, Rules, ServiceKind};
 use crate::testing::{Server, backends, gateway, ordered, service_mirror};
 
-/// Returns rules with `db.prod` as alias of `db.db-east` and `db.db-west`.
-fn aliased() -> Rules {
-    let key = |namespace: &str| crate::model::ServiceKey {
+const ALL: &str = "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3";
+
+fn key(namespace: &str) -> ServiceKey {
+    ServiceKey {
         namespace: namespace.parse().unwrap(),
         service: "db".parse().unwrap(),
-    };
+    }
+}
+
+/// Returns rules with `db.prod` as alias of `db.db-east` and `db.db-west`.
+fn aliased() -> Rules {
     let sources = vec![key("db-east"), key("db-west")];
     Rules {
         aliases: Aliases::new([(key("prod"), sources)].into()).unwrap(),
+        has_mcs_zones: true,
         ..rules()
     }
 }
@@ -29,121 +35,74 @@ fn database() -> Vec<Value> {
     ]
 }
 
-fn check(table: &Table, cases: &[(&str, RecordType, &str)]) {
-    let zones = zones(&["global", "set=mcs"]);
-    for (name, rtype, expected) in cases {
-        assert_eq!(
-            ask(&zones, table, name, *rtype),
-            *expected,
-            "{name} {rtype}"
-        );
-    }
+/// Returns the table of the database and further objects.
+fn with(further: Vec<Value>) -> Table {
+    table_by(&aliased(), &[database(), further].concat())
 }
 
 #[test]
 fn alias_has_the_members_of_its_services_under_its_names() {
-    let rules = Rules {
-        has_mcs_zones: true,
-        ..aliased()
-    };
-    let table = table_by(&rules, &database());
-    let (a, srv) = (RecordType::A, RecordType::SRV);
     check(
-        &table,
+        &with(Vec::new()),
         &[
-            ("db.prod.global", a, "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3"),
-            ("db.prod.global", RecordType::AAAA, "AAAA fd00::1"),
+            ("db.prod.global A", ALL),
+            ("db.prod.global AAAA", "AAAA fd00::1"),
             (
-                "_sql._tcp.db.prod.global",
-                srv,
+                "_sql._tcp.db.prod.global SRV",
                 "SRV 0 10 26257 db-0.east.db.prod.global., SRV 0 10 26257 db-1.east.db.prod.global., \
                  SRV 0 10 26257 db-0.west.db.prod.global.",
             ),
-            ("east.db.prod.global", a, "A 10.96.0.1, A 10.96.0.2"),
-            ("db-0.west.db.prod.global", a, "A 10.96.0.3"),
+            ("east.db.prod.global A", "A 10.96.0.1, A 10.96.0.2"),
+            ("db-0.west.db.prod.global A", "A 10.96.0.3"),
             (
-                "_sql._tcp.db-0.west.db.prod.global",
-                srv,
+                "_sql._tcp.db-0.west.db.prod.global SRV",
                 "SRV 0 10 26257 db-0.west.db.prod.global.",
             ),
-            ("db-1.west.db.prod.global", a, "NXDOMAIN global."),
+            ("db-1.west.db.prod.global A", "NXDOMAIN global."),
             // The services keep their names, and theirs have nothing of the other one.
-            ("db.db-west.global", a, "A 10.96.0.3"),
-            ("db-0.east.db.db-east.global", a, "A 10.96.0.1"),
+            ("db.db-west.global A", "A 10.96.0.3"),
+            ("db-0.east.db.db-east.global A", "A 10.96.0.1"),
+            ("db.prod.svc.set A", ALL),
             (
-                "db.prod.svc.set",
-                a,
-                "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3",
-            ),
-            (
-                "_sql._tcp.db.prod.svc.set",
-                srv,
+                "_sql._tcp.db.prod.svc.set SRV",
                 "SRV 0 10 26257 db-0.east.db.prod.svc.set., SRV 0 10 26257 db-1.east.db.prod.svc.set., \
                  SRV 0 10 26257 db-0.west.db.prod.svc.set.",
             ),
-            ("db-0.west.db.prod.svc.set", a, "A 10.96.0.3"),
+            ("db-0.west.db.prod.svc.set A", "A 10.96.0.3"),
+            // It owns the short name before its sources, whose namespaces have services of the same name.
+            ("db.global A", ALL),
+            (
+                "_sql._tcp.west.db.global SRV",
+                "SRV 0 10 26257 db-0.west.db.global.",
+            ),
         ],
     );
-}
-
-/// Each SRV target of an alias resolves, and the addresses that come with it are those of the target.
-#[test]
-fn targets_resolve_to_the_addresses_that_come_with_them() {
-    let table = table_by(&aliased(), &database());
-    let zones = zones(&["global"]);
-    let name = Name::from_text("_sql._tcp.db.prod.global").unwrap();
-    let answer = answer(read(&zones, &table, &name), RecordType::SRV);
-    let records = answer.records(AnswerContext::new(&name, 7)).into_iter();
-    let additional: Vec<String> = records
-        .filter(|record| record.section != Section::Answer)
-        .map(|record| {
-            let owner = record.owner.to_string();
-            let answered = ask(&zones, &table, &owner, record.data.rtype());
-            assert_eq!(answered, record.data.to_string().replace('\t', " "));
-            format!("{owner} {}", record.data.rtype())
-        })
-        .collect();
-    assert_eq!(
-        additional,
-        [
-            "db-0.east.db.prod.global. A",
-            "db-0.east.db.prod.global. AAAA",
-            "db-1.east.db.prod.global. A",
-            "db-0.west.db.prod.global. A",
-        ]
-    );
+    // Another tenant has a service of that name.
+    let other = with(vec![mirror("shop", "db", "east")]);
+    check(&other, &[("db.global A", "NXDOMAIN global.")]);
 }
 
 /// Two services of an alias have a host of the same name in one cluster: the name of the host has both, which is an error.
 #[test]
 fn hosts_of_one_name_are_united_and_reported() {
-    let mut objects = database();
-    objects.extend([
+    let table = with(vec![
         mirror("db-west", "db", "east"),
         endpoint("db-west", "db", "east", "db-0", &["10.96.0.4"]),
     ]);
-    let table = table_by(&aliased(), &objects);
     check(
         &table,
         &[
+            ("db-0.east.db.prod.global A", "A 10.96.0.1, A 10.96.0.4"),
             (
-                "db-0.east.db.prod.global",
-                RecordType::A,
-                "A 10.96.0.1, A 10.96.0.4",
-            ),
-            (
-                "_sql._tcp.db-0.east.db.prod.global",
-                RecordType::SRV,
+                "_sql._tcp.db-0.east.db.prod.global SRV",
                 "SRV 0 10 26257 db-0.east.db.prod.global.",
             ),
-            ("db-0.east.db.db-west.global", RecordType::A, "A 10.96.0.4"),
+            ("db-0.east.db.db-west.global A", "A 10.96.0.4"),
         ],
     );
-    let conflicts: Vec<String> = table
-        .conflicts()
-        .filter(|one| one.kind == ProblemKind::Endpoint)
-        .map(|one| one.to_string())
-        .collect();
+    let conflicts = table.conflicts();
+    let conflicts = conflicts.filter(|one| one.kind == ProblemKind::Endpoint);
+    let conflicts: Vec<String> = conflicts.map(|one| one.to_string()).collect();
     assert_eq!(
         conflicts,
         [
@@ -156,22 +115,19 @@ fn hosts_of_one_name_are_united_and_reported() {
 /// The members of the name itself come first, and keep its names.
 #[test]
 fn own_members_belong_to_the_alias() {
-    let mut objects = database();
-    objects.extend([
+    let table = with(vec![
         mirror("prod", "db", "north"),
         endpoint("prod", "db", "north", "db-0", &["10.96.0.9"]),
     ]);
     check(
-        &table_by(&aliased(), &objects),
+        &table,
         &[
             (
-                "_sql._tcp.north.db.prod.global",
-                RecordType::SRV,
+                "_sql._tcp.north.db.prod.global SRV",
                 "SRV 0 10 26257 db-0.north.db.prod.global.",
             ),
             (
-                "db.prod.global",
-                RecordType::A,
+                "db.prod.global A",
                 "A 10.96.0.1, A 10.96.0.2, A 10.96.0.9, A 10.96.0.3",
             ),
         ],
@@ -181,56 +137,42 @@ fn own_members_belong_to_the_alias() {
 /// A headless Service of this cluster joins because an alias names it, also under its own name.
 #[test]
 fn own_pods_join_because_of_the_alias() {
-    let mut objects = database();
-    objects.truncate(3);
-    objects.extend(local("db-west", "db", &[("db-0", "10.0.0.1", true)]));
-    let table = table_by(&aliased(), &objects);
-    check(
-        &table,
-        &[
-            ("hub.db.prod.global", RecordType::A, "A 10.0.0.1"),
-            ("hub.db.db-west.global", RecordType::A, "A 10.0.0.1"),
-        ],
-    );
-    let exported = Rules {
-        local_members: LocalMembers::Exported,
-        ..aliased()
-    };
-    let table = table_by(&exported, &objects);
-    check(
-        &table,
-        &[("hub.db.prod.global", RecordType::A, "NXDOMAIN global.")],
-    );
+    let objects = local("db-west", "db", &[("db-0", "10.0.0.1", true)]);
+    for (local_members, expected) in [
+        (LocalMembers::Matching, "A 10.0.0.1"),
+        (LocalMembers::Exported, "NXDOMAIN global."),
+    ] {
+        let rules = Rules {
+            local_members,
+            ..aliased()
+        };
+        let table = table_by(&rules, &objects);
+        for namespace in ["prod", "db-west"] {
+            let name = format!("hub.db.{namespace}.global A");
+            check(&table, &[(&name, expected)]);
+        }
+    }
 }
 
 /// The settings of the alias count, those of its services do not: each of them may belong to another tenant.
 #[test]
 fn settings_of_the_alias_count_alone() {
-    let with = |namespace: &str, order: &str| {
-        let mut objects = database();
-        objects.push(json!({
-            "metadata": {"namespace": namespace, "name": "db", "annotations": {
-                "global-dns/failover": order,
-                "global-dns/gateway-down": "include",
-            }},
-            "spec": {"clusterIP": "10.96.9.9", "clusterIPs": ["10.96.9.9"], "ports": []},
-        }));
-        table_by(&aliased(), &objects)
+    let with_order = |namespace: &str, order: &str| {
+        let [mut own, _] = local(namespace, "db", &[]);
+        own["spec"]["selector"] = json!({});
+        own["metadata"]["annotations"] =
+            json!({"global-dns/failover": order, "global-dns/gateway-down": "include"});
+        with(vec![own])
     };
-    let all = "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3";
     check(
-        &with("db-east", "north"),
-        &[("db.prod.global", RecordType::A, all)],
+        &with_order("db-east", "north"),
+        &[("db.prod.global A", ALL)],
     );
     check(
-        &with("prod", "west:east"),
+        &with_order("prod", "west:east"),
         &[
-            ("db.prod.global", RecordType::A, "A 10.96.0.3"),
-            (
-                "db.db-east.global",
-                RecordType::A,
-                "A 10.96.0.1, A 10.96.0.2",
-            ),
+            ("db.prod.global A", "A 10.96.0.3"),
+            ("db.db-east.global A", "A 10.96.0.1, A 10.96.0.2"),
         ],
     );
 }
@@ -240,32 +182,23 @@ fn settings_of_the_alias_count_alone() {
 fn services_with_pods_make_an_alias_with_pods() {
     let mut rules = aliased();
     rules.failover = Some("west:east".parse().unwrap());
-    let all = "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3";
-    let table = table_by(&rules, &database());
     // The order for all services would split it.
-    check(&table, &[("db.prod.global", RecordType::A, all)]);
-    let of_alias = (
-        table.service("prod", "db").unwrap().key.clone(),
-        ordered("west:east"),
+    check(&table_by(&rules, &database()), &[("db.prod.global A", ALL)]);
+    rules.services = [(key("prod"), ordered("west:east"))].into();
+    check(
+        &table_by(&rules, &database()),
+        &[("db.prod.global A", "A 10.96.0.3")],
     );
-    rules.services = [of_alias].into();
-    let mut objects = database();
-    objects.push(gateway("db-west", "db-0-west", false));
-    let table = table_by(&rules, &objects);
-    check(&table, &[("db.prod.global", RecordType::A, "A 10.96.0.3")]);
 }
 
 /// Rule M4 acts once, on all members.
 #[test]
 fn gateways_that_are_down_are_omitted_once() {
-    let mut objects = database();
-    objects.push(gateway("db-west", "db-0-west", false));
-    let table = table_by(&aliased(), &objects);
     check(
-        &table,
+        &with(vec![gateway("db-west", "db-0-west", false)]),
         &[
-            ("db.prod.global", RecordType::A, "A 10.96.0.1, A 10.96.0.2"),
-            ("db.db-west.global", RecordType::A, "A 10.96.0.3"),
+            ("db.prod.global A", "A 10.96.0.1, A 10.96.0.2"),
+            ("db.db-west.global A", "A 10.96.0.3"),
         ],
     );
 }
@@ -283,89 +216,35 @@ fn cluster_ips_are_members_too() {
     check(
         &table,
         &[
+            ("east.db.prod.global A", "A 10.96.1.1, A 10.96.1.2"),
             (
-                "east.db.prod.global",
-                RecordType::A,
-                "A 10.96.1.1, A 10.96.1.2",
-            ),
-            (
-                "_http._tcp.db.prod.global",
-                RecordType::SRV,
+                "_http._tcp.db.prod.global SRV",
                 "SRV 0 10 80 east.db.prod.global.",
             ),
         ],
     );
-    assert_eq!(
-        table.service("prod", "db").unwrap().kind,
-        ServiceKind::Gateway
-    );
+    let kind = table.service("prod", "db").unwrap().kind;
+    assert_eq!(kind, ServiceKind::Gateway);
 }
 
-/// The name exists before the first cluster is linked, and says what it lacks.
-#[test]
-fn services_that_are_not_known_are_a_problem() {
-    let objects = &database()[..3];
-    let table = table_by(&aliased(), objects);
-    let problems: Vec<String> = table
-        .problems()
-        .filter(|problem| problem.kind == ProblemKind::UnknownAlias)
-        .map(|problem| problem.to_string())
-        .collect();
-    assert_eq!(
-        problems,
-        ["Alias names an unknown service: prod/db: db-west/db"]
-    );
-    // Nothing of it exists: the name is not hidden from others.
-    check(
-        &table_by(&aliased(), &[]),
-        &[("db.prod.global", RecordType::A, "NXDOMAIN global.")],
-    );
-}
-
-/// A change of a service changes its aliases at once, in the same table.
+/// The name exists before the first cluster is linked, and says what it lacks. A change of a service changes its aliases at once,
+/// in the same table.
 #[test]
 fn change_of_a_service_changes_its_aliases() {
     let mut server = Server::new(aliased());
-    let mut objects = database();
-    server.see(1, &objects[..3]);
-    let a = RecordType::A;
-    check(
-        &server.table,
-        &[("db.prod.global", a, "A 10.96.0.1, A 10.96.0.2")],
-    );
-    server.see(2, &objects);
-    let all = "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3";
-    check(&server.table, &[("db.prod.global", a, all)]);
-    objects.drain(..3);
-    server.see(3, &objects);
-    check(&server.table, &[("db.prod.global", a, "A 10.96.0.3")]);
-    server.see(4, &[]);
-    check(&server.table, &[("db.prod.global", a, "NXDOMAIN global.")]);
-}
-
-/// An alias owns the short name before its sources, whose namespaces have services of the same name.
-#[test]
-fn alias_owns_the_short_name_before_its_sources() {
-    let table = table_by(&aliased(), &database());
-    check(
-        &table,
-        &[
-            (
-                "db.global",
-                RecordType::A,
-                "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3",
-            ),
-            (
-                "_sql._tcp.west.db.global",
-                RecordType::SRV,
-                "SRV 0 10 26257 db-0.west.db.global.",
-            ),
-        ],
-    );
-    // Another tenant has a service of that name.
-    let other = [&database()[..], &[mirror("shop", "db", "east")]].concat();
-    check(
-        &table_by(&aliased(), &other),
-        &[("db.global", RecordType::A, "NXDOMAIN global.")],
-    );
+    let objects = database();
+    for (second, seen, expected, unknown) in [
+        (1, &objects[..3], "A 10.96.0.1, A 10.96.0.2", "db-west/db"),
+        (2, &objects, ALL, ""),
+        (3, &objects[3..], "A 10.96.0.3", "db-east/db"),
+        // Nothing of it exists: the name is not hidden from others.
+        (4, &[], "NXDOMAIN global.", "db-east/db, db-west/db"),
+    ] {
+        server.see(second, seen);
+        check(&server.table, &[("db.prod.global A", expected)]);
+        let problems = server.table.problems();
+        let problems = problems.filter(|one| one.kind == ProblemKind::UnknownAlias);
+        let details: Vec<&str> = problems.map(|one| &*one.detail).collect();
+        assert_eq!(details.join(" "), unknown, "{second}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::table::{Published, Rules};
-use crate::testing::{federated, gateway, published, service_mirror};
+use crate::testing::{federated, published, service_mirror};
 use answer::answer_question;
 
 #[test]
@@ -56,27 +56,20 @@ fn name_is_in_a_zone_if_its_last_labels_are_equal() {
 }
 
 #[test]
-fn name_cannot_forge_a_log_line() {
-    let name = Name::read(b"\x05a\n\x1b\"b\x06global\x00").unwrap();
-    assert_eq!(name.to_string(), "a\\010\\027\\\"b.global.");
-    assert_eq!(format!("{name:?}"), name.to_string());
-}
-
-#[test]
 fn empty_non_terminal_dns_does_not_hide_a_short_name() {
     let table = table(&[
         mirror("prod", "dns", "east"),
         endpoint("prod", "dns", "east", "dns-0", &["10.96.0.1"]),
     ]);
-    let zones = zones(&["global"]);
-    for (name, expected) in [
-        ("dns.global", "A 10.96.0.1"),
-        ("east.dns.global", "A 10.96.0.1"),
-        // Names of the zone itself come first.
-        ("ns.dns.global", "A 192.0.2.53"),
-    ] {
-        assert_eq!(ask(&zones, &table, name, RecordType::A), expected, "{name}");
-    }
+    check(
+        &table,
+        &[
+            ("dns.global A", "A 10.96.0.1"),
+            ("east.dns.global A", "A 10.96.0.1"),
+            // Names of the zone itself come first.
+            ("ns.dns.global A", "A 192.0.2.53"),
+        ],
+    );
 }
 
 /// The SRV record of a cluster IP has the name of its cluster, or of a federated service, as target. The names of the zone
@@ -93,32 +86,30 @@ fn names_of_the_zone_itself_have_no_ports() {
         default_namespace: Some("prod".parse().unwrap()),
         ..rules()
     };
-    let (zones, table) = (zones(&["global"]), table_by(&rules, &objects));
-    for (name, expected) in [
-        ("_http._tcp.ns.dns.global", "NXDOMAIN global."),
-        ("_tcp.ns.dns.global", "NXDOMAIN global."),
-        ("_sql._tcp.dns-version.global", "NXDOMAIN global."),
-        ("_tcp.dns-version.global", "NXDOMAIN global."),
-        // Names below them belong to the services.
-        (
-            "_sql._tcp.east.dns-version.global",
-            "SRV 0 10 26257 v-0.east.dns-version.global.",
-        ),
-        (
-            "_http._tcp.dns.global",
-            "SRV 0 10 80 ns.dns.prod.global.", // `ns.dns.global` is this server
-        ),
-        (
-            "_http._tcp.dns.prod.global",
-            "SRV 0 10 80 ns.dns.prod.global.",
-        ),
-    ] {
-        assert_eq!(
-            ask(&zones, &table, name, RecordType::SRV),
-            expected,
-            "{name}"
-        );
-    }
+    let none = "NXDOMAIN global.";
+    check(
+        &table_by(&rules, &objects),
+        &[
+            ("_http._tcp.ns.dns.global SRV", none),
+            ("_tcp.ns.dns.global SRV", none),
+            ("_sql._tcp.dns-version.global SRV", none),
+            ("_tcp.dns-version.global SRV", none),
+            // Names below them belong to the services.
+            (
+                "_sql._tcp.east.dns-version.global SRV",
+                "SRV 0 10 26257 v-0.east.dns-version.global.",
+            ),
+            // `ns.dns.global` is this server.
+            (
+                "_http._tcp.dns.global SRV",
+                "SRV 0 10 80 ns.dns.prod.global.",
+            ),
+            (
+                "_http._tcp.dns.prod.global SRV",
+                "SRV 0 10 80 ns.dns.prod.global.",
+            ),
+        ],
+    );
 }
 
 #[test]
@@ -217,87 +208,6 @@ fn special_octets_of_a_text_are_escaped() {
     assert_eq!(text, "TXT\t".to_owned() + r#""a \"b\\c\007\255""#);
 }
 
-/// Service `east` in namespace `db` has the canonical name `east.db.global`, which is also a short name of `db` in `prod`.
-#[test]
-fn zone_file_has_each_record_of_an_answer_once() {
-    let (zones, mut objects) = (zones(&["global"]), Vec::new());
-    for (namespace, service, cluster, ip) in [
-        ("prod", "db", "east", "10.96.0.1"),
-        ("db", "east", "west", "10.96.0.2"),
-        ("dns", "ns", "west", "10.96.0.3"),
-    ] {
-        objects.push(mirror(namespace, service, cluster));
-        objects.push(endpoint(namespace, service, cluster, "h-0", &[ip]));
-    }
-    let zone = zones.iter().next().unwrap();
-    let file = print::zone_file(&zones, zone, &published(table(&objects)));
-    for (name, expected) in [
-        ("db.prod.global.", "10.96.0.1"),
-        ("db.global.", "10.96.0.1"),
-        ("east.db.prod.global.", "10.96.0.1"),
-        ("east.db.global.", "10.96.0.2"),
-        ("west.ns.dns.global.", "10.96.0.3"),
-        // The name server has this name.
-        ("ns.dns.global.", "192.0.2.53"),
-    ] {
-        let start = format!("{name}\t5\tIN\tA\t");
-        let addresses: Vec<_> = file
-            .lines()
-            .filter_map(|l| l.strip_prefix(&start))
-            .collect();
-        assert_eq!(addresses, [expected], "{name}");
-    }
-}
-
-#[test]
-fn view_covers_the_endpoints_of_its_name_and_contains_those_of_the_answer() {
-    let table = table(&[
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        gateway("prod", "db-0-east", false),
-        mirror("prod", "db", "west"),
-        endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
-    ]);
-    let zones = zones(&["global"]);
-    let [east, west] = &table.service("prod", "db").unwrap().endpoints[..] else {
-        panic!("{table:?}")
-    };
-    for (name, covered, contained) in [
-        ("db.prod.global", [true, true], [false, true]),
-        ("east.db.prod.global", [true, false], [true, false]),
-        ("db-0.west.db.prod.global", [false, true], [false, true]),
-    ] {
-        let Reading::View(_, view) = read(&zones, &table, &Name::from_text(name).unwrap()) else {
-            panic!("{name}")
-        };
-        assert_eq!([east, west].map(|one| view.covers(one)), covered, "{name}");
-        let contains = [east, west].map(|one| view.contains(one));
-        assert_eq!(contains, contained, "{name}");
-    }
-}
-
-#[test]
-fn answer_lists_the_endpoint_of_each_record() {
-    let (zones, table) = (zones(&["global"]), shop());
-    for (name, rtype, expected) in [
-        (
-            "db.prod.global",
-            RecordType::A,
-            &["east db-0", "east db-1", "west db-0"][..],
-        ),
-        ("db.prod.global", RecordType::AAAA, &["east db-0"]),
-        ("global", RecordType::SOA, &[]),
-        ("nope.global", RecordType::A, &[]),
-    ] {
-        let reading = read(&zones, &table, &Name::from_text(name).unwrap());
-        let endpoints = answer(reading, rtype).endpoints().into_iter();
-        let names = endpoints
-            .map(|one| one.labels())
-            .map(|[h, c]| format!("{c} {h}"));
-        assert_eq!(names.collect::<Vec<_>>(), expected, "{name} {rtype}");
-    }
-}
-
 #[test]
 fn answer_says_why_it_fails() {
     let zones = zones(&["global"]);
@@ -319,11 +229,4 @@ fn answer_says_why_it_fails() {
         assert_eq!(failure(now, "db.prod.global").as_deref(), expected);
         assert_eq!(failure(now, "db.prod.example"), None);
     }
-}
-
-#[test]
-fn names_of_services_end_with_the_suffix_of_their_zone() {
-    let zones = zones(&["global", "clusterset.local=mcs"]);
-    let suffixes: Vec<_> = zones.iter().map(Zone::name_suffix).collect();
-    assert_eq!(suffixes, ["global.", "svc.clusterset.local."]);
 }

@@ -1,205 +1,141 @@
-//! Answers that know whether somebody still maintains the mirrors (rules L2, L3, L5).
+//! Answers that know whether a Link still names a cluster (rules K1, L2, L3). Models and recordings prove the rest.
 
-use super::world::World;
 use super::*;
-use crate::model::{ClusterName, ProblemKind};
-use crate::table::Rules;
-use crate::testing::{backends, exported, federated, link, local, service_mirror};
+use crate::model::{ClusterName, ProblemKind, Timestamp};
+use crate::table::links::LinkList;
+use crate::table::{Rules, Timers, build};
+use crate::testing::{backends, federated, link, service_mirror, store};
 
 const MINUTE: u64 = 60_000;
 
-/// Returns a headless mirror of `prod/db` with one pod.
-fn headless(cluster: &str, address: &str) -> Vec<Value> {
-    vec![
-        mirror("prod", "db", cluster),
-        endpoint("prod", "db", cluster, "db-0", &[address]),
-    ]
+/// A server that reads Links, and whose objects change while the time passes.
+struct World {
+    rules: Rules,
+    objects: Vec<Value>,
+    table: Table,
+    timers: Timers,
+}
+
+impl World {
+    fn start(rules: &Rules, objects: Vec<Value>) -> Self {
+        let mut world = Self {
+            rules: rules.clone(),
+            objects,
+            table: Table::default(),
+            timers: Timers::default(),
+        };
+        world.build(0);
+        world
+    }
+
+    fn build(&mut self, now: u64) {
+        self.timers.now = Timestamp(now);
+        let store = store(&self.objects);
+        let list = LinkList::Listed { is_complete: true };
+        let links = &mut self.timers.links;
+        links.update(&store, list, &self.rules, Timestamp(now));
+        let services = store.services();
+        let built = build(&self.table, &store, &services, &self.rules, &self.timers);
+        self.timers.apply(built.timers);
+        self.table = built.table;
+    }
+
+    /// Lets the time pass, with all delays that end.
+    fn wait_until(&mut self, now: u64) {
+        while let Some(wake) = self.timers.next_wake().filter(|wake| wake.0 <= now) {
+            self.build(wake.0);
+        }
+        self.build(now);
+    }
+
+    /// Deletes a Link, a minute later.
+    fn unlink(&mut self, name: &str) {
+        let now = self.timers.now.0 + MINUTE;
+        self.wait_until(now);
+        self.objects.retain(|object| {
+            let is_link = !object["spec"]["targetClusterName"].is_null();
+            !is_link || object["metadata"]["name"] != name
+        });
+        self.build(now);
+    }
+
+    fn check(&self, name: &str, expected: &str) {
+        check(&self.table, &[(&format!("{name}.global A"), expected)]);
+    }
+
+    fn state(&self, cluster: &str) -> &'static str {
+        let clusters = &self.table.links().clusters;
+        let cluster: ClusterName = cluster.parse().unwrap();
+        clusters[&cluster].state.name()
+    }
+
+    fn has_problem(&self, kind: ProblemKind) -> bool {
+        self.table.problems().any(|problem| problem.kind == kind)
+    }
 }
 
 /// Returns the mirrors of `prod/db` in two clusters, with their Links.
 fn east_and_west() -> Vec<Value> {
-    let links = vec![link("east", "east"), link("west", "west")];
-    [
-        headless("east", "10.96.0.1"),
-        headless("west", "10.96.0.2"),
-        links,
+    vec![
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        mirror("prod", "db", "west"),
+        endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
+        link("east", "east"),
+        link("west", "west"),
     ]
-    .concat()
-}
-
-/// Deletes a Link.
-fn unlink(name: &str) -> impl Fn(&mut Vec<Value>) {
-    move |objects: &mut Vec<Value>| {
-        objects.retain(|object| {
-            let is_link = !object["spec"]["targetClusterName"].is_null();
-            !is_link || object["metadata"]["name"] != name
-        });
-    }
-}
-
-fn state(world: &World, cluster: &str) -> &'static str {
-    let clusters = &world.table.links().clusters;
-    clusters[&cluster.parse::<ClusterName>().unwrap()]
-        .state
-        .name()
 }
 
 #[test]
 fn unlinked_cluster_leaves_the_name_after_five_minutes_and_returns_with_its_link() {
-    let mut world = World::with_links(&rules(), east_and_west());
+    let mut world = World::start(&rules(), east_and_west());
     let both = "A 10.96.0.1, A 10.96.0.2";
-    assert_eq!(world.a("db.prod"), both);
-    assert_eq!(state(&world, "east"), "linked");
-    world.change(MINUTE, unlink("east"));
-    assert_eq!(state(&world, "east"), "missing");
+    world.check("db.prod", both);
+    assert_eq!(world.state("east"), "linked");
+    world.unlink("east");
+    assert_eq!(world.state("east"), "missing");
     assert!(world.has_problem(ProblemKind::Unlinked));
     world.wait_until(6 * MINUTE - 1);
-    assert_eq!(world.a("db.prod"), both);
+    world.check("db.prod", both);
     world.wait_until(6 * MINUTE);
-    assert_eq!(state(&world, "east"), "unlinked");
-    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
+    assert_eq!(world.state("east"), "unlinked");
+    world.check("db.prod", "A 10.96.0.2");
     // Names of the cluster and of its endpoints still resolve.
-    assert_eq!(world.a("east.db.prod"), "A 10.96.0.1");
-    assert_eq!(world.a("db-0.east.db.prod"), "A 10.96.0.1");
-    world.change(60 * MINUTE, |objects| objects.push(link("east", "east")));
-    assert_eq!(world.a("db.prod"), both);
+    world.check("east.db.prod", "A 10.96.0.1");
+    world.check("db-0.east.db.prod", "A 10.96.0.1");
+    world.objects.push(link("east", "east"));
+    world.wait_until(60 * MINUTE);
+    world.check("db.prod", both);
     assert!(!world.has_problem(ProblemKind::Unlinked));
 }
 
-/// GitOps may delete and create all Links.
-#[test]
-fn link_that_returns_within_five_minutes_changes_nothing() {
-    let mut world = World::with_links(&rules(), east_and_west());
-    let both = world.a("db.prod");
-    for start in [10 * MINUTE, 15 * MINUTE, 20 * MINUTE] {
-        world.change(start, unlink("east"));
-        world.wait_until(start + 5 * MINUTE - 1);
-        assert_eq!(world.a("db.prod"), both, "{start}");
-        world.change(start + 5 * MINUTE - 1, |objects| {
-            objects.push(link("east", "east"))
-        });
-    }
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), both);
-    // A server that starts without one of the Links does not wait for it.
-    world.change(60 * MINUTE, unlink("west"));
-    let restarted = World::with_links(&rules(), world.objects.clone());
-    assert_eq!(restarted.a("db.prod"), "A 10.96.0.1");
-}
-
-/// A wrong `links.namespaces` must not take every cluster out of every name.
-#[test]
-fn without_any_link_and_lease_the_state_is_unknown() {
-    let mirrors = [headless("east", "10.96.0.1"), headless("west", "10.96.0.2")].concat();
-    let mut world = World::with_links(&rules(), mirrors);
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
-    assert_eq!(state(&world, "east"), "unknown");
-    assert!(world.has_problem(ProblemKind::LinksUnknown));
-    assert!(!world.has_problem(ProblemKind::Unlinked));
-}
-
-#[test]
-fn if_every_cluster_is_unlinked_all_are_answered() {
-    let mut world = World::with_links(&rules(), east_and_west());
-    world.change(MINUTE, unlink("east"));
-    // Another Link is left, so that the state of the clusters is known.
-    world.change(MINUTE, |objects| objects.push(link("north", "north")));
-    world.change(MINUTE, unlink("west"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(state(&world, "west"), "unlinked");
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
-}
-
-#[test]
-fn order_that_begins_with_auto_moves_on_and_others_do_not() {
-    for (order, expected) in [
-        ("auto:east:west", "A 10.96.0.2"),
-        ("east:west", "A 10.96.0.1"),
-    ] {
-        let [mut own, _] = local("prod", "db", &[]);
-        own["metadata"]["annotations"]["global-dns/failover"] = json!(order);
-        let mut world = World::with_links(&rules(), [east_and_west(), vec![own]].concat());
-        assert_eq!(world.a("db.prod"), "A 10.96.0.1");
-        world.change(MINUTE, unlink("east"));
-        world.wait_until(60 * MINUTE);
-        assert_eq!(world.a("db.prod"), expected, "{order}");
-    }
-}
-
-/// Only clusters of Linkerd's mirrors have Links.
-#[test]
-fn own_pods_have_no_link() {
-    let [own, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-    let objects = [
-        vec![
-            own,
-            slice,
-            exported("prod", "api", "10.96.7.7"),
-            link("north", "north"),
-        ],
-        vec![backends("prod", "api", false, true)],
-        headless("west", "10.96.0.2"),
-    ];
-    let mut world = World::with_links(&rules(), objects.concat());
-    world.wait_until(60 * MINUTE);
-    let clusters: Vec<_> = world.table.links().clusters.keys().collect();
-    assert_eq!(clusters, [&"west".parse().unwrap()]);
-    assert_eq!(world.a("db.prod"), "A 10.0.0.1");
-    assert_eq!(world.a("api.prod"), "A 10.96.7.7");
-}
-
+/// Its members in this cluster need no Link.
 #[test]
 fn federated_address_is_down_if_all_its_clusters_are_unlinked() {
-    let objects = vec![
-        federated("prod", "web", "10.96.1.1", "web@east,web@west"),
-        service_mirror("prod", "web", "north", "10.96.1.2"),
-        backends("prod", "web-north", true, true),
-        link("east", "east"),
-        link("west", "west"),
-        link("north", "north"),
-    ];
-    let mut world = World::with_links(&rules(), objects);
     let both = "A 10.96.1.1, A 10.96.1.2";
-    assert_eq!(world.a("web.prod"), both);
-    world.change(MINUTE, unlink("east"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("web.prod"), both);
-    world.change(60 * MINUTE, unlink("west"));
-    world.wait_until(120 * MINUTE);
-    assert_eq!(world.a("web.prod"), "A 10.96.1.2");
-}
-
-/// The state follows the name in the Link, and is shown with the name after aliases.
-#[test]
-fn alias_does_not_change_the_state_of_a_link() {
-    let mut rules = rules();
-    let alias = ("east".parse().unwrap(), "eu".parse().unwrap());
-    rules.cluster_aliases = [alias].into();
-    let mut world = World::with_links(&rules, east_and_west());
-    world.change(MINUTE, unlink("east"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-    assert_eq!(world.a("eu.db.prod"), "A 10.96.0.1");
-    let mut problems = world.table.problems();
-    let problem = problems
-        .find(|one| one.kind == ProblemKind::Unlinked)
-        .unwrap();
-    assert_eq!(problem.cluster, Some("eu".parse().unwrap()));
-}
-
-/// A tenant may create Links in his own namespace.
-#[test]
-fn name_of_a_cluster_that_is_not_a_label_is_skipped() {
-    let mut objects = east_and_west();
-    objects.push(link("odd", "Not A Label"));
-    let world = World::with_links(&rules(), objects);
-    let skipped: Vec<String> = world.table.skipped().map(ToString::to_string).collect();
-    assert_eq!(skipped.len(), 1, "{skipped:?}");
-    assert!(
-        skipped[0].contains("Link/linkerd-multicluster/odd"),
-        "{skipped:?}"
-    );
+    for (has_own_member, expected) in [(false, "A 10.96.1.2"), (true, both)] {
+        let mut federation = federated("prod", "web", "10.96.1.1", "web@east,web@west");
+        if has_own_member {
+            let annotations = &mut federation["metadata"]["annotations"];
+            annotations["multicluster.linkerd.io/local-discovery"] = json!("web");
+        }
+        let objects = vec![
+            federation,
+            service_mirror("prod", "web", "north", "10.96.1.2"),
+            backends("prod", "web-north", true, true),
+            link("east", "east"),
+            link("west", "west"),
+            link("north", "north"),
+        ];
+        let mut world = World::start(&rules(), objects);
+        world.check("web.prod", both);
+        world.unlink("east");
+        world.wait_until(60 * MINUTE);
+        world.check("web.prod", both);
+        world.unlink("west");
+        world.wait_until(120 * MINUTE);
+        world.check("web.prod", expected);
+    }
 }
 
 /// A better candidate takes no name of a cluster away (rule K1).
@@ -212,14 +148,15 @@ fn names_of_an_unlinked_cluster_stay_beside_another_candidate() {
         link("east", "east"),
         link("west", "west"),
     ];
-    let mut world = World::with_links(&rules(), objects);
-    world.change(MINUTE, unlink("east"));
+    let mut world = World::start(&rules(), objects);
+    world.unlink("east");
     world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("web.prod"), "A 10.96.1.9");
-    assert_eq!(world.a("east.web.prod"), "A 10.96.1.1");
+    world.check("web.prod", "A 10.96.1.9");
+    world.check("east.web.prod", "A 10.96.1.1");
 }
 
-/// A linked host replaces the one of the same name (rule L3).
+/// A linked host replaces the one of the same name (rule L3). The state follows the name in the Link, and is shown with the name
+/// after aliases.
 #[test]
 fn hosts_of_an_unlinked_cluster_stay_beside_those_of_another_link_with_its_name() {
     let alias = |link: &str| (link.parse().unwrap(), "eu".parse().unwrap());
@@ -229,59 +166,16 @@ fn hosts_of_an_unlinked_cluster_stay_beside_those_of_another_link_with_its_name(
     };
     let mut objects = east_and_west();
     objects.push(endpoint("prod", "db", "east", "db-1", &["10.96.0.3"]));
-    let mut world = World::with_links(&rules, objects);
-    world.change(MINUTE, unlink("east"));
+    let mut world = World::start(&rules, objects);
+    world.unlink("east");
     world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-    assert_eq!(world.a("eu.db.prod"), "A 10.96.0.2");
-    assert_eq!(world.a("db-0.eu.db.prod"), "A 10.96.0.2");
-    assert_eq!(world.a("db-1.eu.db.prod"), "A 10.96.0.3");
-}
-
-/// Its members in this cluster need no Link.
-#[test]
-fn federated_address_with_members_of_this_cluster_is_never_down() {
-    let mut federation = federated("prod", "web", "10.96.1.1", "web@east");
-    federation["metadata"]["annotations"]["multicluster.linkerd.io/local-discovery"] = json!("web");
-    let objects = vec![
-        federation,
-        service_mirror("prod", "web", "north", "10.96.1.2"),
-        backends("prod", "web-north", true, true),
-        link("east", "east"),
-        link("north", "north"),
-    ];
-    let mut world = World::with_links(&rules(), objects);
-    let both = "A 10.96.1.1, A 10.96.1.2";
-    assert_eq!(world.a("web.prod"), both);
-    world.change(MINUTE, unlink("east"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(state(&world, "east"), "unlinked");
-    assert_eq!(world.a("web.prod"), both);
-}
-
-/// A service that is gone is remembered for the clusters that left it. Its delays are those of a new service.
-#[test]
-fn service_that_returns_within_an_hour_waits_for_the_slices_of_its_first_step() {
-    let rules = Rules {
-        failover: Some("east:west".parse().unwrap()),
-        ..rules()
-    };
-    let east = service_mirror("prod", "web", "east", "10.96.1.1");
-    let west = [
-        service_mirror("prod", "web", "west", "10.96.1.2"),
-        backends("prod", "web-west", true, true),
-    ];
-    let slice = backends("prod", "web-east", true, true);
-    let all = [vec![east.clone(), slice.clone()], west.to_vec()].concat();
-    let mut world = World::start(&rules, all.clone());
-    assert_eq!(world.a("web.prod"), "A 10.96.1.1");
-    world.change(MINUTE, Vec::clear);
-    // Linkerd creates a mirror some milliseconds before its slice.
-    world.change(2 * MINUTE, |objects| {
-        *objects = [vec![east], west.to_vec()].concat()
-    });
-    world.change(2 * MINUTE + 20, |objects| objects.push(slice));
-    assert_eq!(world.a("web.prod"), "A 10.96.1.1");
+    for name in ["db.prod", "eu.db.prod", "db-0.eu.db.prod"] {
+        world.check(name, "A 10.96.0.2");
+    }
+    world.check("db-1.eu.db.prod", "A 10.96.0.3");
+    let mut problems = world.table.problems();
+    let problem = problems.find(|one| one.kind == ProblemKind::Unlinked);
+    assert_eq!(problem.unwrap().cluster, Some("eu".parse().unwrap()));
 }
 
 /// Everybody who can create a Service can name clusters.
@@ -292,6 +186,6 @@ fn federation_of_thousands_of_clusters_is_bounded() {
         federated("prod", "web", "10.96.1.1", &members.join(",")),
         link("north", "north"),
     ];
-    let world = World::with_links(&rules(), objects);
+    let world = World::start(&rules(), objects);
     assert_eq!(world.table.links().clusters.len(), 256);
 }

@@ -13,7 +13,7 @@ use support::objects::{
 use support::server::Server;
 use support::wire::Transport;
 
-use crate::conformance::cases::{Expectation, answer, case, check, check_with_edns_and_without};
+use crate::conformance::cases::{Expectation, answer, check, check_with_edns_and_without};
 
 const SOA: &str = "clusterset.local. 5 IN SOA ns.dns.clusterset.local. hostmaster.clusterset.local. SERIAL 7200 1800 \
                    86400 5";
@@ -171,22 +171,14 @@ fn s2_2_the_zone_has_the_schema_version_of_the_specification() {
     check(
         &serve(pods()),
         &[
-            case(
-                "the version",
-                "dns-version.clusterset.local. TXT",
-                dns_version,
-            ),
-            case("no address", "dns-version.clusterset.local. A", nodata()),
-            case(
-                "no other name",
-                "dns-versions.clusterset.local. TXT",
-                nxdomain(),
-            ),
-            case(
-                "only at the apex",
-                "dns-version.prod.svc.clusterset.local. TXT",
-                nxdomain(),
-            ),
+            // The version.
+            ("dns-version.clusterset.local. TXT", dns_version),
+            // No address.
+            ("dns-version.clusterset.local. A", nodata()),
+            // No other name.
+            ("dns-versions.clusterset.local. TXT", nxdomain()),
+            // Only at the apex.
+            ("dns-version.prod.svc.clusterset.local. TXT", nxdomain()),
         ],
     );
 }

@@ -9,7 +9,7 @@ use support::reply::Record;
 use support::wait::TIMEOUT;
 use support::wire::Transport;
 
-use crate::conformance::cases::{answer, case, check, decode, nodata};
+use crate::conformance::cases::{answer, check, decode, nodata, west};
 use crate::conformance::servers::{serve, serve_objects, serve_sample};
 
 /// On Linux, every address of 127.0.0.0/8 is an address of the host.
@@ -33,16 +33,15 @@ fn s5_2_all_records_of_an_rrset_have_the_same_ttl() {
     check(
         &serve_sample(),
         &[
-            case(
-                "a service with the annotation for 20 s",
+            // A service with the annotation for 20 s.
+            (
                 "slow.prod.global. A",
                 answer(
                     "slow.prod.global. 20 IN A 10.96.50.1
                  slow.prod.global. 20 IN A 10.96.50.2",
                 ),
             ),
-            case(
-                "its SRV records and their additional addresses",
+            (
                 "_nfs._tcp.slow.prod.global. SRV",
                 answer(
                     "_nfs._tcp.slow.prod.global. 20 IN SRV 0 10 2049 slow-0.east.slow.prod.global.
@@ -53,13 +52,10 @@ fn s5_2_all_records_of_an_rrset_have_the_same_ttl() {
                  slow-1.east.slow.prod.global. 20 IN A 10.96.50.2",
                 ),
             ),
-            case(
-                "a negative answer has the TTL of the zone",
-                "slow.prod.global. AAAA",
-                nodata(),
-            ),
-            case(
-                "a service without the annotation",
+            // A negative answer has the TTL of the zone.
+            ("slow.prod.global. AAAA", nodata()),
+            // A service without the annotation.
+            (
                 "cache.prod.global. A",
                 answer("cache.prod.global. 5 IN A 10.96.40.1"),
             ),
@@ -72,13 +68,12 @@ fn s8_ttl_is_that_of_the_settings_unless_a_service_has_one() {
     check(
         &serve(&["ttl=7"]),
         &[
-            case(
-                "the default",
+            // The default.
+            (
                 "cache.prod.global. A",
                 answer("cache.prod.global. 7 IN A 10.96.40.1"),
             ),
-            case(
-                "that of a service",
+            (
                 "slow-0.east.slow.prod.global. A",
                 answer("slow-0.east.slow.prod.global. 20 IN A 10.96.50.1"),
             ),
@@ -177,12 +172,5 @@ fn s9_rrsets_of_the_additional_section_are_complete_or_absent() {
 
 #[test]
 fn s11_escaped_octets_of_a_label_match() {
-    check(
-        &serve_sample(),
-        &[case(
-            "a letter as a decimal escape",
-            "\\119est.db.prod.global. A",
-            answer("west.db.prod.global. 5 IN A 10.96.20.1"),
-        )],
-    );
+    check(&serve_sample(), &[("\\119est.db.prod.global. A", west())]);
 }

@@ -4,7 +4,7 @@ use support::query::query;
 use support::reply::sorted_texts;
 use support::wire::Transport;
 
-use crate::conformance::cases::{answer, case, check, decode, nodata, nxdomain, refused};
+use crate::conformance::cases::{answer, check, decode, nodata, nxdomain, refused, west};
 use crate::conformance::servers::serve_sample;
 
 /// An owner name in an answer is a pointer to the question, so it has the same case.
@@ -13,43 +13,33 @@ fn s3_names_match_in_any_case() {
     check(
         &serve_sample(),
         &[
-            case(
-                "upper case",
+            (
                 "WEST.DB.PROD.GLOBAL. A",
                 answer("WEST.DB.PROD.GLOBAL. 5 IN A 10.96.20.1"),
             ),
-            case(
-                "lower case",
-                "west.db.prod.global. A",
-                answer("west.db.prod.global. 5 IN A 10.96.20.1"),
-            ),
-            case(
-                "mixed case (0x20)",
+            ("west.db.prod.global. A", west()),
+            (
                 "wEsT.dB.pRoD.gLoBaL. A",
                 answer("wEsT.dB.pRoD.gLoBaL. 5 IN A 10.96.20.1"),
             ),
-            case(
-                "a host name",
+            (
                 "DB-0.West.DB.Prod.Global. A",
                 answer("DB-0.West.DB.Prod.Global. 5 IN A 10.96.20.1"),
             ),
-            case(
-                "a letter as a decimal escape (section 2.1)",
+            // A letter as a decimal escape (section 2.1).
+            (
                 "\\087est.db.prod.global. A",
                 answer("West.db.prod.global. 5 IN A 10.96.20.1"),
             ),
-            case(
-                "the name server",
+            // The name server.
+            (
                 "NS.Dns.global. A",
                 answer("NS.Dns.global. 5 IN A 192.0.2.53"),
             ),
-            case("an empty non-terminal", "pROD.global. A", nodata()),
-            case("another zone", "Www.EXAMPLE.org. A", refused()),
-            case(
-                "an unknown name in upper case",
-                "NOPE.PROD.global. A",
-                nxdomain(),
-            ),
+            // An empty non-terminal.
+            ("pROD.global. A", nodata()),
+            ("Www.EXAMPLE.org. A", refused()),
+            ("NOPE.PROD.global. A", nxdomain()),
         ],
     );
 }
@@ -60,31 +50,18 @@ fn s3_only_ascii_letters_are_folded() {
     check(
         &serve_sample(),
         &[
-            case(
-                "a hyphen",
+            (
                 "db-0.west.db.prod.global. A",
                 answer("db-0.west.db.prod.global. 5 IN A 10.96.20.1"),
             ),
-            case(
-                "a hyphen with bit 0x20 clear",
-                "db\\0130.west.db.prod.global. A",
-                nxdomain(),
-            ),
-            case(
-                "a digit with bit 0x20 clear",
-                "db-\\016.west.db.prod.global. A",
-                nxdomain(),
-            ),
-            case(
-                "a letter above 127 (ä in Latin-1)",
-                "\\228.prod.global. A",
-                nxdomain(),
-            ),
-            case(
-                "the underscore of a port with bit 0x20 set",
-                "\\127sql._tcp.db.prod.global. SRV",
-                nxdomain(),
-            ),
+            // A hyphen with bit 0x20 clear.
+            ("db\\0130.west.db.prod.global. A", nxdomain()),
+            // A digit with bit 0x20 clear.
+            ("db-\\016.west.db.prod.global. A", nxdomain()),
+            // A letter above 127 (ä in Latin-1).
+            ("\\228.prod.global. A", nxdomain()),
+            // The underscore of a port with bit 0x20 set.
+            ("\\127sql._tcp.db.prod.global. SRV", nxdomain()),
         ],
     );
 }

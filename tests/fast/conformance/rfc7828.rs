@@ -3,10 +3,9 @@
 use support::query::query;
 use support::tls::ask;
 
-use crate::conformance::cases::{answer, case, check, decode, nxdomain, refused};
+use crate::conformance::cases::{check, decode, nxdomain, refused, west};
 use crate::conformance::servers::{serve_encrypted, serve_sample};
 
-const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
 /// 30 seconds, in units of 100 milliseconds (section 3.1).
 const KEEPALIVE_30_S: &str = "KEEPALIVE 300";
 
@@ -15,24 +14,18 @@ fn s3_2_keepalive_is_sent_over_tcp_only() {
     check(
         &serve_sample(),
         &[
-            case(
-                "requested",
+            (
                 "west.db.prod.global. A +keepalive",
-                answer(WEST).option_over_tcp(KEEPALIVE_30_S),
+                west().option_over_tcp(KEEPALIVE_30_S),
             ),
-            case(
-                "not requested",
-                "west.db.prod.global. A +edns",
-                answer(WEST),
-            ),
-            case("without EDNS", "west.db.prod.global. A", answer(WEST)),
-            case(
-                "requested, nonexistent name",
+            ("west.db.prod.global. A +edns", west()),
+            ("west.db.prod.global. A", west()),
+            // Requested, nonexistent name.
+            (
                 "nope.global. A +keepalive",
                 nxdomain().option_over_tcp(KEEPALIVE_30_S),
             ),
-            case(
-                "requested, name outside the zone",
+            (
                 "www.example. A +keepalive",
                 refused().option("EDE 20").option_over_tcp(KEEPALIVE_30_S),
             ),

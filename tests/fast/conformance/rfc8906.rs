@@ -6,9 +6,7 @@ use support::objects::members;
 use support::query::query;
 use support::wire::Transport;
 
-use crate::conformance::cases::{
-    SOA, answer, badvers, case, check, decode, formerr, nodata, notimp, raw,
-};
+use crate::conformance::cases::{answer, badvers, check, decode, formerr, nodata, notimp, soa};
 use crate::conformance::servers::{serve, serve_objects, serve_sample};
 
 #[test]
@@ -16,59 +14,40 @@ fn s8_every_query_of_the_compliance_test_has_its_reply() {
     check(
         &serve_sample(),
         &[
-            case(
-                "8.1.1: the server is configured",
-                "global. SOA",
-                answer(SOA),
-            ),
-            case("8.1.2: an unknown type", "global. TYPE1000", nodata()),
-            case("8.1.3.1: CD", "global. SOA +cd", answer(SOA)),
-            case("8.1.3.2: AD", "global. SOA +ad", answer(SOA)),
-            case("8.1.3.3: the reserved bit", "global. SOA +z", answer(SOA)),
-            case(
-                "8.1.3.4: RD, which is copied",
-                "global. SOA +rd",
-                answer(SOA),
-            ),
-            case(
-                "8.1.4: an unknown opcode",
-                "global. SOA +opcode=15",
-                notimp(),
-            ),
-            raw(
-                "8.1.4: only a header, an unknown opcode",
-                "1234 7800 0000 0000 0000 0000",
-                notimp(),
-            ),
-            raw(
-                "8.1.4: only a header, opcode QUERY",
-                "1234 0000 0000 0000 0000 0000",
-                formerr(),
-            ),
-            case("8.2.1: minimal EDNS", "global. SOA +edns", answer(SOA)),
-            case("8.2.2: version 1", "global. SOA +edns=1", badvers()),
-            case("8.2.3: option 100", "global. SOA +ednsopt=100", answer(SOA)),
-            case(
-                "8.2.4: flag 0x40",
-                "global. SOA +ednsflags=0x0040",
-                answer(SOA),
-            ),
-            case(
-                "8.2.5: version 1 with flag 0x40",
-                "global. SOA +edns=1 +ednsflags=0x0040",
-                badvers(),
-            ),
-            case(
-                "8.2.6: version 1 with option 100",
-                "global. SOA +edns=1 +ednsopt=100",
-                badvers(),
-            ),
-            case("8.2.8: DO, which is copied", "global. SOA +do", answer(SOA)),
-            case(
-                "8.2.9: version 1 with DO",
-                "global. SOA +edns=1 +do",
-                badvers(),
-            ),
+            // 8.1.1: the server is configured.
+            ("global. SOA", soa()),
+            // 8.1.2: an unknown type.
+            ("global. TYPE1000", nodata()),
+            // 8.1.3.1: CD.
+            ("global. SOA +cd", soa()),
+            // 8.1.3.2: AD.
+            ("global. SOA +ad", soa()),
+            // 8.1.3.3: the reserved bit.
+            ("global. SOA +z", soa()),
+            // 8.1.3.4: RD, which is copied.
+            ("global. SOA +rd", soa()),
+            // 8.1.4: an unknown opcode.
+            ("global. SOA +opcode=15", notimp()),
+            // 8.1.4: only a header, an unknown opcode.
+            ("1234 7800 0000 0000 0000 0000", notimp()),
+            // 8.1.4: only a header, opcode QUERY.
+            ("1234 0000 0000 0000 0000 0000", formerr()),
+            // 8.2.1: minimal EDNS.
+            ("global. SOA +edns", soa()),
+            // 8.2.2: version 1.
+            ("global. SOA +edns=1", badvers()),
+            // 8.2.3: option 100.
+            ("global. SOA +ednsopt=100", soa()),
+            // 8.2.4: flag 0x40.
+            ("global. SOA +ednsflags=0x0040", soa()),
+            // 8.2.5: version 1 with flag 0x40.
+            ("global. SOA +edns=1 +ednsflags=0x0040", badvers()),
+            // 8.2.6: version 1 with option 100.
+            ("global. SOA +edns=1 +ednsopt=100", badvers()),
+            // 8.2.8: DO, which is copied.
+            ("global. SOA +do", soa()),
+            // 8.2.9: version 1 with DO.
+            ("global. SOA +edns=1 +do", badvers()),
         ],
     );
 }
@@ -83,12 +62,11 @@ fn s8_2_7_truncated_responses() {
     check(
         &server,
         &[
-            case(
-                "OPT is kept",
+            (
                 "s60.prod.global. A +do +bufsize=512",
                 answer(&all).truncated_to(29),
             ),
-            case("not truncated", "global. DNSKEY +do +bufsize=512", nodata()),
+            ("global. DNSKEY +do +bufsize=512", nodata()),
         ],
     );
 }
@@ -98,11 +76,10 @@ fn s8_2_10_several_known_options() {
     const ALL: &str = "global. SOA +nsid +cookie=2464c4abcf10c957 +ednsopt=9 +ednsopt=8:00010000";
     check(
         &serve(&["answers.serverId=x"]),
-        &[case(
-            "cookie, NSID, EXPIRE, client subnet",
-            ALL,
-            answer(SOA).option("NSID 78"),
-        )],
+        &[
+            // Cookie, NSID, EXPIRE, client subnet.
+            (ALL, soa().option("NSID 78")),
+        ],
     );
 }
 

@@ -1,6 +1,6 @@
 //! RFC 9619: a query has one question.
 
-use crate::conformance::cases::{SOA, answer, check, formerr, notimp, raw};
+use crate::conformance::cases::{check, formerr, notimp, soa};
 use crate::conformance::servers::serve_sample;
 
 #[test]
@@ -12,24 +12,16 @@ fn s4_query_without_exactly_one_question_gets_formerr() {
     check(
         &serve_sample(),
         &[
-            raw(
-                "one",
-                &with("0000", "0001", QUESTION),
-                answer(SOA).with_question(),
-            ),
-            raw("none", &with("0000", "0000", ""), formerr()),
-            raw(
-                "count 0, but one question",
-                &with("0000", "0000", QUESTION),
-                formerr(),
-            ),
-            raw(
-                "two",
-                &with("0000", "0002", &[QUESTION; 2].join(" ")),
-                formerr(),
-            ),
-            raw(
-                "two with different names",
+            // One.
+            (&with("0000", "0001", QUESTION), soa().with_question()),
+            // None.
+            (&with("0000", "0000", ""), formerr()),
+            // Count 0, but one question.
+            (&with("0000", "0000", QUESTION), formerr()),
+            // Two.
+            (&with("0000", "0002", &[QUESTION; 2].join(" ")), formerr()),
+            // Two with different names.
+            (
                 &with(
                     "0000",
                     "0002",
@@ -37,26 +29,14 @@ fn s4_query_without_exactly_one_question_gets_formerr() {
                 ),
                 formerr(),
             ),
-            raw(
-                "count 2, but one question",
-                &with("0000", "0002", QUESTION),
-                formerr(),
-            ),
-            raw(
-                "count 65,535, but one question",
-                &with("0000", "ffff", QUESTION),
-                formerr(),
-            ),
-            raw(
-                "two, with RD",
-                &with("0100", "0002", &[QUESTION; 2].join(" ")),
-                formerr(),
-            ),
-            raw(
-                "two, with another opcode",
-                &with("2000", "0002", &[QUESTION; 2].join(" ")),
-                notimp(),
-            ),
+            // Count 2, but one question.
+            (&with("0000", "0002", QUESTION), formerr()),
+            // Count 65,535, but one question.
+            (&with("0000", "ffff", QUESTION), formerr()),
+            // Two, with RD.
+            (&with("0100", "0002", &[QUESTION; 2].join(" ")), formerr()),
+            // Two, with another opcode.
+            (&with("2000", "0002", &[QUESTION; 2].join(" ")), notimp()),
         ],
     );
 }

@@ -27,5 +27,5 @@ pub fn serve_encrypted(flags: &[&str]) -> EncryptedServer {
 
 /// Serves the objects over TLS and QUIC as well.
 pub fn serve_encrypted_objects(objects: impl Into<Manifest>, flags: &[&str]) -> EncryptedServer {
-    EncryptedServer::start(|own| serve_objects(objects, &[own, flags].concat()))
+    EncryptedServer::start(objects, &[&FLAGS, flags].concat())
 }

@@ -34,10 +34,11 @@ use tower::ServiceExt as _;
 
 use crate::fuzz::checks::answers;
 use crate::fuzz::checks::choices::Choices;
-use crate::fuzz::checks::cluster::{Cluster, Coverage};
+use crate::fuzz::checks::cluster::Cluster;
 use crate::fuzz::checks::kinds::{self, SERVICES};
 use crate::fuzz::checks::messages::SETTINGS;
 use crate::fuzz::checks::orders::Flags;
+use crate::fuzz::checks::seen::Seen;
 use crate::fuzz::checks::tables::services_of;
 use crate::fuzz::generated;
 
@@ -76,6 +77,46 @@ const OTHER_NAMES: [&str; 4] = [
     "svc.set.",
     "prod.svc.set.",
     "www.example.org.",
+];
+
+/// What the worlds cover: the states of endpoints, results of answers, and reasons.
+const CASES: [&str; 36] = [
+    "endpoint alive, returned true",
+    "endpoint alive, returned false",
+    "endpoint down, returned true",
+    "endpoint down, returned false",
+    "endpoint not-ready, returned true",
+    "endpoint not-ready, returned false",
+    "endpoint standby, returned true",
+    "endpoint standby, returned false",
+    "endpoint omitted, returned true",
+    "endpoint omitted, returned false",
+    "A NOERROR",
+    "A NODATA",
+    "A NXDOMAIN",
+    "A SERVFAIL",
+    "A REFUSED",
+    "SRV NOERROR",
+    "SRV NODATA",
+    "SRV NXDOMAIN",
+    "SRV SERVFAIL",
+    "SOA NOERROR",
+    "NS NOERROR",
+    "TXT NOERROR",
+    "its gateway is down",
+    "no Link names its cluster",
+    "its pod is not ready",
+    "no pod behind its address is ready",
+    "another step of the failover order answers",
+    "a better kind answers for its cluster",
+    "it lacks the port",
+    "returned because nothing better is left",
+    "returned because gateway-down is include",
+    "returned for names of its cluster",
+    "the name fails: expected clusters are missing",
+    "the name fails: the failover step that answers has no endpoint",
+    "the name has no records of endpoints",
+    "the name does not exist",
 ];
 
 /// Compares one view with the replies.
@@ -170,19 +211,6 @@ impl Endpoint {
     }
 }
 
-/// What the worlds cover.
-#[derive(Debug, Default)]
-struct Seen {
-    moments: usize,
-    questions: usize,
-    /// Numbers of answers in explanations by type and result.
-    results: BTreeMap<(String, String), usize>,
-    /// Numbers of endpoints in explanations by state, and whether they are returned.
-    endpoints: BTreeMap<(String, bool), usize>,
-    /// The reasons, without names.
-    reasons: BTreeSet<String>,
-}
-
 /// A server without listeners.
 struct Server {
     publisher: Publisher,
@@ -217,61 +245,10 @@ fn views_tell_what_replies_contain() {
     for number in 0..worlds {
         check_world(number, &mut seen);
     }
-    println!(
-        "{worlds} worlds, {} moments, {} questions; endpoints: {:?}; answers: {:?}",
-        seen.moments, seen.questions, seen.endpoints, seen.results
-    );
-    if worlds < WORLDS {
-        return; // too few for the rare cases
-    }
-    for (state, returned) in [
-        ("alive", &[true, false][..]),
-        ("down", &[true, false]),
-        ("not-ready", &[true, false]),
-        ("standby", &[true, false]),
-        ("omitted", &[true, false]),
-    ] {
-        for returned in returned {
-            let key = (state.to_owned(), *returned);
-            assert!(seen.endpoints.contains_key(&key), "{key:?}: {seen:?}");
-        }
-    }
-    for (rtype, results) in [
-        (
-            "A",
-            &["NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL", "REFUSED"][..],
-        ),
-        ("SRV", &["NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL"]),
-        ("SOA", &["NOERROR"]),
-        ("NS", &["NOERROR"]),
-        ("TXT", &["NOERROR"]),
-    ] {
-        for result in results {
-            let key = (rtype.to_owned(), (*result).to_owned());
-            assert!(seen.results.contains_key(&key), "{key:?}: {seen:?}");
-        }
-    }
-    for reason in [
-        "its gateway is down",
-        "no Link names its cluster",
-        "its pod is not ready",
-        "no pod behind its address is ready",
-        "another step of the failover order answers",
-        "a better kind answers for its cluster",
-        "it lacks the port",
-        "returned because nothing better is left",
-        "returned because gateway-down is include",
-        "returned for names of its cluster",
-        "the name fails: expected clusters are missing",
-        "the name fails: the failover step that answers has no endpoint",
-        "the name has no records of endpoints",
-        "the name does not exist",
-    ] {
-        assert!(
-            seen.reasons.contains(reason),
-            "{reason}: {:#?}",
-            seen.reasons
-        );
+    let [moments, questions] = ["moment", "question"].map(|case| seen.number(case));
+    println!("{worlds} worlds, {moments} moments, {questions} questions");
+    if worlds == WORLDS {
+        seen.assert_all(&CASES); // fewer are too few for the rare cases
     }
 }
 
@@ -294,7 +271,7 @@ fn check_world(number: u16, seen: &mut Seen) {
             }
             _ => cluster.delete(choices),
         }
-        cluster.build(&mut Coverage::default());
+        cluster.build(&mut Seen::default());
         if choices.rarely(MOMENT) {
             server.publish(&cluster.table);
             server.check(number, &format!("step {step}"), seen);
@@ -448,8 +425,8 @@ impl Server {
     }
 
     fn check(&mut self, number: u16, moment: &str, seen: &mut Seen) {
-        seen.moments += 1;
-        self.random = fastrand::Rng::with_seed(seen.moments as u64);
+        seen.count("moment", 1);
+        self.random = fastrand::Rng::with_seed(seen.number("moment") as u64);
         for (view, check) in VIEWS {
             let place = format!("world {number}, {moment}, {view}");
             at(|| place, || check(self, seen));
@@ -526,7 +503,7 @@ impl Server {
 
     /// Returns the reply to a query, decoded by two decoders.
     fn ask(&self, name: &str, rtype: u16, seen: &mut Seen) -> Reply {
-        seen.questions += 1;
+        seen.count("question", 1);
         let reply = answers::reply(&self.now(), name, rtype, Transport::Tcp);
         Reply::read(&reply).unwrap().in_lower_case()
     }
@@ -698,10 +675,7 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
         };
         let result = result(&reply);
         assert_eq!(answer["result"], result, "{text}");
-        *seen
-            .results
-            .entry((text.to_owned(), result.to_owned()))
-            .or_default() += 1;
+        seen.count(&format!("{text} {result}"), 1);
         let first = reply.answers.iter().chain(&reply.authority).next();
         assert_eq!(
             answer["ttl"],
@@ -779,14 +753,11 @@ fn check_records(name: &str, answer: &Value, reply: &Reply, endpoints: &[Endpoin
 /// Notes the state of an endpoint, and checks that its reason fits.
 fn note_endpoint(endpoint: &Endpoint, seen: &mut Seen) {
     let (state, returned) = (&*endpoint.state, endpoint.returned);
-    *seen
-        .endpoints
-        .entry((state.to_owned(), returned))
-        .or_default() += 1;
+    seen.count(&format!("endpoint {state}, returned {returned}"), 1);
     let is_plain = state == "alive" && returned;
     assert_eq!(endpoint.why.is_none(), is_plain, "{endpoint:?}");
     let reasons = endpoint.why.iter().flat_map(|why| why.split("; "));
-    seen.reasons.extend(reasons.map(str::to_owned));
+    reasons.for_each(|reason| seen.count(reason, 1));
     let causes = match state {
         "down" => &["its gateway is down", "no Link names its cluster"][..],
         "not-ready" => &["its pod is not ready", "no pod behind its address is ready"],

@@ -7,7 +7,6 @@ mod rotation;
 mod same_answers;
 mod shutdown;
 mod slow;
-mod sockets;
 mod transports;
 mod volumes;
 

@@ -1,18 +1,16 @@
 //! Checks of all answers from a table.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
-use global_dns::model::GatewayDown;
 use global_dns::model::ProblemKind;
-use global_dns::table::{Endpoint, Grammar, Published, Service, Table};
+use global_dns::table::{Endpoint, Grammar, Published, Table};
 use global_dns::wire::Transport;
 use global_dns::zone::{Name, Zone, print};
 use support::query::query;
+use support::reply::{Record, Reply};
 
-use super::cluster::Coverage;
-use super::decoders::{self, Decoded};
 use super::messages::{self, SETTINGS};
+use super::seen::Seen;
 use super::tables::conflicts;
 
 pub const A: u16 = 1;
@@ -32,7 +30,7 @@ pub fn published(table: &Table) -> Published {
     }
 }
 
-pub fn check(table: &Table, coverage: &mut Coverage) {
+pub fn check(table: &Table, seen: &mut Seen) {
     let now = published(table);
     let zones = &SETTINGS.zones;
     for skip in table.skipped() {
@@ -43,20 +41,19 @@ pub fn check(table: &Table, coverage: &mut Coverage) {
     }
     let mut targets = BTreeSet::new();
     for name in owner_names(table) {
-        targets.extend(check_name(&now, &name, coverage));
+        targets.extend(check_name(&now, &name, seen));
     }
     for target in targets.iter().take(NAMES) {
         let replies = [A, AAAA].map(|rtype| decoded_reply(&now, target, rtype, Transport::Tcp));
-        let count: usize = replies.iter().map(|reply| reply.addresses.len()).sum();
+        let count: usize = replies.iter().map(|reply| reply.answers.len()).sum();
         assert!(
             count > 0,
             "{target} is the target of a record, but has no address"
         );
     }
     for service in table.services().filter(|s| !s.endpoints.is_empty()) {
-        check_own_name(&now, service);
         let is_short = table.short_service(service.key.service.as_str()).is_some();
-        coverage.short_names += usize::from(is_short);
+        seen.note("short name", is_short);
     }
 }
 
@@ -82,7 +79,7 @@ fn owner_names(table: &Table) -> Vec<String> {
 
 /// Asserts that the decoders can read the answers for a name, that no record is duplicate, and that no address is
 /// unusable. Returns the targets.
-fn check_name(now: &Published, name: &str, coverage: &mut Coverage) -> Vec<String> {
+fn check_name(now: &Published, name: &str, seen: &mut Seen) -> Vec<String> {
     let mut targets = Vec::new();
     let mut owns = false;
     let table = now.table.as_ref().unwrap();
@@ -91,28 +88,25 @@ fn check_name(now: &Published, name: &str, coverage: &mut Coverage) -> Vec<Strin
     for rtype in [A, AAAA, SRV] {
         let [udp, tcp] =
             [Transport::Udp, Transport::Tcp].map(|over| decoded_reply(now, name, rtype, over));
-        assert!(!tcp.is_truncated, "{name} is truncated over TCP");
+        assert!(!tcp.is_truncated(), "{name} is truncated over TCP");
         // A canonical name may hide a short name, but no name hides a canonical one.
         assert!(tcp.rcode == 0 || !is_canonical, "{name} does not exist");
-        assert!(udp.is_truncated || udp.counts[0] == tcp.counts[0], "{name}");
-        owns |= tcp.counts[0] > 0;
+        let has_all = udp.answers.len() == tcp.answers.len();
+        assert!(udp.is_truncated() || has_all, "{name}");
+        owns |= !tcp.answers.is_empty();
         messages::check_usable(&tcp);
-        let distinct: BTreeSet<IpAddr> = tcp.addresses.iter().copied().collect();
-        assert_eq!(
-            distinct.len(),
-            tcp.addresses.len(),
-            "{name}: duplicate address"
-        );
-        assert!(
-            tcp.ttls.iter().all(|ttl| tcp.ttls[0] == *ttl),
-            "{name}: different TTLs"
-        );
+        tcp.data_set(); // fails if a record occurs twice
+        let mut ttls = tcp.answers.iter().map(|record| record.ttl);
+        let first = ttls.next();
+        assert!(ttls.all(|ttl| Some(ttl) == first), "{name}: different TTLs");
         // Targets of a short name may be hidden, which is reported as a conflict.
         if is_canonical || !has_shadows {
-            targets.extend(tcp.targets);
+            let services = tcp.answers.iter().filter(|record| record.rtype == SRV);
+            let target = |record: &Record| record.data.rsplit(' ').next().unwrap().to_owned();
+            targets.extend(services.map(target));
         }
     }
-    coverage.names += usize::from(owns);
+    seen.note("name with records", owns);
     targets
 }
 
@@ -142,28 +136,6 @@ fn is_canonical(table: &Table, name: &str) -> bool {
     covered.iter().any(has_port)
 }
 
-/// Asserts that the name of a service has the addresses of its live endpoints, or those that `gateway-down` adds.
-fn check_own_name(now: &Published, service: &Service) {
-    let name = format!("{}.{}.global", service.key.service, service.key.namespace);
-    if name == "ns.dns.global" {
-        return; // the name of the server itself
-    }
-    let any_alive = service.endpoints.iter().any(Endpoint::is_alive);
-    let is_answered = |endpoint: &&Endpoint| match service.gateway_down {
-        GatewayDown::Include => true,
-        GatewayDown::LastResort => endpoint.is_alive() || !any_alive,
-    };
-    let answered = service.endpoints.iter().filter(is_answered);
-    let expected: BTreeSet<IpAddr> = answered.flat_map(|e| &e.addresses).map(|a| a.ip).collect();
-    let addresses =
-        [A, AAAA].map(|rtype| decoded_reply(now, &name, rtype, Transport::Tcp).addresses);
-    assert_eq!(
-        addresses.concat().into_iter().collect::<BTreeSet<_>>(),
-        expected,
-        "{name}"
-    );
-}
-
 /// Asserts that two tables give the same answers.
 pub fn check_same_answers(last: &Table, next: &Table) {
     let (one, other) = (published(last), published(next));
@@ -183,7 +155,7 @@ pub fn check_same_answers(last: &Table, next: &Table) {
     }
 }
 
-fn decoded_reply(now: &Published, name: &str, rtype: u16, over: Transport) -> Decoded {
+fn decoded_reply(now: &Published, name: &str, rtype: u16, over: Transport) -> Reply {
     let reply = reply(now, name, rtype, over);
     let limit = if over == Transport::Udp { 1232 } else { 65_535 };
     assert!(
@@ -191,7 +163,7 @@ fn decoded_reply(now: &Published, name: &str, rtype: u16, over: Transport) -> De
         "{name}: {} octets, limit {limit}",
         reply.len()
     );
-    decoders::decode(&reply, name)
+    messages::decode(&reply, name)
 }
 
 /// Returns the reply to a query with EDNS.

@@ -1,10 +1,8 @@
 //! Converts octets to a sequence of choices. The generated inputs are structured, and a changed octet changes one part.
-//! The generators of objects, which the comparison of two revisions also uses, need no more. Those of steps and texts also use
-//! `steps.rs`.
 
 /// A source of choices. When no octets are left, every choice is the first option.
 pub struct Choices<'c> {
-    pub(super) octets: &'c [u8],
+    octets: &'c [u8],
 }
 
 // === impl Choices ===
@@ -25,5 +23,25 @@ impl<'c> Choices<'c> {
     /// Returns `true` for one of `one_in` values.
     pub fn rarely(&mut self, one_in: u8) -> bool {
         self.octet() % one_in == one_in - 1
+    }
+
+    pub fn is_exhausted(&self) -> bool {
+        self.octets.is_empty()
+    }
+
+    pub fn number(&mut self) -> u16 {
+        u16::from_be_bytes([self.octet(), self.octet()])
+    }
+
+    /// Takes up to `count` octets.
+    pub fn take(&mut self, count: usize) -> &'c [u8] {
+        let (taken, rest) = self.octets.split_at(count.min(self.octets.len()));
+        self.octets = rest;
+        taken
+    }
+
+    /// Returns a number below `count`.
+    pub fn below(&mut self, count: usize) -> usize {
+        usize::from(self.octet()) % count
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::choices::Choices;
 use super::orders::START;
+use super::seen::Seen;
 use super::{answers, messages, objects, raw, tables};
 
 /// The current objects of each kind.
@@ -30,21 +31,18 @@ pub struct Cluster {
     objects: BTreeMap<(Kind, ObjectKey), Value>,
 }
 
-/// Numbers of the cases in one run. They show that the checks cover these cases.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage {
-    pub endpoints: usize,
-    pub local: usize,
-    pub skipped: usize,
-    pub conflicts: usize,
-    pub last_resort: usize,
-    pub omitted: usize,
-    pub short_names: usize,
-    /// Names that own records.
-    pub names: usize,
-    /// Tables with the same answers as the previous one.
-    pub unchanged: usize,
-}
+/// The cases that [`check`] notes.
+pub const CASES: [&str; 9] = [
+    "endpoint",
+    "local endpoint",
+    "skipped object",
+    "conflict",
+    "last resort",
+    "omitted endpoint",
+    "short name",
+    "name with records",
+    "table with the same answers",
+];
 
 /// Maximum steps of one input. The time of the checks grows with the square of the number of objects.
 const STEPS: usize = 40;
@@ -56,7 +54,7 @@ const FAILBACK_DELAY: Duration = Duration::from_secs(4);
 const TABLES: usize = 2;
 
 /// Simulates a cluster from choices, and checks its tables.
-pub fn check(octets: &[u8]) -> Coverage {
+pub fn check(octets: &[u8]) -> Seen {
     simulate(octets).1
 }
 
@@ -65,9 +63,9 @@ pub fn table(octets: &[u8]) -> Table {
     simulate(octets).0.table
 }
 
-fn simulate(octets: &[u8]) -> (Cluster, Coverage) {
+fn simulate(octets: &[u8]) -> (Cluster, Seen) {
     let choices = &mut Choices::new(octets);
-    let mut coverage = Coverage::default();
+    let mut seen = Seen::default();
     let mut cluster = Cluster::new(choices);
     let mut tables = 0;
     for _ in 0..STEPS {
@@ -83,15 +81,15 @@ fn simulate(octets: &[u8]) -> (Cluster, Coverage) {
             13 | 14 => cluster.relist(choices),
             _ if tables < TABLES => {
                 tables += 1;
-                cluster.build(&mut coverage);
-                tables::check(&cluster, &mut coverage);
+                cluster.build(&mut seen);
+                tables::check(&cluster, &mut seen);
             }
-            _ => cluster.build(&mut coverage),
+            _ => cluster.build(&mut seen),
         }
     }
-    cluster.build(&mut coverage);
-    tables::check(&cluster, &mut coverage);
-    (cluster, coverage)
+    cluster.build(&mut seen);
+    tables::check(&cluster, &mut seen);
+    (cluster, seen)
 }
 
 // === impl Cluster ===
@@ -222,7 +220,7 @@ impl Cluster {
     }
 
     /// Builds the next table. If it is reported as unchanged, its answers must be the same.
-    pub fn build(&mut self, coverage: &mut Coverage) {
+    pub fn build(&mut self, seen: &mut Seen) {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.now = self.timers.now.after(PAUSE);
         self.timers.wall = self.timers.now;
@@ -231,7 +229,7 @@ impl Cluster {
         self.timers.apply(std::mem::take(&mut built.timers));
         self.timers.is_started = true;
         if !built.is_changed {
-            coverage.unchanged += 1;
+            seen.count("table with the same answers", 1);
             answers::check_same_answers(&self.table, &built.table);
         }
         self.table = built.table;

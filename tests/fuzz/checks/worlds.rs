@@ -25,10 +25,11 @@ use support::objects as builders;
 
 use super::answers::published;
 use super::choices::Choices;
-use super::cluster::{Cluster, Coverage, read_object};
+use super::cluster::{Cluster, read_object};
 use super::kinds::{self, NAMESPACES, SERVICES};
 use super::messages::SETTINGS;
 use super::orders::{Expected, Flags, Memory, Returned, expected};
+use super::seen::Seen;
 use super::tables::{self, conflicts};
 use super::unions::Scene;
 
@@ -53,73 +54,20 @@ struct World {
     seen: Seen,
 }
 
-/// Cases in one run. They show that the checks cover these cases.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Kinds of the services with endpoints.
-    pub kinds: BTreeSet<&'static str>,
-    /// Sets of kinds of endpoints in one name.
-    pub unions: BTreeSet<Vec<&'static str>>,
-    /// Whether a pod had a Service of its own (rule M1b).
-    pub has_adopted_host: bool,
-    /// Whether a cluster had a candidate besides its best one.
-    pub has_other_candidate: bool,
-    /// Whether a name returned endpoints of several kinds.
-    pub has_mixed_kinds: bool,
-    /// Whether a service changed its kind.
-    pub has_changed_kind: bool,
-    /// Whether an endpoint belonged to a step that does not answer.
-    pub has_standby: bool,
-    /// Whether a name waited for a cluster.
-    pub has_missing_cluster: bool,
-    /// Whether a name failed because of its failover order.
-    pub has_failing_order: bool,
-    /// Whether a delay made a name return another step than the objects alone.
-    pub has_delay: bool,
-    /// Whether the settings of a Service that was gone applied.
-    pub has_kept_setting: bool,
-    /// Number of checked tables.
-    pub tables: usize,
-}
-
-impl Seen {
-    /// Adds the cases of another world.
-    pub fn add(&mut self, other: Self) {
-        self.kinds.extend(other.kinds);
-        self.unions.extend(other.unions);
-        self.has_adopted_host |= other.has_adopted_host;
-        self.has_other_candidate |= other.has_other_candidate;
-        self.has_mixed_kinds |= other.has_mixed_kinds;
-        self.has_changed_kind |= other.has_changed_kind;
-        self.has_standby |= other.has_standby;
-        self.has_missing_cluster |= other.has_missing_cluster;
-        self.has_failing_order |= other.has_failing_order;
-        self.has_delay |= other.has_delay;
-        self.has_kept_setting |= other.has_kept_setting;
-        self.tables += other.tables;
-    }
-
-    /// Asserts that each case occurred.
-    pub fn assert_all(&self) {
-        assert_eq!(self.kinds.len(), 5, "{self:?}");
-        let all = Self {
-            has_adopted_host: true,
-            has_other_candidate: true,
-            has_mixed_kinds: true,
-            has_changed_kind: true,
-            has_standby: true,
-            has_missing_cluster: true,
-            has_failing_order: true,
-            has_delay: true,
-            has_kept_setting: true,
-            ..self.clone()
-        };
-        assert_eq!(*self, all);
-        for union in [["flat", "gateway"], ["gateway", "local"]] {
-            assert!(self.unions.contains(&union[..]), "{union:?}: {self:?}");
-        }
-    }
-}
+/// The rare cases that [`check`] notes.
+pub const CASES: [&str; 11] = [
+    "pod with a Service of its own (rule M1b)",
+    "candidate besides the best one",
+    "endpoints of several kinds in a name",
+    "changed kind",
+    "endpoint of a step that does not answer",
+    "name that waits for a cluster",
+    "name that fails because of its order",
+    "delay that makes a name return another step",
+    "settings of a Service that is gone",
+    "union flat+gateway",
+    "union gateway+local",
+];
 
 /// Simulates a cluster from choices, and checks the table after each event.
 pub fn check(octets: &[u8]) -> Seen {
@@ -233,7 +181,7 @@ impl World {
         let (kind, (key, object)) = (*kind, events.pop_front().unwrap());
         let last = self.cluster.table.clone();
         self.cluster.apply_event(kind, key, object);
-        self.cluster.build(&mut Coverage::default());
+        self.cluster.build(&mut Seen::default());
         self.check_table(&last);
         true
     }
@@ -244,25 +192,31 @@ impl World {
 impl World {
     fn check_table(&mut self, last: &Table) {
         let table = &self.cluster.table;
-        self.seen.tables += 1;
+        self.seen.count("table", 1);
         tables::check_incremental(&self.cluster);
         for service in table.services() {
             let selected = service.endpoints.iter().filter(|one| one.is_selected);
             let kinds: BTreeSet<&str> = selected.map(|endpoint| endpoint.kind.name()).collect();
             if !kinds.is_empty() {
-                self.seen.kinds.insert(service.kind.name());
-                self.seen.unions.insert(kinds.into_iter().collect());
+                let union = kinds.into_iter().collect::<Vec<_>>().join("+");
+                self.seen.count(&format!("kind {}", service.kind.name()), 1);
+                self.seen.count(&format!("union {union}"), 1);
             }
-            self.seen.has_adopted_host |= service.endpoints.iter().any(|endpoint| {
+            let is_adopted = service.endpoints.iter().any(|endpoint| {
                 endpoint.hostname.is_some()
                     && matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat)
             });
-            self.seen.has_standby |= service.endpoints.iter().any(|endpoint| endpoint.is_standby);
-            self.seen.has_missing_cluster |= !service.missing_clusters().is_empty();
+            self.seen.note(CASES[0], is_adopted);
+            let mut endpoints = service.endpoints.iter();
+            self.seen
+                .note(CASES[4], endpoints.any(|endpoint| endpoint.is_standby));
+            self.seen
+                .note(CASES[5], !service.missing_clusters().is_empty());
             let (namespace, name) = (service.key.namespace.as_str(), service.key.service.as_str());
             let before = last.service(namespace, name);
             let before = before.filter(|before| !before.endpoints.is_empty());
-            self.seen.has_changed_kind |= before.is_some_and(|before| before.kind != service.kind);
+            let is_other = before.is_some_and(|before| before.kind != service.kind);
+            self.seen.note(CASES[3], is_other);
         }
         self.check_rules();
         let table = &self.cluster.table;
@@ -270,11 +224,11 @@ impl World {
         if table.answers_hash() == last.answers_hash() {
             check_no_changes(last, table);
         }
-        if records == self.records && self.seen.tables > 1 {
+        if records == self.records && self.seen.number("table") > 1 {
             return; // the other properties depend on the records and on the namespaces
         }
         assert!(
-            table.answers_hash() != last.answers_hash() || self.seen.tables == 1,
+            table.answers_hash() != last.answers_hash() || self.seen.number("table") == 1,
             "the records differ, but not the hash"
         );
         check_targets(&records);
@@ -356,11 +310,12 @@ impl World {
 
 /// Notes the cases of a name.
 fn note(seen: &mut Seen, present: &Expected, answer: &Returned) {
-    seen.has_other_candidate |= present.has_other;
-    seen.has_mixed_kinds |= present.is_mixed;
-    seen.has_failing_order |= present.has_order && !present.is_closed && answer.is_none();
-    seen.has_delay |= *answer != present.settled();
-    seen.has_kept_setting |= present.is_kept;
+    seen.note(CASES[1], present.has_other);
+    seen.note(CASES[2], present.is_mixed);
+    let is_failing = present.has_order && !present.is_closed && answer.is_none();
+    seen.note(CASES[6], is_failing);
+    seen.note(CASES[7], *answer != present.settled());
+    seen.note(CASES[8], present.is_kept);
 }
 
 /// Asserts that the TTL of a service, the ports of its pods and the note about its kinds follow from the objects.

@@ -1,6 +1,6 @@
-//! Files composed of fragments → lists → a table, or an error.
+//! Any octets as a file → lists → a table, or an error.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|choices: &[u8]| {
-    checks::manifest::check(choices);
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
+    checks::manifest::check(octets);
 });

@@ -1,7 +1,5 @@
 //! Methods that write and read objects of the source cluster.
 
-use std::time::Instant;
-
 use anyhow::{Context, Result, anyhow, ensure};
 use http::Request;
 use kube::Error;
@@ -12,7 +10,6 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use crate::latency::WriteTimes;
 use crate::objects::namespace;
 use crate::recordings::{Action, Event};
 use crate::wait::eventually;
@@ -22,7 +19,7 @@ use crate::wait::eventually;
 impl Cluster {
     /// Writes one event of a recording. Returns when the API server has acknowledged it. Does not delete Endpoints, but
     /// waits: Kubernetes deletes them with their Service.
-    pub fn write(&self, event: &Event) -> Result<WriteTimes> {
+    pub fn write(&self, event: &Event) -> Result<()> {
         match (event.action, event.kind()) {
             (Action::Added, _) => self.put(&event.object),
             (Action::Modified, _) => self.replace(&event.object),
@@ -31,11 +28,7 @@ impl Cluster {
                     self.get(&event.object)?.is_none(),
                     "the object still exists"
                 );
-                let now = Instant::now();
-                Ok(WriteTimes {
-                    sent: now,
-                    acknowledged: now,
-                })
+                Ok(())
             }),
             (Action::Deleted, _) => self.delete(&event.object),
         }
@@ -68,10 +61,10 @@ impl Cluster {
     }
 
     /// Creates or replaces an object.
-    pub fn put(&self, object: &Value) -> Result<WriteTimes> {
+    pub fn put(&self, object: &Value) -> Result<()> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
-        let written = self.timed(async || {
+        let written = self.runtime.block_on(async {
             match api.create(&PostParams::default(), &object).await {
                 // 422: the cluster IP is already allocated, possibly to the Service itself.
                 Err(Error::Api(status)) if matches!(status.code, 409 | 422) => {
@@ -96,11 +89,11 @@ impl Cluster {
     }
 
     /// Patches an existing object.
-    pub fn patch(&self, object: &Value, patch: &Value) -> Result<WriteTimes> {
+    pub fn patch(&self, object: &Value, patch: &Value) -> Result<()> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
         let patch = Patch::Merge(patch);
-        let written = self.timed(async || {
+        let written = self.runtime.block_on(async {
             api.patch(&name, &PatchParams::default(), &patch)
                 .await
                 .map(drop)
@@ -109,11 +102,11 @@ impl Cluster {
     }
 
     /// Patches the status of an object, like a kubelet.
-    pub fn put_status(&self, object: &Value, status: &Value) -> Result<WriteTimes> {
+    pub fn put_status(&self, object: &Value, status: &Value) -> Result<()> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
         let patch = Patch::Merge(json!({ "status": status }));
-        let written = self.timed(async || {
+        let written = self.runtime.block_on(async {
             api.patch_status(&name, &PatchParams::default(), &patch)
                 .await
                 .map(drop)
@@ -122,10 +115,10 @@ impl Cluster {
     }
 
     /// Deletes an object without a grace period. Succeeds if it does not exist.
-    pub fn delete(&self, object: &Value) -> Result<WriteTimes> {
+    pub fn delete(&self, object: &Value) -> Result<()> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
-        let written = self.timed(async || {
+        let written = self.runtime.block_on(async {
             match api
                 .delete(&name, &DeleteParams::default().grace_period(0))
                 .await
@@ -194,25 +187,15 @@ impl Cluster {
         Ok(self.list(api_version, kind, None, "")?.len())
     }
 
-    fn replace(&self, object: &Value) -> Result<WriteTimes> {
+    fn replace(&self, object: &Value) -> Result<()> {
         let (api, object) = self.api_of(object)?;
         let name = name_of(&object);
-        let written = self.timed(async || {
+        let written = self.runtime.block_on(async {
             api.replace(&name, &PostParams::default(), &object)
                 .await
                 .map(drop)
         });
         written.with_context(|| format!("replacing {name}"))
-    }
-
-    /// Runs a request and measures the time until its acknowledgment.
-    fn timed(&self, request: impl AsyncFnOnce() -> kube::Result<()>) -> Result<WriteTimes> {
-        let sent = Instant::now();
-        self.runtime.block_on(request())?;
-        Ok(WriteTimes {
-            sent,
-            acknowledged: Instant::now(),
-        })
     }
 
     fn mirror_services(&self, namespace: &str) -> Result<Vec<DynamicObject>> {

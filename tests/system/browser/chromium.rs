@@ -243,16 +243,11 @@ impl Chromium {
 
     /// Saves a picture of the window as `target/page/NAME.png`.
     pub fn screenshot(&mut self, name: &str) {
-        let picture = self.capture(json!({"format": "png"}));
+        let captured = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        let picture = STANDARD.decode(captured["data"].as_str().unwrap()).unwrap();
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("page");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(format!("{name}.png")), picture).unwrap();
-    }
-
-    /// Returns a picture of the window.
-    pub fn capture(&mut self, format: Value) -> Vec<u8> {
-        let captured = self.call("Page.captureScreenshot", format);
-        STANDARD.decode(captured["data"].as_str().unwrap()).unwrap()
     }
 
     /// Fails if the console has reported something.

@@ -3,7 +3,7 @@
 //! enough addresses. Meanwhile an honest client sends queries over UDP, TCP and the encrypted listeners of the server.
 //! Each test prints and limits its failed queries and their times, the response time of `/livez`, and the server's
 //! memory and descriptors. After the flood, all connections must be closed, the memory must be released, and the answers
-//! must be right. With `GLOBAL_DNS_CHAOS_OLD`, another binary is measured in the same way, without limits.
+//! must be right.
 //!
 //! Index:
 //!
@@ -11,7 +11,6 @@
 //! - `handshakes`: TLS connections that never send a query
 //! - `records`: records and queries inside TLS
 //! - `memory`: slow readers on all listeners
-//! - `quic`: QUIC; its figures are printed without limits
 //! - `harness`: the server and the limits; `group`: its control group; `honest`: the honest client; `tls`: clients of attackers
 
 mod group;
@@ -19,7 +18,6 @@ mod handshakes;
 pub mod harness;
 pub mod honest;
 mod memory;
-mod quic;
 mod records;
 mod tls;
 

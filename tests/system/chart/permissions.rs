@@ -29,7 +29,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
         mirror(cluster, "shop", "10.96.0.71")?;
         cluster.put(&objects::link_definition())?;
         let link = objects::link(LINKS, "west", "west");
-        eventually("the kind Link", || cluster.put(&link).map(drop))
+        eventually("the kind Link", || cluster.put(&link))
     });
     steps.step("roles_have_exactly_the_needed_permissions", || {
         let values = minimum();

@@ -13,7 +13,7 @@ use support::repository::repository;
 use crate::clients::scenario::pod::Pod;
 use crate::clients::scenario::{Client, Profile, View};
 
-/// The program `tests/tools/golookup`. Each lookup is a process.
+/// The program `tests/system/clients/go`. Each lookup is a process.
 pub struct Go;
 
 const VIEWS: [View; 2] = [View::new("LookupHost"), View::new("LookupSRV")];
@@ -35,7 +35,7 @@ impl Client for Go {
                 .arg(&program)
                 .arg(".");
             build.env("GOWORK", "off").env("CGO_ENABLED", "0");
-            run_checked(build.current_dir(repository("tests/tools/golookup")))?;
+            run_checked(build.current_dir(repository("tests/system/clients/go")))?;
         }
         Ok(Vec::new())
     }

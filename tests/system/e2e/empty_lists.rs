@@ -1,4 +1,4 @@
-//! An API server that suddenly returns empty lists, once and repeatedly.
+//! An API server that returns empty lists again and again. The faults have one that does so for a moment.
 
 use std::time::{Duration, Instant};
 
@@ -20,42 +20,15 @@ use crate::e2e::linked_clusters::PAUSE;
 
 /// More than ten objects: a list that lacks most of them is not applied.
 const SERVICES: usize = 20;
-/// Few services: a list may lack some of them.
-const FEW: usize = 2;
 /// The pause between a list that is not applied and the next one.
 const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 
 pub fn run(steps: &mut Steps) {
-    steps.step(
-        "empty_list_is_not_applied_with_few_services",
-        check_few_services,
-    );
     steps.step("second_empty_list_is_applied", check_second_empty_list);
 }
 
-fn check_few_services() -> Result<()> {
-    let standin = StandIn::start(Behavior::Normal, &mirrors(FEW))?;
-    standin.keep_watches();
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
-    let observer = Observer::start(server.dns, &name(1), PAUSE)?;
-    let check_answers = || {
-        wait_for_watches(&standin)?;
-        standin.set_behavior(Behavior::EmptyLists);
-        standin.lose_history();
-        wait_for_empty_list(&server, FEW)?;
-        // A list that lacks one of the few services is applied.
-        numbered_mirror(FEW)
-            .iter()
-            .for_each(|object| standin.delete_without_event(object));
-        standin.set_behavior(Behavior::Normal);
-        eventually("the good list", || check_nxdomain(server.dns, &name(FEW)))?;
-        observer.check_history(&[Observation::addresses(&[&[&address(1)]])])
-    };
-    server.with_log(check_answers())
-}
-
 fn check_second_empty_list() -> Result<()> {
-    let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
+    let standin = StandIn::start(Behavior::Normal, &mirrors())?;
     standin.keep_watches();
     let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
@@ -63,7 +36,7 @@ fn check_second_empty_list() -> Result<()> {
         wait_for_watches(&standin)?;
         standin.set_behavior(Behavior::EmptyLists);
         standin.lose_history();
-        let first = wait_for_empty_list(&server, SERVICES)?;
+        let first = wait_for_empty_list(&server)?;
         let nothing = Observation::other("NXDOMAIN");
         let took = observer
             .wait_for(&nothing)?
@@ -83,7 +56,7 @@ fn check_second_empty_list() -> Result<()> {
 }
 
 /// Waits for an empty list, and asserts that it is not applied. Returns the time.
-fn wait_for_empty_list(server: &Server, services: usize) -> Result<Instant> {
+fn wait_for_empty_list(server: &Server) -> Result<Instant> {
     eventually("the warning", || {
         let is_warning =
             |fields: &Value| fields["message"] == LACKS_OBJECTS && fields["feed"] == "Services";
@@ -92,7 +65,7 @@ fn wait_for_empty_list(server: &Server, services: usize) -> Result<Instant> {
     let first = Instant::now();
     let Page { status, body: text } = server.readyz()?;
     ensure!(status == 200, "{status}: {text}");
-    for number in 1..=services {
+    for number in 1..=SERVICES {
         check_address(server, number)?;
     }
     Ok(first)
@@ -123,8 +96,8 @@ fn check_address(server: &Server, number: usize) -> Result<()> {
 // === Objects ===
 
 /// Returns Services of another cluster, with one endpoint each.
-fn mirrors(services: usize) -> Vec<Value> {
-    (1..=services).flat_map(numbered_mirror).collect()
+fn mirrors() -> Vec<Value> {
+    (1..=SERVICES).flat_map(numbered_mirror).collect()
 }
 
 fn name(number: usize) -> String {

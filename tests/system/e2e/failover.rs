@@ -198,7 +198,7 @@ impl Replicas<'_> {
             "failover: {} queries answered by two replicas, one of them without API server",
             service.queries()
         ));
-        self.cluster.write(&extra.as_deletion()).map(drop)
+        self.cluster.write(&extra.as_deletion())
     }
 
     /// Starts a pod, and waits until it is ready. The caller adds it to the Service.

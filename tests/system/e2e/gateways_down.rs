@@ -19,8 +19,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         || {
             cluster.apply_state(&Recording::read_mirror_writes(GATEWAYS)?.state)?;
             let server = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
-            let figures = "all gateways down and up, including slices";
-            server.with_log(replay(cluster, &server, GATEWAYS, figures))
+            server.with_log(replay(cluster, &server, GATEWAYS))
         },
     );
 }

@@ -11,7 +11,6 @@ use anyhow::{Context, Result, anyhow, ensure};
 use support::cluster::Cluster;
 use support::dig::check_nxdomain;
 use support::expectations::{Expectations, Names};
-use support::latency::Latencies;
 use support::names::{Answer, Case};
 use support::observer::{Observation, Observer};
 use support::recordings::{Event, Recording};
@@ -31,7 +30,6 @@ const LAST: &str = "10-reexport-north";
 const LINKS: [Links; 4] = [
     Links {
         fact: "first_linked_cluster_appears",
-        figures: "first linked cluster",
         writes: || Ok(linked_state()?.writes_of_link("east")),
         history: "$ORIGIN nginx.default.global.
 @ A NXDOMAIN
@@ -50,7 +48,6 @@ east A e0, e1, e2
     },
     Links {
         fact: "newly_linked_cluster_appears",
-        figures: "newly linked cluster",
         writes: || Ok(linked_state()?.writes_of_link("north")),
         history: "$ORIGIN nginx.default.global.
 @ A e0, e1, e2
@@ -72,7 +69,6 @@ nginx-set-3.north A NXDOMAIN
     },
     Links {
         fact: "unlinked_cluster_disappears",
-        figures: "unlinked cluster",
         writes: || Ok(Recording::read_mirror_writes("09-unexport-north")?.events),
         history: "$ORIGIN nginx.default.global.
 @ A e0, e1, e2, n0, n1, n2
@@ -95,7 +91,6 @@ nginx-set-0.north A NXDOMAIN
     },
     Links {
         fact: "clusters_linked_later_are_added_to_the_answer",
-        figures: "two more clusters",
         writes: || {
             Ok([
                 linked_state()?.writes_of_link("north"),
@@ -121,60 +116,44 @@ ADDED Service nginx-set-2-west
     },
 ];
 
-/// Recordings in order; each begins with the final state of the previous one. Step name, recording, title of the times.
-const RECORDINGS: [(&str, &str, &str); 9] = [
+/// Recordings in order; each begins with the final state of the previous one. Step name, recording.
+const RECORDINGS: [(&str, &str); 9] = [
     (
         "scaling_up_adds_endpoints_with_the_ports_of_the_service_02",
         "02-scale-up-east",
-        "scale-up",
     ),
-    (
-        "scaling_down_removes_endpoints_03",
-        "03-scale-down-east",
-        "scale-down",
-    ),
+    ("scaling_down_removes_endpoints_03", "03-scale-down-east"),
     (
         "restarted_pod_keeps_its_name_and_changes_its_address_04",
         "04-pod-restart-west",
-        "pod restart",
     ),
     (
         "endpoints_of_a_dead_gateway_keep_only_their_own_names_05",
         "05-gateway-down-west",
-        "gateway loss, including slices",
     ),
     (
         "recovered_gateway_restores_its_endpoints_06",
         "06-gateway-up-west",
-        "gateway recovery, including slices",
     ),
     (
         "overwritten_headless_slice_changes_no_answer_07",
         OVERWRITTEN,
-        "overwritten slice",
     ),
     (
         "scale_up_that_repairs_the_slice_adds_one_endpoint_08",
         "08-clobber-repaired-east",
-        "scale-up after an overwritten slice",
     ),
     (
         "unexported_service_is_removed_cluster_by_cluster_09",
         "09-unexport-north",
-        "unexport",
     ),
-    (
-        "reexported_service_returns_with_new_addresses_10",
-        LAST,
-        "re-export",
-    ),
+    ("reexported_service_returns_with_new_addresses_10", LAST),
 ];
 const OVERWRITTEN: &str = "07-clobber-annotation-east";
 
 /// A step with writes that are not a whole recording.
 struct Links {
     fact: &'static str,
-    figures: &'static str,
     writes: fn() -> Result<Vec<Event>>,
     history: &'static str,
 }
@@ -202,14 +181,12 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     for links in &LINKS {
         step(links.fact, &|server| {
             let history = Expectations::read(links.history, Names::Canonical);
-            let figures = write_and_observe(cluster, server, &(links.writes)()?, &history)?;
-            figures.print(links.figures);
-            Ok(())
+            write_and_observe(cluster, server, &(links.writes)()?, &history)
         });
     }
-    for (fact, recording, figures) in RECORDINGS {
+    for (fact, recording) in RECORDINGS {
         step(fact, &|server| {
-            replay(cluster, server, recording, figures)?;
+            replay(cluster, server, recording)?;
             match recording {
                 OVERWRITTEN => check_overwritten_slice(cluster, server),
                 _ => Ok(()),
@@ -256,20 +233,15 @@ fn add_and_delete_repeatedly(cluster: &Cluster, server: &Server) -> Result<()> {
     let with = answer_with_extra_endpoint();
     let extra = extra_endpoint_mirror()?;
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let (mut added, mut deleted) = (Latencies::default(), Latencies::default());
     let mut history = vec![without.clone()];
     for _ in 0..20 {
-        added.add(cluster.write(&extra)?, observer.wait_for(&with)?);
-        deleted.add(
-            cluster.write(&extra.as_deletion())?,
-            observer.wait_for(&without)?,
-        );
+        cluster.write(&extra)?;
+        observer.wait_for(&with)?;
+        cluster.write(&extra.as_deletion())?;
+        observer.wait_for(&without)?;
         history.extend([with.clone(), without.clone()]);
     }
-    observer.check_history(&history)?;
-    added.print("endpoint mirror added");
-    deleted.print("endpoint mirror deleted");
-    Ok(())
+    observer.check_history(&history)
 }
 
 fn check_published_table(server: &Server) -> Result<()> {
@@ -345,29 +317,21 @@ pub fn check_case(server: &Server, case: &Case) -> Result<()> {
     }
 }
 
-/// Writes the events of a recording, and prints the times until the answers changed.
-pub fn replay(cluster: &Cluster, server: &Server, recording: &str, figures: &str) -> Result<()> {
+/// Writes the events of a recording, and waits for their answers.
+pub fn replay(cluster: &Cluster, server: &Server, recording: &str) -> Result<()> {
     let writes = Recording::read_mirror_writes(recording)?.events;
-    let followed = write_and_observe(
-        cluster,
-        server,
-        &writes,
-        &Expectations::of_mirrors(recording),
-    )?;
-    if followed.count() > 0 {
-        followed.print(figures);
-    }
-    Ok(())
+    let history = Expectations::of_mirrors(recording);
+    write_and_observe(cluster, server, &writes, &history)
 }
 
-/// Writes the events in order, and waits at each checkpoint for its answers. Returns the times between an acknowledged
-/// write and the changed answer. The observed names must have exactly the answers of the history, in that order.
+/// Writes the events in order, and waits at each checkpoint for its answers. The observed names must have exactly the answers of
+/// the history, in that order.
 pub fn write_and_observe(
     cluster: &Cluster,
     server: &Server,
     writes: &[Event],
     history: &Expectations,
-) -> Result<Latencies> {
+) -> Result<()> {
     let mut observers = BTreeMap::new();
     for (name, answer) in history.tracked() {
         let (observer, answer) = (
@@ -383,10 +347,9 @@ pub fn write_and_observe(
         .start
         .iter()
         .try_for_each(|case| check_case(server, case))?;
-    let mut figures = Latencies::default();
     let mut pending = history.checkpoints.iter().peekable();
     for event in writes {
-        let written = cluster.write(event)?;
+        cluster.write(event)?;
         // One event has one checkpoint: the next event may have the same title.
         if let Some(checkpoint) = pending.next_if(|checkpoint| checkpoint.write == event.title()) {
             for case in &checkpoint.cases {
@@ -398,10 +361,9 @@ pub fn write_and_observe(
                     .get_mut(&*case.name)
                     .context("the name has no observer")?;
                 let expected = Observation::from(&case.answer);
-                let answered = observer
+                observer
                     .wait_for(&expected)
                     .with_context(|| format!("after {}", checkpoint.write))?;
-                figures.add(written, answered);
                 history.push(expected);
             }
         }
@@ -413,6 +375,5 @@ pub fn write_and_observe(
         observer.check_history(history)?;
     }
     let mut last = history.last_answers().into_iter().chain(&history.end);
-    last.try_for_each(|case| check_case(server, case))?;
-    Ok(figures)
+    last.try_for_each(|case| check_case(server, case))
 }

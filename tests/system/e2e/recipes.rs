@@ -42,11 +42,20 @@ struct Recipe {
     servers: &'static [&'static str],
 }
 
-const RECIPES: [Recipe; 5] = [
+const RECIPES: [Recipe; 6] = [
     Recipe {
         platform: "coredns",
         heading: MANAGED,
         write: |_, coredns| append_stanza(coredns),
+        servers: &[CLUSTER_DNS],
+    },
+    Recipe {
+        platform: "coredns_of_stateless_services",
+        heading: MANAGED,
+        write: |_, coredns| {
+            let stanza = fs::read_to_string(repository("coredns/Corefile.services"))?;
+            write(coredns, "Corefile", &json!(main_corefile("", "", &stanza)))
+        },
         servers: &[CLUSTER_DNS],
     },
     Recipe {

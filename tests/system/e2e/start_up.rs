@@ -1,10 +1,8 @@
-//! The time from process start to readiness, with all recorded objects in the API server.
+//! A server that starts is ready with the complete table.
 
 use anyhow::{Context as _, Result, ensure};
 use support::cluster::Cluster;
 use support::expectations::Expectations;
-use support::latency::summary;
-use support::output::print_line;
 use support::recordings::Recording;
 use support::server::Server;
 use support::steps::Steps;
@@ -39,21 +37,12 @@ fn is_ready_with_complete_table(cluster: &Cluster) -> Result<()> {
             Ok(())
         })?;
     }
-    let mut figures = Vec::new();
     for _ in 0..STARTS {
         let server = Server::of_cluster(&cluster.kubeconfig, &[]);
-        figures.push(server.wait_until_ready());
+        server.wait_until_ready();
         let cases = Expectations::of_mirrors(GATEWAYS).start;
         let checked = cases.iter().try_for_each(|case| check_case(&server, case));
         checked.context("immediately after readiness")?;
     }
-    let (services, slices) = (
-        cluster.count("v1", "Service")?,
-        cluster.count("discovery.k8s.io/v1", "EndpointSlice")?,
-    );
-    print_line(&format!(
-        "start-up: process start to ready {}, with {services} Services and {slices} slices",
-        summary(&figures)
-    ));
     Ok(())
 }

@@ -2,8 +2,6 @@
 //! domain, no unexpected TXT records, fast negative answers, the complete set in every answer.
 
 mod encrypted;
-mod etcd;
-mod go;
 mod mongodb;
 
 use std::collections::{BTreeMap, BTreeSet};

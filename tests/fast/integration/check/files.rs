@@ -5,12 +5,12 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use support::commands::global_dns;
+use support::kubeconfig::Kubeconfig;
 use support::objects::{self, Manifest, mirror, objects};
 use support::process::{run, run_global_dns};
 use tempfile::TempDir;
 
 use super::{checkup, finding};
-use crate::integration::kubeconfig::Kubeconfig;
 
 fn file_of(text: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();

@@ -8,12 +8,11 @@ use std::thread;
 
 use serde_json::Value;
 use support::commands::{command, global_dns};
+use support::kubeconfig::Kubeconfig;
 use support::objects::{mirror, objects};
 use support::ports::free_port;
 use support::process::{Process, ProcessOutput, run, run_global_dns};
 use tempfile::TempDir;
-
-use crate::integration::kubeconfig::Kubeconfig;
 
 const LISTEN: &str = "--listen=127.0.0.1:0";
 const ADMIN: &str = "--admin-listen=127.0.0.1:0";

@@ -104,6 +104,14 @@ fn pods_of_other_namespaces_never_answer() {
             assert!(!ended.stdout.contains("forged"), "{}", ended.stdout);
         }
     }
+    // A tenant's Deployment makes the user choose.
+    let release =
+        ["dns", "a-tenant"].map(|namespace| workload("Deployment", namespace, "global-dns"));
+    let both = api_server_without_release(&[&release[..], &[own, tenant.clone()]].concat());
+    let ended = query(&both, &["table"]);
+    let choose = "a-tenant/global-dns, dns/global-dns; choose one with --server-namespace";
+    assert!(ended.stderr.contains(choose), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(1));
     // Without a ready pod of the server, nobody answers in its place.
     let ended = query(&api_server(&[tenant]), &["events"]);
     assert_eq!(

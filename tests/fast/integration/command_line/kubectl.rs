@@ -11,14 +11,13 @@ use std::thread;
 
 use serde_json::Value;
 use support::commands::global_dns;
+use support::kubeconfig::Kubeconfig;
 use support::objects::{mirror, objects, replica, workload};
 use support::ports::free_port;
 use support::process::{ProcessOutput, run};
 use support::server::Server;
 use support::standin::{Access, Behavior, StandIn};
 use tempfile::TempDir;
-
-use crate::integration::kubeconfig::Kubeconfig;
 
 /// Prints a token with an ExecCredential, as `aws eks get-token` does, and adds a line to the file `CALLS`.
 const PLUGIN: &str = r#"#!/bin/sh

@@ -1,4 +1,4 @@
-//! What a tenant can do with long texts, annotations and aliases, and what not.
+//! What a tenant can do with long texts and annotations, and what not.
 
 use serde_json::json;
 use support::objects::{ClusterIp, Manifest, federated, gateway_mirror, local, mirror, objects};
@@ -141,83 +141,4 @@ fn annotation_of_an_exporter_moves_no_load() {
     let ignored = problems_of_kind(&server, "ignored-setting");
     let text = json!(ignored).to_string();
     assert!(text.contains("global-dns/failover=west"), "{text}");
-}
-
-// === Aliases ===
-
-const ALIAS: [&str; 2] = [
-    "--cluster-name=hub",
-    "aliases.prod/db=[team-a/db, team-b/db]",
-];
-const DB: &str = "db.prod.global. A";
-
-/// Returns `db` of team-a, in east with pods, and of team-b, in west behind a cluster IP.
-fn teams() -> Manifest {
-    objects()
-        .with(mirror("team-a", "db", "east").endpoint("db-0", &["10.96.11.1"]))
-        .with(gateway_mirror("team-b", "db", "west", "10.96.12.1"))
-}
-
-/// Only a flag makes an alias. A Service of another namespace is no member, whatever its name and its annotations say.
-#[test]
-fn tenants_of_other_namespaces_add_nothing_to_an_alias() {
-    let mut foreign = mirror("team-c", "db", "north").endpoint("db-0", &["10.96.66.1"]);
-    for (name, value) in [("alias", "db.prod"), ("failover", "north")] {
-        foreign = foreign.annotation(&format!("global-dns/{name}"), value);
-    }
-    let mut forged = mirror("team-c", "db", "east").endpoint("db-1", &["10.96.66.2"]);
-    forged = forged.annotation(
-        "mirror.linkerd.io/remote-svc-fq-name",
-        "db.team-a.svc.cluster.local",
-    );
-    let server = Server::with_objects(teams().with(foreign).with(forged), &ALIAS);
-    check_outcomes(
-        &server,
-        "another namespace",
-        &[
-            (DB, "10.96.11.1 10.96.12.1"),
-            ("north.db.prod.global. A", "NXDOMAIN"),
-            ("db-1.east.db.prod.global. A", "NXDOMAIN"),
-            ("db.team-a.global. A", "10.96.11.1"),
-        ],
-    );
-}
-
-/// Everybody who may export a Service of a source namespace, or write one there, has this power over the alias, and no more.
-#[test]
-fn tenants_of_a_source_add_members_and_decide_nothing() {
-    let other = mirror("team-a", "db", "north")
-        .annotation("global-dns/failover", "north")
-        .annotation("global-dns/gateway-down", "include")
-        .annotation("global-dns/expected-clusters", "nowhere")
-        .annotation("global-dns/ttl", "1")
-        .endpoint("db-0", &["10.96.66.1"]);
-    let own = local("team-a", "db").without_selector();
-    let own = own.annotation("global-dns/failover", "north");
-    let server = Server::with_objects(teams().with(other).with(own), &ALIAS);
-    check_outcomes(
-        &server,
-        "a source",
-        &[
-            // Their member answers together with those of the others.
-            (DB, "10.96.11.1 10.96.12.1 10.96.66.1"),
-            (
-                "_sql._tcp.north.db.prod.global. SRV",
-                "0 10 26257 db-0.north.db.prod.global.",
-            ),
-            // The name of the other team has nothing of it.
-            ("db.team-b.global. A", "10.96.12.1"),
-            // Their own name follows their own order.
-            ("db.team-a.global. A", "10.96.66.1"),
-        ],
-    );
-    // The shortest TTL of all exporters counts, as without an alias.
-    let reply = server.ask(DB, support::wire::Transport::Udp);
-    assert!(
-        reply
-            .answers
-            .iter()
-            .all(|record| record.to_string().contains(" 1 IN A ")),
-        "{reply:?}"
-    );
 }

@@ -21,108 +21,48 @@ fn sample() -> Manifest {
         )
 }
 
-const DB: &str = "db.prod.global. A";
-const SHORT: &str = "db.global. A";
-const SOLO: &str = "solo.prod.global. A";
-const OF_PROD: &str = "10.96.1.1 192.0.2.1";
-const OF_SHOP: &str = "10.96.3.1";
-
-/// Flags, and questions with their outcomes.
-type Case = (
-    &'static [&'static str],
-    &'static [(&'static str, &'static str)],
-);
-
-const CASES: [Case; 18] = [
-    (
-        &[],
-        &[(DB, OF_PROD), (SHORT, "NXDOMAIN"), (SOLO, "192.0.2.2")],
-    ),
-    (
-        &["clusterAliases.west=us-1"],
-        &[
-            ("us-1.db.prod.global. A", "10.96.2.1"),
-            ("west.db.prod.global. A", "NXDOMAIN"),
-        ],
-    ),
-    (
-        &["excludeClusters=[east]"],
-        &[(DB, "192.0.2.1"), ("east.db.prod.global. A", "NXDOMAIN")],
-    ),
-    // The flag takes the name after aliases.
-    (
-        &["clusterAliases.east=eu-1", "excludeClusters=[eu-1]"],
-        &[(DB, "192.0.2.1")],
-    ),
-    // It does not concern members of this cluster.
-    (&["excludeClusters=[hub]"], &[(DB, OF_PROD)]),
-    (
-        &["gatewayDown=include"],
-        &[(DB, "10.96.1.1 10.96.2.1 192.0.2.1")],
-    ),
-    (
-        &["services.prod/db.gatewayDown=include"],
-        &[(DB, "10.96.1.1 10.96.2.1 192.0.2.1")],
-    ),
-    (&["localMembers=matching"], &[(DB, OF_PROD)]),
-    (
-        &["localMembers=exported"],
-        &[(DB, "10.96.1.1"), (SOLO, "192.0.2.2")],
-    ),
-    (
-        &["localMembers=none"],
-        &[(DB, "10.96.1.1"), (SOLO, "NXDOMAIN")],
-    ),
-    (
-        &[
-            "shortNames.pinned.db=shop",
-            "shortNames.defaultNamespace=prod",
-        ],
-        &[(SHORT, OF_SHOP), ("west.db.global. A", OF_SHOP)],
-    ),
-    (&["shortNames.defaultNamespace=prod"], &[(SHORT, OF_PROD)]),
-    (
-        &[
-            "shortNames.which=pinned",
-            "shortNames.defaultNamespace=shop",
-        ],
-        &[(SHORT, OF_SHOP)],
-    ),
-    (
-        &["shortNames.which=pinned"],
-        &[(SHORT, "NXDOMAIN"), ("solo.global. A", "NXDOMAIN")],
-    ),
-    // A pin without the service does not fall back.
-    (
-        &[
-            "shortNames.pinned.db=test",
-            "shortNames.defaultNamespace=prod",
-        ],
-        &[(SHORT, "NXDOMAIN")],
-    ),
-    (
-        &["shortNames.which=none", "shortNames.pinned.db=prod"],
-        &[(SHORT, "NXDOMAIN"), (DB, OF_PROD)],
-    ),
-    (
-        &["services.prod/db.failover=west:east"],
-        &[(DB, "10.96.2.1")],
-    ),
-    (
-        &["aliases.all/db=[prod/db, shop/db]"],
-        // The same host of two services is one endpoint, which is alive if one of its mirrors is.
-        &[(
-            "db.all.global. A",
-            "10.96.1.1 10.96.2.1 10.96.3.1 192.0.2.1",
-        )],
-    ),
-];
+/// Flags, separated by semicolons, and outcomes of questions for A at names below `global.`
+const CASES: &str = "
+| db.prod = 10.96.1.1 192.0.2.1 | db = NXDOMAIN | solo.prod = 192.0.2.2
+clusterAliases.west=us-1 | us-1.db.prod = 10.96.2.1 | west.db.prod = NXDOMAIN
+excludeClusters=[east] | db.prod = 192.0.2.1 | east.db.prod = NXDOMAIN
+# The flag takes the name after aliases.
+clusterAliases.east=eu-1; excludeClusters=[eu-1] | db.prod = 192.0.2.1
+# It does not concern members of this cluster.
+excludeClusters=[hub] | db.prod = 10.96.1.1 192.0.2.1
+gatewayDown=include | db.prod = 10.96.1.1 10.96.2.1 192.0.2.1
+services.prod/db.gatewayDown=include | db.prod = 10.96.1.1 10.96.2.1 192.0.2.1
+localMembers=matching | db.prod = 10.96.1.1 192.0.2.1
+localMembers=exported | db.prod = 10.96.1.1 | solo.prod = 192.0.2.2
+localMembers=none | db.prod = 10.96.1.1 | solo.prod = NXDOMAIN
+shortNames.pinned.db=shop; shortNames.defaultNamespace=prod | db = 10.96.3.1 | west.db = 10.96.3.1
+shortNames.defaultNamespace=prod | db = 10.96.1.1 192.0.2.1
+shortNames.which=pinned; shortNames.defaultNamespace=shop | db = 10.96.3.1
+shortNames.which=pinned | db = NXDOMAIN | solo = NXDOMAIN
+# A pin without the service does not fall back.
+shortNames.pinned.db=test; shortNames.defaultNamespace=prod | db = NXDOMAIN
+shortNames.which=none; shortNames.pinned.db=prod | db = NXDOMAIN | db.prod = 10.96.1.1 192.0.2.1
+services.prod/db.failover=west:east | db.prod = 10.96.2.1
+# The same host of two services is one endpoint, which is alive if one of its mirrors is.
+aliases.all/db=[prod/db, shop/db] | db.all = 10.96.1.1 10.96.2.1 10.96.3.1 192.0.2.1
+";
 
 #[test]
 fn each_setting_changes_the_answers() {
-    for (flags, outcomes) in CASES {
-        let server = Server::with_objects(sample(), &[flags, &["--cluster-name=hub"]].concat());
-        check_outcomes(&server, &format!("{flags:?}"), outcomes);
+    for line in CASES.lines().filter(|line| line.contains(" | ")) {
+        let mut parts = line.trim_start_matches("| ").split(" | ");
+        let flags = if line.starts_with('|') {
+            ""
+        } else {
+            parts.next().unwrap()
+        };
+        let flags = flags.split("; ").filter(|flag| !flag.is_empty());
+        let flags: Vec<&str> = flags.chain(["--cluster-name=hub"]).collect();
+        let server = Server::with_objects(sample(), &flags);
+        for part in parts {
+            let (name, outcome) = part.split_once(" = ").unwrap();
+            check_outcomes(&server, line, &[(&format!("{name}.global. A"), outcome)]);
+        }
     }
 }
 

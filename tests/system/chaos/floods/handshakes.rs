@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustls::version::TLS13;
 use support::server::Server;
 
 use super::harness::{CONNECTIONS, flood_encrypted};
@@ -23,14 +22,14 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 #[test]
 fn complete_handshakes_do_not_block_honest_clients() {
     flood_encrypted("TLS: complete handshakes", |server, until| {
-        let (to, config) = (server.address("tls"), tls::config("dot", &TLS13));
+        let (to, client) = (server.address("tls"), tls::client());
         let [done, failed] = in_threads(THREADS, |thread| {
             let (mut done, mut failed) = (0, 0);
             let mut kept = Vec::new();
             while Instant::now() < until {
                 let from = attacker(thread * EACH + (done + failed) as u32 % EACH);
                 let stream = open(to, from, TIMEOUT);
-                match stream.and_then(|stream| tls::begin(stream, &config)) {
+                match stream.and_then(|stream| client.handshake(stream)) {
                     Ok(stream) => {
                         done += 1;
                         kept.push(stream);
@@ -58,7 +57,7 @@ fn replayed_client_hellos_do_not_block_honest_clients() {
     flood_encrypted("TLS: replayed hellos", |server, until| {
         // The server's part of a handshake is the expensive one. A client that disconnects skips its own part.
         let to = server.address("tls");
-        let hello = tls::hello(&tls::config("dot", &TLS13));
+        let hello = tls::hello();
         let [answered, failed] = in_threads(THREADS, |thread| {
             let (mut answered, mut failed) = (0, 0);
             while Instant::now() < until {
@@ -90,7 +89,7 @@ fn replayed_client_hellos_do_not_block_honest_clients() {
 fn incomplete_handshakes_time_out() {
     flood_encrypted("TLS: incomplete handshakes", |server, until| {
         let to = server.address("tls");
-        let hello = tls::hello(&tls::config("dot", &TLS13));
+        let hello = tls::hello();
         let connect = |number: u32| {
             let mut stream = connect_to(to, attacker(number));
             // Nothing, a ClientHello, half a ClientHello, or no TLS.

@@ -1,8 +1,8 @@
 //! A server under a flood, and the limits of its resources.
 
-use std::env;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,21 +51,15 @@ const MOST: usize = 4093;
 
 // === The server ===
 
+/// The certificate of the servers.
+pub static IDENTITY: LazyLock<Identity> = LazyLock::new(issue_valid);
+
 /// Listeners of a server in addition to UDP and TCP. Attackers connect to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listeners {
     Plain,
     /// TLS.
     Encrypted,
-    Quic,
-}
-
-/// Returns the binaries that are compared, with their names. The old one is optional, and only measured.
-fn binaries() -> Vec<(&'static str, PathBuf)> {
-    let given = |name| env::var_os(name).map(PathBuf::from);
-    let new = given("GLOBAL_DNS_CHAOS_NEW").unwrap_or_else(binary);
-    let old = given("GLOBAL_DNS_CHAOS_OLD").map(|old| ("old", old));
-    old.into_iter().chain([("new", new)]).collect()
 }
 
 /// Returns a table of 100,000 endpoints, with the services that attackers query.
@@ -86,13 +80,13 @@ fn objects() -> Vec<Value> {
     objects
 }
 
-fn start(flood: &Flood<'_>, program: &Path, group: &Group, kubeconfig: &Path) -> Server {
+fn start(flood: &Flood<'_>, group: &Group, kubeconfig: &Path) -> Server {
     let folder = tempfile::tempdir().unwrap();
     // The shell enters the group, gets the soft limit that some platforms set for a pod, and becomes the server, which raises the
     // limit.
     let mut command = command("sh");
     command.args(["-c", "echo $$ >\"$0\" && ulimit -Sn 256 && exec \"$@\""]);
-    command.arg(group.entrance()).arg(program);
+    command.arg(group.entrance()).arg(binary());
     command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
     // Attackers have addresses that are not allowed by default.
@@ -101,14 +95,9 @@ fn start(flood: &Flood<'_>, program: &Path, group: &Group, kubeconfig: &Path) ->
         .args(["--cluster-name=hub", "--kubeconfig"])
         .arg(kubeconfig);
     add_arguments(&mut command, flood.flags);
-    let listeners: &[&str] = match flood.listeners {
-        Listeners::Plain => &[],
-        Listeners::Encrypted => &["listen.tls=['127.0.0.1:853']"],
-        Listeners::Quic => &["listen.quic=['127.0.0.1:853']"],
-    };
-    if !listeners.is_empty() {
-        issue_valid().write(folder.path());
-        add_arguments(&mut command, listeners);
+    if flood.listeners == Listeners::Encrypted {
+        IDENTITY.write(folder.path());
+        add_arguments(&mut command, &["listen.tls=['127.0.0.1:853']"]);
         add_arguments(&mut command, &Identity::settings(folder.path()));
     }
     Server::start_command(folder, command, WaitUntil::Ready)
@@ -185,26 +174,18 @@ impl<'f> Flood<'f> {
         }
     }
 
-    /// Runs the flood against each binary, one after the other, and checks the limits of the new one.
+    /// Runs the flood and checks the limits.
     pub fn run(self, attack: impl Fn(&Server, Instant) -> String + Sync) {
-        for (name, program) in binaries() {
-            let flood = format!("{}, {name}", self.name);
-            in_new_network(|| self.attack(&flood, &program, name == "new", &attack));
-        }
+        in_new_network(|| self.attack(&attack));
     }
 
-    fn attack(
-        &self,
-        name: &str,
-        program: &Path,
-        is_checked: bool,
-        attack: impl Fn(&Server, Instant) -> String,
-    ) {
+    fn attack(&self, attack: impl Fn(&Server, Instant) -> String) {
+        let name = self.name;
         let network = Network::of_this_thread();
         network.ip("route add local 96.0.0.0/4 dev lo").unwrap();
         let (group, standin) = (Group::new(), StandIn::start(Behavior::Normal, &objects()));
         let standin = standin.unwrap();
-        let mut server = start(self, program, &group, &standin.kubeconfig);
+        let mut server = start(self, &group, &standin.kubeconfig);
         // One-time allocations for the first client are not caused by the flood.
         for way in Way::of(self.listeners) {
             honest::ask_once(&server, *way);
@@ -236,13 +217,11 @@ impl<'f> Flood<'f> {
         let ways = ways.map(|(way, tally)| format!("{} {tally}", way.name()));
         let ways: Vec<String> = ways.collect();
         print_line(&format!("{:<28} honest client: {}", "", ways.join(", ")));
-        if is_checked {
-            assert!(!server.has_ended());
-            self.check_limits(&figures);
-            assert!(self.listeners == Listeners::Quic || mebibytes(figures.peak) <= sum);
-            self.await_recovery(&server, resident);
-            assert!(!server.has_ended());
-        }
+        assert!(!server.has_ended());
+        self.check_limits(&figures);
+        assert!(mebibytes(figures.peak) <= sum);
+        self.await_recovery(&server, resident);
+        assert!(!server.has_ended());
         server.signal("KILL");
         let _ = server.end(); // before the control group is removed
     }
@@ -255,7 +234,7 @@ impl<'f> Flood<'f> {
     /// Returns the maximum number of connections of all listeners.
     fn connections(&self) -> u64 {
         match self.listeners {
-            Listeners::Plain | Listeners::Quic => CONNECTIONS,
+            Listeners::Plain => CONNECTIONS,
             Listeners::Encrypted => 2 * CONNECTIONS,
         }
     }
@@ -297,16 +276,15 @@ impl<'f> Flood<'f> {
         })
     }
 
-    /// Checks the limits of time and of descriptors. QUIC is experimental.
+    /// Checks the limits of time and of descriptors.
     fn check_limits(&self, figures: &Figures) {
-        let wanted = figures.ways.iter().filter(|(way, _)| *way != Way::Quic);
-        for (way, tally) in wanted {
+        for (way, tally) in &figures.ways {
             assert!(tally.asked > 20, "{way:?}: {tally}");
             assert_eq!((tally.failed, tally.wrong), (0, 0), "{way:?}: {tally}");
             let maximum = match way {
                 Way::Udp => MAX_UDP,
                 Way::Tcp => MAX_TCP,
-                Way::Tls | Way::NewTls | Way::Quic => continue,
+                Way::Tls | Way::NewTls => continue,
             };
             assert!(tally.slowest <= maximum, "{way:?}: {tally}");
         }
@@ -332,13 +310,11 @@ impl<'f> Flood<'f> {
             started.elapsed().as_secs_f64()
         ));
         assert_eq!(open, 0);
-        assert!(memory <= limit || self.listeners == Listeners::Quic);
+        assert!(memory <= limit);
         for way in Way::of(self.listeners) {
-            if *way != Way::Quic {
-                honest::ask_once(server, *way);
-            }
+            honest::ask_once(server, *way);
         }
-        for proto in ["udp", "tcp", "tls", "quic"] {
+        for proto in ["udp", "tcp", "tls"] {
             let panics = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
             assert_eq!(server.count(&panics), 0);
         }

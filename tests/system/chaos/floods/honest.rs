@@ -3,22 +3,19 @@
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustls::ClientConfig;
-use rustls::version::TLS13;
 use support::reply::Reply;
 use support::server::Server;
+use support::tls::{Client as TlsClient, Stream, ask};
 use support::wait::wait_for;
-use support::wire::{Transport, exchange, frame, read_framed};
+use support::wire::{Transport, exchange};
 
 use super::harness::{Listeners, question};
 use super::open;
-use super::quic;
-use super::tls::{self, Stream};
+use super::tls;
 
 /// A query has failed after this time, or after this number of tries.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,8 +33,6 @@ pub enum Way {
     Tls,
     /// One query for each connection, with a full handshake.
     NewTls,
-    /// One query for each connection.
-    Quic,
 }
 
 /// Results of the honest client.
@@ -54,7 +49,7 @@ pub struct Tally {
 /// Persistent connections, and the settings of new ones.
 pub struct Client<'s> {
     server: &'s Server,
-    tls: Arc<ClientConfig>,
+    tls: TlsClient,
     kept_tls: Option<Stream>,
 }
 
@@ -66,7 +61,6 @@ impl Way {
         match listeners {
             Listeners::Plain => &[Self::Udp, Self::Tcp],
             Listeners::Encrypted => &[Self::Udp, Self::Tcp, Self::Tls, Self::NewTls],
-            Listeners::Quic => &[Self::Udp, Self::Tcp, Self::Quic],
         }
     }
 
@@ -76,7 +70,6 @@ impl Way {
             Self::Tcp => "new TCP",
             Self::Tls => "persistent TLS",
             Self::NewTls => "new TLS",
-            Self::Quic => "new QUIC",
         }
     }
 }
@@ -123,7 +116,7 @@ impl<'s> Client<'s> {
     pub fn new(server: &'s Server) -> Self {
         Self {
             server,
-            tls: tls::config("dot", &TLS13),
+            tls: tls::client(),
             kept_tls: None,
         }
     }
@@ -138,25 +131,19 @@ impl<'s> Client<'s> {
             Way::Tls => {
                 let mut stream = match self.kept_tls.take() {
                     Some(stream) => stream,
-                    None => tls::begin(self.connect("tls")?, &self.tls)?,
+                    None => self.tls.handshake(self.connect("tls")?)?,
                 };
-                let reply = ask_tls(&mut stream, &packet)?;
+                let reply = ask(&mut stream, &packet)?;
                 self.kept_tls = Some(stream);
                 Ok(reply)
             }
-            Way::NewTls => ask_tls(&mut tls::begin(self.connect("tls")?, &self.tls)?, &packet),
-            Way::Quic => quic::ask(server.address("quic"), &packet, TIMEOUT),
+            Way::NewTls => ask(&mut self.tls.handshake(self.connect("tls")?)?, &packet),
         }
     }
 
     fn connect(&self, listener: &str) -> io::Result<TcpStream> {
         open(self.server.address(listener), Ipv4Addr::LOCALHOST, TIMEOUT)
     }
-}
-
-fn ask_tls(stream: &mut Stream, packet: &[u8]) -> io::Result<Vec<u8>> {
-    io::Write::write_all(stream, &frame(packet))?;
-    read_framed(stream)
 }
 
 /// Sends queries in one way until the flood ends.

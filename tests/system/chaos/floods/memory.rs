@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use rustls::version::TLS13;
 use support::server::Server;
 use support::wire::frame;
 
@@ -58,10 +57,10 @@ fn attack_listener(server: &Server, number: u32, until: Instant) -> u64 {
         };
         return attack(until, open, |stream| is_open(stream.write(&framed)));
     }
-    let config = tls::config("dot", &TLS13);
+    let client = tls::client();
     let open = || {
         let stream = open(server.address("tls"), number)?;
-        let stream = tls::begin(stream, &config).ok()?;
+        let stream = client.handshake(stream).ok()?;
         stream.sock.set_nonblocking(true).unwrap();
         Some(stream)
     };

@@ -5,12 +5,12 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustls::version::TLS13;
 use support::commands::{command, tool};
+use support::tls::Stream;
 use support::wire::{frame, read_framed};
 
 use super::harness::{flood_encrypted, question};
-use super::tls::{self, Stream};
+use super::tls;
 use super::{attacker, in_threads, open};
 
 /// Number of parallel attackers.
@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 #[test]
 fn key_updates_do_not_block_honest_clients() {
     flood_encrypted("TLS 1.3: key updates", |server, until| {
-        let config = tls::config("dot", &TLS13);
+        let client = tls::client();
         let packet = frame(&question("db.prod.global"));
         let [updates, connections] = in_threads(THREADS, |thread| {
             let (mut updates, mut connections) = (0, 0);
@@ -31,7 +31,7 @@ fn key_updates_do_not_block_honest_clients() {
                 connections += 1;
                 let from = attacker(thread * EACH + connections as u32);
                 let stream = open(server.address("tls"), from, TIMEOUT).unwrap();
-                let Ok(mut stream) = tls::begin(stream, &config) else {
+                let Ok(mut stream) = client.handshake(stream) else {
                     continue;
                 };
                 // A query, so that the connection is not closed as unproductive. Each update costs the server a key.
@@ -89,13 +89,13 @@ fn renegotiations_do_not_block_honest_clients() {
 fn busy_tls_connections_do_not_block_honest_clients() {
     flood_encrypted("TLS: busy connections", |server, until| {
         const EACH: u32 = 125;
-        let config = tls::config("dot", &TLS13);
+        let client = tls::client();
         let batch = frame(&question("db.prod.global")).repeat(300);
         let [batches, left] = in_threads(THREADS, |thread| {
             let numbers = thread * EACH..(thread + 1) * EACH;
             let open = numbers.map(|number| {
                 let stream = open(server.address("tls"), attacker(number), TIMEOUT).unwrap();
-                let stream = tls::begin(stream, &config).unwrap();
+                let stream = client.handshake(stream).unwrap();
                 stream.sock.set_nonblocking(true).unwrap();
                 stream
             });

@@ -1,18 +1,17 @@
 //! Clients of DNS over TLS and QUIC, with a running server. Each test prints one line: method, client and
 //! result. The server's counters prove that all queries used this method.
 
-mod certificates;
 mod dig;
 mod forwarders;
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
+use support::certificates::Authority;
 use support::reply::Reply;
 use support::server::Server;
+use tempfile::TempDir;
 
-use self::certificates::Certificates;
 use super::{APP, manifest};
 use crate::peers::serve;
 
@@ -123,7 +122,7 @@ impl From<Reply> for Reading {
 /// A running `global-dns serve` with all encrypted listeners.
 struct Encrypted {
     server: Server,
-    files: Certificates,
+    files: TempDir,
 }
 
 // === impl Encrypted ===
@@ -131,19 +130,26 @@ struct Encrypted {
 impl Encrypted {
     /// Starts a server that requires no client certificate.
     fn start() -> Self {
-        Self::with(Certificates::issue(), &[])
+        Self::with(tempfile::tempdir().unwrap(), &[])
     }
 
     /// Starts a server that requires a client certificate.
     fn with_client_certificates() -> Self {
-        let files = Certificates::issue();
-        let flag = format!("tls.clientCa={}", files.path("clients-ca.crt"));
+        let files = tempfile::tempdir().unwrap();
+        let flag = format!("tls.clientCa={}", path(&files, "ca.crt"));
         Self::with(files, &[&flag])
     }
 
-    fn with(files: Certificates, further: &[&str]) -> Self {
-        let certificate = format!("tls.certificate={}", files.path("server.crt"));
-        let key = format!("tls.key={}", files.path("server.key"));
+    fn with(files: TempDir, further: &[&str]) -> Self {
+        let authority = Authority::new("ca");
+        fs::write(path(&files, "ca.crt"), &authority.certificate).unwrap();
+        let names = [NAME, "localhost", "127.0.0.1"];
+        authority
+            .issue_server_for(&names)
+            .write_as(files.path(), "server");
+        authority.issue_client().write_as(files.path(), "client");
+        let certificate = format!("tls.certificate={}", path(&files, "server.crt"));
+        let key = format!("tls.key={}", path(&files, "server.key"));
         let flags = [
             "listen.tls=['127.0.0.1:0']",
             "listen.quic=['127.0.0.1:0']",
@@ -172,10 +178,8 @@ impl Encrypted {
             ("{ca}", "ca.crt"),
             ("{certificate}", "client.crt"),
             ("{key}", "client.key"),
-            ("{stranger-certificate}", "stranger.crt"),
-            ("{stranger-key}", "stranger.key"),
         ] {
-            text = text.replace(word, &self.files.path(file));
+            text = text.replace(word, &path(&self.files, file));
         }
         text
     }
@@ -221,14 +225,11 @@ impl Encrypted {
     }
 }
 
+fn path(folder: &TempDir, file: &str) -> String {
+    folder.path().join(file).display().to_string()
+}
+
 /// Prints a line of the table.
 fn row(method: Method, client: &str, result: &str) {
     println!("peers: {:<5} | {client:<56} | {result}", method.name());
-}
-
-/// Writes a file in the folder of a client.
-fn file(folder: &tempfile::TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-    let path = folder.path().join(name);
-    fs::write(&path, content).unwrap();
-    path
 }

@@ -1,10 +1,10 @@
-//! kdig and dig over TLS, and kdig over QUIC: with names of certificates, and with client certificates.
+//! kdig and dig over TLS, and kdig over QUIC.
 
 use support::commands::{command, tool};
 use support::process;
 
 use super::Method::{self, Quic, Tls};
-use super::{Case, Encrypted, Reading, cases};
+use super::{Case, Encrypted, Reading};
 
 /// A command: program, method, options. In kdig, options about certificates imply `+tls`, so that `+quic` must be the last
 /// option.
@@ -57,49 +57,5 @@ fn dig_and_kdig_read_every_answer() {
     for way in WAYS {
         let client = format!("{} {}", way.0, way.2.join(" "));
         server.check(way.1, &client, |cases| ask(&server, way, cases));
-    }
-}
-
-#[test]
-fn dig_and_kdig_reject_a_certificate_for_another_name() {
-    let server = Encrypted::start();
-    let other = "+tls-hostname=other.example.net";
-    let ways: [Way<'_>; 3] = [
-        ("kdig", Tls, &[CA, other, "+tls"]),
-        ("kdig", Quic, &[CA, other, "+quic"]),
-        ("dig", Tls, &[CA, other, "+tls"]),
-    ];
-    for way in ways {
-        assert_eq!(ask(&server, way, &cases()[..1]), [], "{way:?}");
-    }
-    let asked = Method::ALL.map(|method| server.server.requests(method.name()));
-    assert_eq!(asked, [0, 0]);
-}
-
-#[test]
-fn dig_and_kdig_use_a_client_certificate() {
-    let server = Encrypted::with_client_certificates();
-    let own = ["+tls-certfile={certificate}", "+tls-keyfile={key}"];
-    let strange = [
-        "+tls-certfile={stranger-certificate}",
-        "+tls-keyfile={stranger-key}",
-    ];
-    // kdig waits for its timeout, although QUIC reports the close.
-    let once = ["+timeout=3", "+retry=0"];
-    for (program, method, on) in [
-        ("kdig", Tls, "+tls"),
-        ("kdig", Quic, "+quic"),
-        ("dig", Tls, "+tls"),
-    ] {
-        let with = |further: &[&'static str]| [&[CA, NAME], further, &[on]].concat();
-        let options = with(&own);
-        let client = format!("{program} {on}, client certificate");
-        server.check(method, &client, |cases| {
-            ask(&server, (program, method, &options), cases)
-        });
-        for options in [with(&once), with(&[strange, once].concat())] {
-            let way = (program, method, &options[..]);
-            assert_eq!(ask(&server, way, &cases()[..1]), [], "{way:?}");
-        }
     }
 }
