@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::first_table::{FirstTable, first_table};
 use super::variables::local_api;
+use crate::check::told::ServerTable;
 use crate::cli::{
     Api, Cluster, KubeconfigArgs, Output, Replica, ReplicaError, ServerArgs, SourceArgs, ViewArgs,
 };
@@ -143,6 +144,16 @@ impl Remote {
         };
         items.retain(|one| one["section"] != "causes");
         Ok(items)
+    }
+
+    /// Reads the table of the server.
+    pub(super) async fn table(&mut self) -> anyhow::Result<ServerTable> {
+        let all = Filter::default();
+        Ok(ServerTable {
+            services: self.items(View::Table, &all).await?,
+            endpoints: self.items(View::Endpoints, &all).await?,
+            problems: self.items(View::Problems, &all).await?,
+        })
     }
 
     /// Returns the status of the server.

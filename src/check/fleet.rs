@@ -20,7 +20,7 @@ use crate::view::{Column, Document, Section};
 use difference::Differences;
 use observer::Observer;
 
-pub use member::{Member, Replica, ReplicaTable};
+pub use member::{Member, Replica};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {

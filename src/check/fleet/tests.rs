@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::finding::text;
+use crate::check::told::ServerTable;
 
 /// An endpoint of `prod/db` in a table.
 fn endpoint(cluster: &str, host: &str, is_own: bool) -> Value {
@@ -29,7 +30,7 @@ fn replica(cluster: &str, id: &str) -> Replica {
         id: id.to_owned(),
         status: Ok(status),
         clock_ahead: Some(0),
-        table: Some(ReplicaTable {
+        table: Some(ServerTable {
             services: vec![
                 json!({"namespace": "prod", "service": "db", "ttl": 5, "endpoints": 2, "ownsShortName": true}),
             ],
@@ -50,7 +51,7 @@ fn fleet(change: impl FnOnce(&mut [Member; 2])) -> Document {
     compare(&members)
 }
 
-fn table(member: &mut Member) -> &mut ReplicaTable {
+fn table(member: &mut Member) -> &mut ServerTable {
     member.replicas.as_mut().unwrap()[0].table.as_mut().unwrap()
 }
 
