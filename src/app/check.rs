@@ -85,7 +85,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
                 lines.extend(way::findings(args, &mut server, &told).await);
             } else if has_cluster {
                 let why = "this is no pod, so that its resolver is not the cluster's DNS";
-                let hint = "run it in a pod, or set --resolver to the address of the cluster's DNS, and --dns to that of the Service";
+                let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
                 lines.push(Finding::unknown(Check::ClusterAnswer, why, hint));
             }
             replica = text(&told.status, "replica").to_owned();
