@@ -83,7 +83,7 @@ fn clusters_that_agree_have_no_finding() {
 #[test]
 fn each_difference_is_one_line_with_its_cause() {
     type Change = fn(&mut [Member; 2]);
-    let cases: [(&str, Change, &str); 9] = [
+    let cases: [(&str, Change, &str); 10] = [
         (
             "an exported Service has no ports",
             |fleet| {
@@ -108,6 +108,15 @@ fn each_difference_is_one_line_with_its_cause() {
                 table(&mut fleet[0]).endpoints.pop();
             },
             "fleet-services: prod/db: hosts of east: none in hub; db-0 in east: no other cluster mirrors it",
+        ),
+        (
+            "many hosts are missing",
+            |fleet| {
+                let hosts = (1..7).map(|host| endpoint("east", &format!("db-{host}"), true));
+                table(&mut fleet[1]).endpoints.extend(hosts);
+            },
+            "fleet-services: prod/db: hosts of east (and 1 more): none in hub; db-1, db-2, db-3, db-4, db-5 in east: not \
+             mirrored there",
         ),
         (
             "a mirror has another port number",

@@ -68,6 +68,8 @@ fn list_that_cannot_be_read_is_not_checked() {
     let unknown = findings.iter().filter(|one| one.state != State::Ok);
     let unknown: Vec<(State, &str)> = unknown.map(|one| (one.state, one.name.as_str())).collect();
     assert_eq!(unknown, [(State::Unknown, "link-status")]);
+    // Nobody asked for objects.
+    assert_eq!(check(&Objects::default(), &told(json!({}))), []);
 }
 
 #[test]
