@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::remote::{Remote, find_server};
+use super::remote::{Remote, find_server, table};
 use crate::check::finding::{Check, Fact, Finding, State, document, text};
 use crate::check::objects;
 use crate::check::told::Told;
 use crate::cli::{Api, CheckArgs, Cluster, note};
 use crate::log::error_chain;
-use crate::view::{Document, Filter, View};
+use crate::view::Document;
 
 /// The pause between two diagnoses of `--wait`.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -78,10 +78,10 @@ async fn diagnose(args: &CheckArgs) -> Document {
             let objects = objects.iter();
             lines.extend(objects.flat_map(|objects| objects::check(objects, &told)));
             if way::is_asked(args) {
-                lines.extend(way::findings(args, &mut server.api, &told.status).await);
+                lines.extend(way::findings(args, &mut server.api, &told).await);
             } else if has_cluster {
                 let why = "this is no pod, so that its resolver is not the cluster's DNS";
-                let hint = "run it in a pod, or set --resolver to the address of the cluster's DNS, and --dns to that of the Service";
+                let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
                 lines.push(Finding::unknown(Check::ClusterAnswer, why, hint));
             }
             replica = text(&told.status, "replica").to_owned();
@@ -126,28 +126,16 @@ async fn find(args: &CheckArgs) -> (Fact<Remote>, Option<Fact<Arc<Cluster>>>) {
     (server, Some(cluster))
 }
 
-/// Reads what a server says, of the selected namespaces.
+/// Reads what a server says, with the problems of the selected namespaces.
 async fn read(server: &mut Api, args: &CheckArgs) -> anyhow::Result<Told> {
     let status = server.status().await?;
-    let all = Filter::default();
-    let own = Filter {
-        cluster: vec![text(&status, "cluster").to_owned()],
-        ..Filter::default()
-    };
-    let selected = Filter {
-        namespace: args.view.source.namespace.clone(),
-        ..Filter::default()
-    };
-    let mut problems = server.items(View::Problems, &all).await?;
+    let mut table = table(server).await?;
+    let namespaces = &args.view.source.namespace;
     // The problems of the server matter to every namespace.
-    problems.retain(|one| {
+    table.problems.retain(|one| {
         let service = text(one, "service").split_once('/');
-        service.is_none_or(|(namespace, _)| selected.has_namespace(namespace))
+        let is_selected = |name: &str| namespaces.iter().any(|one| one.as_str() == name);
+        service.is_none_or(|(name, _)| namespaces.is_empty() || is_selected(name))
     });
-    Ok(Told {
-        problems,
-        services: server.items(View::Table, &all).await?,
-        own_endpoints: server.items(View::Endpoints, &own).await?,
-        status,
-    })
+    Ok(Told { status, table })
 }

@@ -11,14 +11,14 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::first_table::first_table;
+use super::remote::table;
 use crate::check::finding::text;
-use crate::check::fleet::{Member, Replica, ReplicaTable, compare};
+use crate::check::fleet::{Member, Replica, compare};
 use crate::cli::{Api, Cluster, FleetArgs, KubeconfigArgs, Location};
 use crate::clock::unix_milliseconds;
 use crate::log::error_chain;
 use crate::model::ClusterName;
 use crate::settings::Settings;
-use crate::view::{Filter, View};
 
 /// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
 const MAX_REPLICAS: usize = 8;
@@ -163,15 +163,10 @@ async fn read_tables(read: Vec<(Replica, anyhow::Result<Api>)>) -> anyhow::Resul
             let hash = &status["tableHash"];
             let is_same = hash.is_null() && !hashes.is_empty() || hashes.contains(hash);
             if is_same || text(status, "state") == "loading" {
-                return anyhow::Ok(None);
+                return Ok(None);
             }
             hashes.push(hash.clone());
-            let all = Filter::default();
-            Ok(Some(ReplicaTable {
-                services: server.items(View::Table, &all).await?,
-                endpoints: server.items(View::Endpoints, &all).await?,
-                problems: server.items(View::Problems, &all).await?,
-            }))
+            table(&mut server).await.map(Some)
         };
         match read.await {
             Ok(table) => replica.table = table,

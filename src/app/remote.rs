@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::first_table::first_table;
 use super::variables::local_api;
+use crate::check::told::ServerTable;
 use crate::cli::{
     Api, Cluster, ClusterError, KubeconfigArgs, Location, Output, Part, PrintArgs, Replica,
     ServerArgs, ViewArgs, is_unknown_time, print,
@@ -188,6 +189,16 @@ async fn find_replica(
             Err(_) => index += 1,
         }
     }
+}
+
+/// Reads the table of a server.
+pub(super) async fn table(server: &mut Api) -> anyhow::Result<ServerTable> {
+    let all = Filter::default();
+    Ok(ServerTable {
+        services: server.items(View::Table, &all).await?,
+        endpoints: server.items(View::Endpoints, &all).await?,
+        problems: server.items(View::Problems, &all).await?,
+    })
 }
 
 /// Returns the API of a server that responds.

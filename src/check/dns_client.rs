@@ -46,13 +46,13 @@ pub async fn query(
     let mut name = Name::from_ascii(name).map_err(|error| format!("'{name}': {error}"))?;
     name.set_fqdn(true);
     let query = Query::query(name, HickoryType::from(rtype.0));
-    let response = match over_tcp {
-        true => exchange_over_tcp(server, &query).await,
-        false => match exchange_over_udp(server, &query).await {
-            Ok(reply) if reply.metadata.truncation => exchange_over_tcp(server, &query).await,
-            response => response,
-        },
-    };
+    let mut response = exchange(server, over_tcp, &query).await;
+    if let Ok(reply) = &response
+        && reply.metadata.truncation
+        && !over_tcp
+    {
+        response = exchange(server, true, &query).await;
+    }
     let message = response.map_err(|error| error.to_string())?;
     let data = message.answers.iter().map(|record| &record.data);
     let address = |data: &RData| match data {
@@ -73,20 +73,20 @@ pub async fn query(
     })
 }
 
-async fn exchange_over_udp(server: SocketAddr, query: &Query) -> Result<DnsResponse, NetError> {
+async fn exchange(
+    server: SocketAddr,
+    over_tcp: bool,
+    query: &Query,
+) -> Result<DnsResponse, NetError> {
     // The tasks of the client end with it.
     let runtime = TokioRuntimeProvider::new();
-    let client = UdpClientStream::builder(server, runtime.clone()).with_timeout(Some(TIMEOUT));
-    first_response(&client.exchange(), query).await
-}
-
-async fn exchange_over_tcp(server: SocketAddr, query: &Query) -> Result<DnsResponse, NetError> {
-    let runtime = TokioRuntimeProvider::new();
-    let client = TcpClientStream::exchange(server, None, TIMEOUT, None, runtime.clone()).await?;
-    first_response(&client, query).await
-}
-
-async fn first_response(client: &impl DnsHandle, query: &Query) -> Result<DnsResponse, NetError> {
+    let client = match over_tcp {
+        true => TcpClientStream::exchange(server, None, TIMEOUT, None, runtime.clone()).await?,
+        false => {
+            let client = UdpClientStream::builder(server, runtime.clone());
+            client.with_timeout(Some(TIMEOUT)).exchange()
+        }
+    };
     let request = DnsRequest::from_query(query.clone(), DnsRequestOptions::default());
     let response = client.send(request).next().await;
     response.unwrap_or_else(|| Err(NetError::from("no reply")))

@@ -208,6 +208,11 @@ pub fn text<'v>(object: &'v Value, field: &str) -> &'v str {
     object[field].as_str().unwrap_or_default()
 }
 
+/// Returns the namespace and the name of the service of an item of the API.
+pub(super) fn key_of(item: &Value) -> [&str; 2] {
+    ["namespace", "service"].map(|field| text(item, field))
+}
+
 /// Returns the items of a list in an object.
 pub fn items<'v>(object: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + Clone {
     object[field].as_array().into_iter().flatten()

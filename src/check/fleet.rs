@@ -1,8 +1,8 @@
 //! Comparison of several clusters, or of the replicas of one: `global-dns fleet`.
 //!
-//! [`compare`] is a pure function of what servers say. Each server that answers otherwise than the other replicas of its cluster is an
-//! observer of its own. Addresses differ from cluster to cluster and are never compared. One cause is one line: services that differ
-//! only because a Link is missing are counted in the line of that Link.
+//! [`compare`] is a pure function of what servers say. Each server that answers otherwise than the other replicas of its cluster
+//! is an observer of its own. Addresses differ from cluster to cluster and are never compared. One cause is one line: services
+//! that differ only because a Link is missing are counted in the line of that Link.
 
 mod difference;
 mod links;
@@ -20,7 +20,7 @@ use crate::view::{Column, Document, Section};
 use difference::Differences;
 use observer::Observer;
 
-pub use member::{Member, Replica, ReplicaTable};
+pub use member::{Member, Replica};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {

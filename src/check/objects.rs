@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::finding::{Check, Fact, Finding, State, items, list, text};
+use super::finding::{Check, Fact, Finding, State, items, key_of, list, text};
 use super::told::Told;
 use crate::model::{Exported, key, mirrorable};
 
@@ -156,11 +156,6 @@ fn annotation<'o>(object: &'o Value, annotation: &str) -> Option<&'o str> {
     object["metadata"]["annotations"][annotation].as_str()
 }
 
-/// Returns the namespace and the name of the service of an item of the API.
-fn key_of(item: &Value) -> [&str; 2] {
-    ["namespace", "service"].map(|field| text(item, field))
-}
-
 /// Returns the namespace and the name of an object.
 fn name_of(object: &Value) -> [&str; 2] {
     ["namespace", "name"].map(|field| text(&object["metadata"], field))
@@ -173,7 +168,7 @@ fn link_status(objects: &Objects, told: &Told) -> Wrong {
     let settings = &told.status["settings"];
     let watched: Vec<&Value> = items(settings, "namespaces").collect();
     let is_mirrored = |name: &[&str; 2], cluster: &str| {
-        let mut services = told.services.iter();
+        let mut services = told.table.services.iter();
         let service = services.find(|one| key_of(one) == *name);
         service
             .is_some_and(|one| items(one, "clusters").any(|cell| text(cell, "cluster") == cluster))
@@ -218,7 +213,9 @@ fn is_headless(service: &Value) -> bool {
 /// Finds exported Services that other clusters cannot mirror.
 fn not_mirrorable(objects: &Objects, told: &Told) -> Wrong {
     let mut hosts: BTreeMap<[&str; 2], Vec<&str>> = BTreeMap::new();
-    for endpoint in &told.own_endpoints {
+    let own = text(&told.status, "cluster");
+    let endpoints = told.table.endpoints.iter();
+    for endpoint in endpoints.filter(|one| text(one, "cluster") == own) {
         let hosts = hosts.entry(key_of(endpoint)).or_default();
         hosts.push(text(endpoint, "hostname"));
     }
@@ -226,7 +223,7 @@ fn not_mirrorable(objects: &Objects, told: &Told) -> Wrong {
         let name = name_of(service);
         let exported = Exported {
             service: name[1],
-            cluster: text(&told.status, "cluster"),
+            cluster: own,
             hosts: hosts.get(&name).cloned().unwrap_or_default(),
             is_headless: is_headless(service),
             has_ports: items(&service["spec"], "ports").next().is_some(),

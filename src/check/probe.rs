@@ -11,7 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::Value;
 
 use super::dns_client::Reply;
-use super::finding::{Check, Fact, Finding, State, items, list, text};
+use super::finding::{Check, Fact, Finding, State, items, key_of, list, text};
+use super::told::ServerTable;
 use crate::zone::RecordType;
 
 /// A question for the addresses of a name, and what the server's API says about it.
@@ -21,9 +22,9 @@ pub struct Question {
     pub name: String,
     /// A or AAAA; SOA for a zone without a service.
     pub rtype: RecordType,
-    /// The namespace and the name of its service.
-    pub service: Option<[String; 2]>,
-    /// The addresses of all endpoints of the service.
+    /// All endpoints of its service.
+    pub endpoints: Vec<Value>,
+    /// Their addresses.
     pub known: BTreeSet<IpAddr>,
     /// Those that the server returns, if the name is that of the whole service.
     pub returned: Option<BTreeSet<IpAddr>>,
@@ -53,69 +54,32 @@ type Verdict = Result<&'static str, (String, &'static str)>;
 
 impl Question {
     /// Returns the question for a zone: a given name of the zone, else the name of the smallest service that answers, else
-    /// the SOA record of the zone. `suffix` follows the namespace in the names of services.
-    pub fn of_zone(zone: &str, suffix: &str, name: Option<&str>, services: &[Value]) -> Self {
-        let full = |one: &Value| {
-            format!(
-                "{}.{}.{suffix}",
-                text(one, "service"),
-                text(one, "namespace")
-            )
-        };
-        let short = |one: &Value| {
-            let is_owner = one["ownsShortName"] == true;
-            is_owner.then(|| format!("{}.{zone}", text(one, "service")))
-        };
-        let service = match name {
-            Some(name) => {
-                let is_within = |own: String| name == own || name.ends_with(&format!(".{own}"));
-                let mut services = services.iter();
-                let full = services.clone().find(|one| is_within(full(one)));
-                full.or_else(|| services.find(|one| short(one).is_some_and(is_within)))
-            }
-            None => {
-                let answering = services.iter().filter(|one| {
-                    text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0)
-                });
-                answering.min_by_key(|one| one["returned"].as_u64())
-            }
-        };
-        let own = name.map(str::to_owned).or_else(|| service.map(full));
-        let key = |one: &Value| ["namespace", "service"].map(|field| text(one, field).to_owned());
+    /// the SOA record of the zone. `suffix` follows the namespace in the names of services. If all addresses of the service are
+    /// IPv6, the question is for AAAA.
+    pub fn of_zone(zone: &str, suffix: &str, name: Option<&str>, table: &ServerTable) -> Self {
+        let service = service_of(zone, suffix, name, &table.services);
+        let own = service.map(|one| full_name(one, suffix));
+        let is_own = |one: &&Value| service.is_some_and(|service| key_of(one) == key_of(service));
+        let endpoints: Vec<Value> = table.endpoints.iter().filter(is_own).cloned().collect();
+        let known: BTreeSet<IpAddr> = endpoints.iter().flat_map(addresses).collect();
+        let is_v6 = !known.is_empty() && known.iter().all(IpAddr::is_ipv6);
+        let returned = endpoints.iter().filter(|one| one["returned"] == true);
+        let returned = returned.flat_map(addresses);
+        let returned = returned.filter(|one| one.is_ipv6() == is_v6).collect();
+        let is_whole = own.is_some() && (name.is_none() || name == own.as_deref());
         Self {
-            rtype: match own {
-                Some(_) => RecordType::A,
-                None => RecordType::SOA,
+            rtype: match (name, &own) {
+                (None, None) => RecordType::SOA,
+                _ if is_v6 => RecordType::AAAA,
+                _ => RecordType::A,
             },
-            name: own.unwrap_or_else(|| zone.to_owned()),
-            service: service.map(key),
-            known: BTreeSet::new(),
-            returned: None,
+            name: name.map_or_else(|| own.unwrap_or_else(|| zone.to_owned()), str::to_owned),
+            endpoints,
+            known,
+            returned: is_whole.then_some(returned),
             has_order: service.is_some_and(|one| !one["failover"].is_null()),
             failure: service.and_then(|one| Some(one["failure"].as_str()?.to_owned())),
         }
-    }
-
-    /// Adds the addresses of the endpoints of the service: items of `endpoints`. If all are IPv6, the question is for AAAA.
-    pub fn with_endpoints(mut self, endpoints: &[Value], suffix: &str) -> Self {
-        let addresses = |endpoint: &Value| -> Vec<IpAddr> {
-            let texts = items(endpoint, "addresses").filter_map(Value::as_str);
-            texts.filter_map(|text| text.parse().ok()).collect()
-        };
-        self.known = endpoints.iter().flat_map(addresses).collect();
-        if !self.known.is_empty() && self.known.iter().all(IpAddr::is_ipv6) {
-            self.rtype = RecordType::AAAA;
-        }
-        let is_v6 = self.rtype == RecordType::AAAA;
-        let returned = endpoints
-            .iter()
-            .filter(|one| one["returned"] == true)
-            .flat_map(addresses);
-        let is_whole = self.service.as_ref().is_some_and(|[namespace, service]| {
-            self.name == format!("{service}.{namespace}.{suffix}")
-        });
-        self.returned = is_whole.then(|| returned.filter(|one| one.is_ipv6() == is_v6).collect());
-        self
     }
 
     /// Returns whether a reply has what the question asks for.
@@ -126,6 +90,38 @@ impl Question {
         };
         reply.code == "NOERROR" && has_data
     }
+}
+
+/// Returns the service of a name, or the smallest one that answers.
+fn service_of<'s>(
+    zone: &str,
+    suffix: &str,
+    name: Option<&str>,
+    services: &'s [Value],
+) -> Option<&'s Value> {
+    let mut services = services.iter();
+    let Some(name) = name else {
+        let answering = services
+            .filter(|one| text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0));
+        return answering.min_by_key(|one| one["returned"].as_u64());
+    };
+    let is_within = |own: String| name == own || name.ends_with(&format!(".{own}"));
+    let is_short = |one: &&Value| {
+        one["ownsShortName"] == true && is_within(format!("{}.{zone}", text(one, "service")))
+    };
+    let full = services
+        .clone()
+        .find(|one| is_within(full_name(one, suffix)));
+    full.or_else(|| services.find(is_short))
+}
+
+fn full_name(service: &Value, suffix: &str) -> String {
+    let [namespace, service] = key_of(service);
+    format!("{service}.{namespace}.{suffix}")
+}
+
+fn addresses(endpoint: &Value) -> impl Iterator<Item = IpAddr> {
+    items(endpoint, "addresses").filter_map(|one| one.as_str()?.parse().ok())
 }
 
 impl fmt::Display for Question {

@@ -12,12 +12,19 @@ use crate::model::ProblemKind;
 pub struct Told {
     /// `status`.
     pub status: Value,
-    /// `problems`.
-    pub problems: Vec<Value>,
+    /// Its table.
+    pub table: ServerTable,
+}
+
+/// The table of a server: items of its API.
+#[derive(Clone, Debug, Default)]
+pub struct ServerTable {
     /// `table`.
     pub services: Vec<Value>,
-    /// `endpoints`: those of its own cluster.
-    pub own_endpoints: Vec<Value>,
+    /// `endpoints`.
+    pub endpoints: Vec<Value>,
+    /// `problems`.
+    pub problems: Vec<Value>,
 }
 
 impl Told {
@@ -31,13 +38,13 @@ impl Told {
         } else {
             replica
         };
-        let services = self.services.len();
+        let services = self.table.services.len();
         let sentence = format!(
             "{replica} of cluster '{cluster}' answers: version {version}, services: {services}"
         );
         let mut findings = vec![Finding::ok(Check::Server, sentence)];
         let mut lines: BTreeMap<[&str; 2], (usize, Vec<&Value>)> = BTreeMap::new();
-        for (place, problem) in self.problems.iter().enumerate() {
+        for (place, problem) in self.table.problems.iter().enumerate() {
             let line = ["kind", "cluster"].map(|field| text(problem, field));
             lines
                 .entry(line)
@@ -111,6 +118,12 @@ mod tests {
 
     use super::*;
 
+    fn told(problems: Vec<Value>) -> Told {
+        let mut told = Told::default();
+        told.table.problems = problems;
+        told
+    }
+
     #[test]
     fn unknown_kind_and_unknown_level_are_printed() {
         let problems = [
@@ -120,10 +133,7 @@ mod tests {
             json!({"kind": "pod-not-ready", "level": "note"}),
             json!({"kind": "short-name", "level": "error", "isOlder": true, "since": "2026-11-24T03:12:00Z", "subject": "db"}),
         ];
-        let told = Told {
-            problems: problems.to_vec(),
-            ..Told::default()
-        };
+        let told = told(problems.to_vec());
         let lines: Vec<(State, String, String)> = told
             .findings()
             .into_iter()
@@ -154,11 +164,7 @@ mod tests {
         let one = |number: u32| json!({"kind": "unusable-object", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
         let mut problems: Vec<Value> = (0..1000).map(one).collect();
         problems.push(json!({"kind": "unusable-object", "level": "warning", "cluster": "east"}));
-        let told = Told {
-            problems,
-            ..Told::default()
-        };
-        let findings = told.findings();
+        let findings = told(problems).findings();
         assert_eq!(findings.len(), 3);
         assert_eq!(findings[1].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");
     }

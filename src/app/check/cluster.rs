@@ -16,8 +16,8 @@ use crate::cli::{CheckArgs, Cluster};
 use crate::model::Namespace;
 use crate::source::file;
 
-/// Reads all, at the same time. Returns the findings but those about objects, which are not read if the API server does not answer.
-/// `settings` are those of the server, or of flags. The pods matter if none of them answers.
+/// Reads all, at the same time. Returns the findings but those about objects, which are not read if the API server does not
+/// answer. `settings` are those of the server, or of flags. The pods matter if none of them answers.
 pub(super) async fn read(
     cluster: &Cluster,
     args: &CheckArgs,

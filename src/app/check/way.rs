@@ -11,13 +11,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{sleep, timeout};
 
+use crate::app::remote::table;
 use crate::check::dns_client::query;
 use crate::check::finding::{Check, Fact, Finding, State, items};
 use crate::check::probe::{Probe, Question};
 use crate::check::targets::{Target, targets};
+use crate::check::told::{ServerTable, Told};
 use crate::cli::{Api, CheckArgs};
 use crate::log::error_chain;
-use crate::view::{Filter, View};
 
 /// The file with the system's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -46,32 +47,29 @@ fn is_pod() -> bool {
 
 /// Returns the findings about the way of one question for each zone. If an answer differs, all are asked again when caches have
 /// expired: it may have changed a moment ago.
-pub(super) async fn findings(args: &CheckArgs, source: &mut Api, status: &Value) -> Vec<Finding> {
+pub(super) async fn findings(args: &CheckArgs, source: &mut Api, told: &Told) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut unknown =
+        |why: &str, hint| findings.push(Finding::unknown(Check::ClusterAnswer, why, hint));
     let resolvers = resolvers(args).unwrap_or_else(|why| {
-        let hint = "set --resolver to the address of the cluster's DNS";
-        findings.push(Finding::unknown(Check::ClusterAnswer, &why, hint));
+        unknown(&why, "set --resolver to the address of the cluster's DNS");
         Vec::new()
     });
-    let asked = async {
-        let probes = ask_all(args, &resolvers, source, status).await?;
-        if !probes.iter().any(Probe::differs) {
-            return anyhow::Ok(probes);
-        }
+    let questions = questions(args, &told.status, &told.table);
+    let mut probes = ask_all(args, &resolvers, questions).await;
+    if probes.iter().any(Probe::differs) {
         sleep(CACHED).await;
-        ask_all(args, &resolvers, source, status).await
-    };
-    match asked.await {
-        Ok(probes) => {
-            findings.extend(probes.iter().flat_map(Probe::findings));
-            if args.connect {
-                findings.extend(connect_all(source, &probes).await);
+        match table(source).await {
+            Ok(table) => {
+                let questions = self::questions(args, &told.status, &table);
+                probes = ask_all(args, &resolvers, questions).await;
             }
+            Err(error) => unknown(&error_chain(error.as_ref()), "try again"),
         }
-        Err(error) => {
-            let why = error_chain(error.as_ref());
-            findings.push(Finding::unknown(Check::ClusterAnswer, &why, "try again"));
-        }
+    }
+    findings.extend(probes.iter().flat_map(Probe::findings));
+    if args.connect {
+        findings.extend(connect_all(&probes).await);
     }
     findings
 }
@@ -98,12 +96,7 @@ fn resolvers(args: &CheckArgs) -> Fact<Vec<SocketAddr>> {
 }
 
 /// Returns a question for each zone. The name of `--name` is that of its zone, or of the first one.
-async fn questions(
-    args: &CheckArgs,
-    source: &mut Api,
-    status: &Value,
-) -> anyhow::Result<Vec<Question>> {
-    let services = source.items(View::Table, &Filter::default()).await?;
+fn questions(args: &CheckArgs, status: &Value, table: &ServerTable) -> Vec<Question> {
     let zones = || items(status, "zones").filter_map(Value::as_str);
     let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
     let name = args.name.as_ref().map(ToString::to_string);
@@ -112,38 +105,19 @@ async fn questions(
         .filter(is_within)
         .max_by_key(|zone| zone.len())
         .or_else(|| zones().next());
-    let mut questions = Vec::new();
-    for (zone, suffix) in zones().zip(suffixes) {
+    let questions = zones().zip(suffixes).map(|(zone, suffix)| {
         let name = name.as_deref().filter(|_| own == Some(zone));
-        let question = Question::of_zone(zone, suffix, name, &services);
-        let endpoints = endpoints_of(source, &question).await?;
-        questions.push(question.with_endpoints(&endpoints, suffix));
-    }
-    Ok(questions)
-}
-
-/// Returns the endpoints of the service of a question.
-async fn endpoints_of(source: &mut Api, question: &Question) -> anyhow::Result<Vec<Value>> {
-    let Some([namespace, service]) = &question.service else {
-        return Ok(Vec::new());
-    };
-    let filter = Filter {
-        text: vec![format!("{namespace}/{service}")],
-        ..Filter::default()
-    };
-    let mut endpoints = source.items(View::Endpoints, &filter).await?;
-    endpoints.retain(|one| one["namespace"] == **namespace && one["service"] == **service);
-    Ok(endpoints)
+        Question::of_zone(zone, suffix, name, table)
+    });
+    questions.collect()
 }
 
 /// Sends a question for each zone to the server and to all name servers, at the same time.
 async fn ask_all(
     args: &CheckArgs,
     resolvers: &[SocketAddr],
-    source: &mut Api,
-    status: &Value,
-) -> anyhow::Result<Vec<Probe>> {
-    let questions = questions(args, source, status).await?;
+    questions: Vec<Question>,
+) -> Vec<Probe> {
     let probes = questions.into_iter().map(async |question| {
         let (name, rtype) = (question.name.as_str(), question.rtype);
         let direct = async {
@@ -171,7 +145,7 @@ async fn ask_all(
             found,
         }
     });
-    Ok(join_all(probes).await)
+    join_all(probes).await
 }
 
 /// Returns the addresses that programs find under a name: the C library asks for the names of the search list first.
@@ -184,7 +158,7 @@ async fn find(name: &str) -> Fact<BTreeSet<IpAddr>> {
 }
 
 /// Connects to the addresses that the cluster's DNS answers for the first question that has some.
-async fn connect_all(source: &mut Api, probes: &[Probe]) -> Vec<Finding> {
+async fn connect_all(probes: &[Probe]) -> Vec<Finding> {
     let unknown = |why: &str| {
         let hint = "name a service with TCP ports: --name";
         vec![Finding::new(State::Unknown, Check::Connections, why, hint)]
@@ -192,11 +166,8 @@ async fn connect_all(source: &mut Api, probes: &[Probe]) -> Vec<Finding> {
     let Some(probe) = probes.iter().find(|probe| !probe.answered().is_empty()) else {
         return unknown("the cluster's DNS answers no address");
     };
-    let endpoints = match endpoints_of(source, &probe.question).await {
-        Ok(endpoints) => endpoints,
-        Err(error) => return unknown(&error_chain(error.as_ref())),
-    };
-    let mut targets = targets(&probe.question.name, &probe.answered(), &endpoints);
+    let question = &probe.question;
+    let mut targets = targets(&question.name, &probe.answered(), &question.endpoints);
     if targets.is_empty() {
         return unknown("no endpoint with an answered address has a TCP port");
     }

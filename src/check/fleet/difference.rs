@@ -161,8 +161,7 @@ impl<'m> Differences<'m> {
     /// Returns the findings, each with its services. One that makes services differ is failing.
     pub(super) fn findings(self) -> Vec<Finding> {
         let findings = self.0.into_iter().map(|(mut finding, services)| {
-            let names = services.iter();
-            let names = list(names.map(|(namespace, name)| format!("{namespace}/{name}")));
+            let names = list(services.iter().map(|service| service.join("/")));
             let names = match services.len() {
                 0 => return finding,
                 1 => names,

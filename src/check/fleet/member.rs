@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::check::finding::Fact;
+use crate::check::told::ServerTable;
 
 /// One cluster of a fleet.
 #[derive(Clone, Debug)]
@@ -25,16 +26,5 @@ pub struct Replica {
     /// The difference of its clock from that of this machine in seconds, if it is known.
     pub clock_ahead: Option<i64>,
     /// Its table. `None`: another replica of the cluster has the same answers.
-    pub table: Option<ReplicaTable>,
-}
-
-/// The table of a replica: the items of its API.
-#[derive(Clone, Debug, Default)]
-pub struct ReplicaTable {
-    /// `table`.
-    pub services: Vec<Value>,
-    /// `endpoints`.
-    pub endpoints: Vec<Value>,
-    /// `problems`.
-    pub problems: Vec<Value>,
+    pub table: Option<ServerTable>,
 }

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::difference::{Differences, join};
-use super::observer::{Key, Observer, is_unready_pod, key_of};
-use crate::check::finding::{Check, Finding, text};
+use super::observer::{Key, Observer, is_unready_pod};
+use crate::check::finding::{Check, Finding, key_of, text};
 
 const CHECK: Check = Check::FleetNames;
 

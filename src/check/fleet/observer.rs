@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::member::Replica;
-use crate::check::finding::{items, text};
+use crate::check::finding::{items, key_of, text};
 use crate::model::ProblemKind;
 use crate::view::Column;
 
@@ -13,7 +13,7 @@ use crate::view::Column;
 const MAX_COLUMNS: usize = 10;
 
 /// The namespace and the name of a service.
-pub(super) type Key<'m> = (&'m str, &'m str);
+pub(super) type Key<'m> = [&'m str; 2];
 
 /// A server whose table is compared.
 #[derive(Debug)]
@@ -69,11 +69,6 @@ pub(super) fn is_ready(status: &Value) -> bool {
     text(status, "state") != "loading"
 }
 
-/// Returns the key of the service of an item.
-pub(super) fn key_of(item: &Value) -> Key<'_> {
-    (text(item, "namespace"), text(item, "service"))
-}
-
 /// Returns whether an endpoint is a pod of the server's own cluster that is not ready.
 pub(super) fn is_unready_pod(endpoint: &Value) -> bool {
     text(endpoint, "kind") == "local"
@@ -126,7 +121,7 @@ impl<'m> Observer<'m> {
     /// Returns the first problem of a wanted kind that concerns a service and, if it names one, a cluster.
     pub(super) fn problem(
         &self,
-        (namespace, service): Key<'_>,
+        [namespace, service]: Key<'_>,
         cluster: Option<&str>,
         is_wanted: &dyn Fn(ProblemKind) -> bool,
     ) -> Option<&'m Value> {

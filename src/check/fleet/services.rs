@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::difference::{Aspect, Differences, compare, differs, group, join};
 use super::links;
-use super::observer::{Key, Observer, columns, is_unready_pod, key_of};
-use crate::check::finding::{Check, Finding, items, list, text};
+use super::observer::{Key, Observer, columns, is_unready_pod};
+use crate::check::finding::{Check, Finding, items, key_of, list, text};
 use crate::check::told::reason;
 use crate::model::{Exported, Family, ProblemKind as K, mirrorable};
 use crate::view::Section;
@@ -18,8 +18,8 @@ const CHECK: Check = Check::FleetServices;
 /// What one observer has of one cluster for one service: the endpoints by hostname, which is empty for a cluster IP.
 type Cell<'m> = BTreeMap<&'m str, &'m Value>;
 
-/// The cells by service and cluster, which is empty for one address of all clusters, and by observer.
-type Table<'m> = BTreeMap<(Key<'m>, String), BTreeMap<usize, Cell<'m>>>;
+/// The cells of all observers by service and cluster, which is empty for one address of all clusters.
+type Table<'m> = BTreeMap<(Key<'m>, String), Vec<Cell<'m>>>;
 
 /// One row of the table, while it is compared.
 struct Row<'c, 'm> {
@@ -54,13 +54,12 @@ pub(super) fn compare_hosts<'m>(
         let row = Row::new(observers, *key, cluster, cells, found);
         let findings = row.findings();
         if !findings.is_empty() {
-            let service = format!("{}/{}", key.0, key.1);
-            let text = |index| {
-                cells
-                    .get(&index)
-                    .map_or("-".to_owned(), |cell| list(hosts(cell)))
-            };
-            let texts: Vec<String> = (0..observers.len()).map(text).collect();
+            let service = key.join("/");
+            let texts = cells.iter().map(|cell| match cell.is_empty() {
+                true => "-".to_owned(),
+                false => list(hosts(cell)),
+            });
+            let texts: Vec<String> = texts.collect();
             let names = observers.iter().map(|one| one.name.as_str());
             let seen: BTreeMap<&str, &String> = names.zip(&texts).collect();
             let object = json!({
@@ -79,12 +78,13 @@ fn table_of<'m>(observers: &[Observer<'m>]) -> Table<'m> {
     for (index, observer) in observers.iter().enumerate() {
         for endpoint in observer.endpoints {
             let cluster = observer.name_of(text(endpoint, "cluster")).to_owned();
-            let cells = table.entry((key_of(endpoint), cluster)).or_default();
-            let cell = cells.entry(index).or_default();
-            cell.insert(text(endpoint, "hostname"), endpoint);
+            let cells = table
+                .entry((key_of(endpoint), cluster))
+                .or_insert_with(|| vec![Cell::new(); observers.len()]);
+            cells[index].insert(text(endpoint, "hostname"), endpoint);
         }
     }
-    for cell in table.values_mut().flat_map(BTreeMap::values_mut) {
+    for cell in table.values_mut().flatten() {
         if cell.len() > 1 {
             cell.remove("");
         }
@@ -150,24 +150,24 @@ impl<'c, 'm> Row<'c, 'm> {
         observers: &'c [Observer<'m>],
         key: Key<'m>,
         cluster: &'c str,
-        cells: &BTreeMap<usize, Cell<'m>>,
+        cells: &[Cell<'m>],
         found: &mut Differences<'m>,
     ) -> Self {
-        let owner = observers.iter().position(|one| one.cluster == cluster);
-        let cell = |index| cells.get(&index).cloned().unwrap_or_default();
-        let ready = |index| {
-            let mut cell = cell(index);
+        let ready = |cell: &Cell<'m>| {
+            let mut cell = cell.clone();
             cell.retain(|_, one| !is_unready_pod(one));
             hosts(&cell)
         };
-        let reference = owner.or_else(|| cells.keys().next().copied());
-        let expected = reference.map(ready);
+        let all = || observers.iter().zip(cells);
+        let owner = all().find(|(one, _)| one.cluster == cluster);
+        let reference = owner.or_else(|| all().find(|(_, cell)| !cell.is_empty()));
+        let expected = reference.map(|(_, cell)| ready(cell));
         let mut compared = Vec::new();
-        for (index, observer) in observers.iter().enumerate() {
-            let is_equal = observer.cluster == cluster || Some(ready(index)) == expected;
+        for (observer, cell) in all() {
+            let is_equal = observer.cluster == cluster || Some(ready(cell)) == expected;
             match links::cause(observer, cluster).filter(|_| !is_equal) {
                 Some(cause) => found.add_service(key, [cause]),
-                None => compared.push((observer, cell(index))),
+                None => compared.push((observer, cell.clone())),
             }
         }
         Self {
@@ -306,7 +306,7 @@ impl<'c, 'm> Row<'c, 'm> {
         }
         let see = format!(
             "check that namespace {} exists there, and the selector of the Link; see global-dns check there",
-            self.key.0
+            self.key[0]
         );
         let is_mirror = |(one, cell): &(&Observer<'_>, Cell<'_>)| {
             one.cluster != self.cluster && !cell.is_empty()
@@ -329,7 +329,7 @@ impl<'c, 'm> Row<'c, 'm> {
     fn not_mirrorable(&self) -> Option<(String, &'static str)> {
         let (_, own) = self.own()?;
         let exported = Exported {
-            service: self.key.1,
+            service: self.key[1],
             cluster: self.cluster,
             hosts: own.keys().copied().collect(),
             is_headless: own.keys().any(|host| !host.is_empty()),

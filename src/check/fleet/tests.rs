@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::finding::text;
+use crate::check::told::ServerTable;
 
 /// An endpoint of `prod/db` in a table.
 fn endpoint(cluster: &str, host: &str, is_own: bool) -> Value {
@@ -29,7 +30,7 @@ fn replica(cluster: &str, id: &str) -> Replica {
         id: id.to_owned(),
         status: Ok(status),
         clock_ahead: Some(0),
-        table: Some(ReplicaTable {
+        table: Some(ServerTable {
             services: vec![
                 json!({"namespace": "prod", "service": "db", "ttl": 5, "endpoints": 2, "ownsShortName": true}),
             ],
@@ -50,7 +51,7 @@ fn fleet(change: impl FnOnce(&mut [Member; 2])) -> Document {
     compare(&members)
 }
 
-fn table(member: &mut Member) -> &mut ReplicaTable {
+fn table(member: &mut Member) -> &mut ServerTable {
     member.replicas.as_mut().unwrap()[0].table.as_mut().unwrap()
 }
 
@@ -82,7 +83,7 @@ fn clusters_that_agree_have_no_finding() {
 #[test]
 fn each_difference_is_one_line_with_its_cause() {
     type Change = fn(&mut [Member; 2]);
-    let cases: [(&str, Change, &str); 9] = [
+    let cases: [(&str, Change, &str); 10] = [
         (
             "an exported Service has no ports",
             |fleet| {
@@ -107,6 +108,15 @@ fn each_difference_is_one_line_with_its_cause() {
                 table(&mut fleet[0]).endpoints.pop();
             },
             "fleet-services: prod/db: hosts of east: none in hub; db-0 in east: no other cluster mirrors it",
+        ),
+        (
+            "many hosts are missing",
+            |fleet| {
+                let hosts = (1..7).map(|host| endpoint("east", &format!("db-{host}"), true));
+                table(&mut fleet[1]).endpoints.extend(hosts);
+            },
+            "fleet-services: prod/db: hosts of east (and 1 more): none in hub; db-1, db-2, db-3, db-4, db-5 in east: not \
+             mirrored there",
         ),
         (
             "a mirror has another port number",

@@ -43,12 +43,9 @@ fn link(reason: &str, namespace: &str) -> Value {
 #[test]
 fn link_reports_services_that_are_not_mirrored() {
     let settings = json!({"clusterAliases": {"east": "ost"}, "namespaces": ["prod"]});
-    let told = Told {
-        services: vec![
-            json!({"namespace": "prod", "service": "db", "clusters": [{"cluster": "ost"}]}),
-        ],
-        ..told(settings)
-    };
+    let mut told = told(settings);
+    let service = json!({"namespace": "prod", "service": "db", "clusters": [{"cluster": "ost"}]});
+    told.table.services = vec![service];
     let db = |reason: &str| Some(format!("prod/db of cluster 'ost' ({reason}: why)"));
     for (reason, namespace, expected) in [
         ("Error", "prod", db("Error")),
@@ -71,6 +68,8 @@ fn list_that_cannot_be_read_is_not_checked() {
     let unknown = findings.iter().filter(|one| one.state != State::Ok);
     let unknown: Vec<(State, &str)> = unknown.map(|one| (one.state, one.name.as_str())).collect();
     assert_eq!(unknown, [(State::Unknown, "link-status")]);
+    // Nobody asked for objects.
+    assert_eq!(check(&Objects::default(), &told(json!({}))), []);
 }
 
 #[test]

@@ -24,9 +24,19 @@ fn question(service: Value) -> Question {
         row[field] = value.clone();
     }
     let endpoints = [("10.0.0.1", true), ("10.0.0.2", false)];
-    let endpoints =
-        endpoints.map(|(address, returned)| json!({"addresses": [address], "returned": returned}));
-    Question::of_zone("global.", "global.", None, &[row]).with_endpoints(&endpoints, "global.")
+    let endpoints = endpoints.map(|(address, returned)| {
+        json!({"namespace": "prod", "service": "db", "addresses": [address], "returned": returned})
+    });
+    let mut table = table(&[row]);
+    table.endpoints = endpoints.to_vec();
+    Question::of_zone("global.", "global.", None, &table)
+}
+
+fn table(services: &[Value]) -> ServerTable {
+    ServerTable {
+        services: services.to_vec(),
+        ..ServerTable::default()
+    }
 }
 
 fn probe(question: Question, direct: Option<Reply>, resolver: Fact<Reply>) -> Probe {
@@ -107,7 +117,7 @@ fn closed_gate_is_not_failing_again() {
     let gate = json!({"failure": "waits for west", "answer": "SERVFAIL"});
     let name = "db.prod.global.";
     let row = json!({"namespace": "prod", "service": "db", "failure": gate["failure"]});
-    let question = Question::of_zone("global.", "global.", Some(name), &[row]);
+    let question = Question::of_zone("global.", "global.", Some(name), &table(&[row]));
     let fails = reply("SERVFAIL", &[]);
     let probe = probe(question, Some(fails.clone()), Ok(fails));
     let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
@@ -123,7 +133,8 @@ fn question_is_the_smallest_service_that_answers_or_the_zone() {
         row("gate", 1, "SERVFAIL"),
     ];
     let of = |name: Option<&str>, services: &[Value]| {
-        Question::of_zone("clusterset.local.", "svc.clusterset.local.", name, services)
+        let (zone, suffix) = ("clusterset.local.", "svc.clusterset.local.");
+        Question::of_zone(zone, suffix, name, &table(services))
     };
     assert_eq!(of(None, &services).name, "web.prod.svc.clusterset.local.");
     let none = of(None, &services[2..]);
@@ -131,18 +142,20 @@ fn question_is_the_smallest_service_that_answers_or_the_zone() {
         (none.name.as_str(), none.rtype),
         ("clusterset.local.", RecordType::SOA)
     );
-    let host = of(Some("db-0.east.db.prod.svc.clusterset.local."), &services);
-    assert_eq!(host.service, Some(["prod", "db"].map(str::to_owned)));
     // The server does not return all endpoints for the name of a host.
-    assert_eq!(
-        host.with_endpoints(&[], "svc.clusterset.local.").returned,
-        None
-    );
+    for (name, is_known) in [("db-0.east.db", false), ("db", true)] {
+        let name = format!("{name}.prod.svc.clusterset.local.");
+        let question = of(Some(&name), &services);
+        assert_eq!(
+            (question.name, question.returned.is_some()),
+            (name, is_known)
+        );
+    }
 }
 
 #[test]
 fn zone_without_services_is_compared_by_its_soa_record() {
-    let question = || Question::of_zone("global.", "global.", None, &[]);
+    let question = || Question::of_zone("global.", "global.", None, &table(&[]));
     let of = |primary: &str| Reply {
         primary: Some(primary.to_owned()),
         ..data(&[])

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 pub use support::objects::link_definition;
-use support::objects::{self, Manifest, cluster_role, cluster_role_binding, local, mirror};
+use support::objects::{self, Manifest, cluster_role, cluster_role_binding, local};
 use support::recordings::Event;
 
 use super::USER;
@@ -115,12 +115,5 @@ pub fn failing_link() -> Value {
 pub fn plain_service() -> Value {
     let mut service = local("default", "plain").service();
     service["spec"] = json!({"ports": [{"port": 80}]});
-    service
-}
-
-/// Returns a Service with an invalid value of the mirror label.
-pub fn odd_service() -> Value {
-    let mut service = mirror("default", "odd", "east").service();
-    service["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("True");
     service
 }
