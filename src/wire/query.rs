@@ -20,7 +20,7 @@ pub struct Query {
 }
 
 /// The client's OPT record (RFC 6891 section 6.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Edns {
     /// UDP payload size of the client.
     pub payload: u16,
@@ -84,13 +84,12 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
     if counts[0] != 1 {
         return Err(reject_question_count(packet, opcode, counts));
     }
-    let Some(mut query) = read_question(packet) else {
-        let rcode = match opcode {
-            0 => Rcode::FORMERR,
-            _ => Rcode::NOTIMP,
-        };
-        return Err(reject(rcode, 0, None));
+    let rcode = if opcode == 0 {
+        Rcode::FORMERR
+    } else {
+        Rcode::NOTIMP
     };
+    let mut query = read_question(packet).ok_or(reject(rcode, 0, None))?;
     let question = query.question();
     if opcode != 0 {
         return Err(reject(Rcode::NOTIMP, question, find_edns(packet, counts)));
@@ -200,9 +199,7 @@ impl Edns {
             payload: record.class,
             version,
             dnssec_ok: flags & 0x80 != 0,
-            wants_nsid: false,
-            wants_keepalive: false,
-            wants_padding: false,
+            ..Self::default()
         }
     }
 

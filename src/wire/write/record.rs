@@ -8,7 +8,7 @@ use crate::zone::records::soa_numbers;
 use crate::zone::{Data, Name, Record, RecordName, RecordType, SRV_WEIGHT, Section};
 
 pub(super) const QUESTION: usize = 0;
-const ANSWER: usize = 1;
+pub(super) const ANSWER: usize = 1;
 const AUTHORITY: usize = 2;
 pub(super) const ADDITIONAL: usize = 3;
 
