@@ -78,6 +78,7 @@ impl DnsServer {
         max_connections: usize,
     ) -> Self {
         Self {
+            stop: encrypted.as_ref().map(Encrypted::stop).unwrap_or_default(),
             closed: listeners,
             closed_encrypted: encrypted,
             answerers,
@@ -85,7 +86,6 @@ impl DnsServer {
             max_connections,
             listeners: JoinSet::new(),
             connections: Vec::new(),
-            stop: CancellationToken::new(),
         }
     }
 
@@ -112,9 +112,9 @@ impl DnsServer {
             self.listeners.spawn(serve);
         }
         if let Some(encrypted) = self.closed_encrypted.take() {
-            let (heartbeat, stop) = (Heartbeat::default(), self.stop.clone());
+            let heartbeat = Heartbeat::default();
             let (answerer, connections) = self.add_connections(Transport::Tls);
-            let thread = encrypted.start(answerer, connections, heartbeat.clone(), stop)?;
+            let thread = encrypted.start(answerer, connections, heartbeat.clone())?;
             self.listeners.spawn(thread);
             heartbeats.push(("the runtime of encrypted connections".to_owned(), heartbeat));
         }

@@ -62,7 +62,12 @@ impl Metrics {
 
     /// Adds the counters of queries and replies.
     fn add_queries(&self, registry: &mut Registry) {
-        let types = || TYPES.iter().map(|(_, name)| *name).chain(["other"]);
+        let types = || {
+            TYPES
+                .map(|one| one.to_string())
+                .into_iter()
+                .chain(["other".to_owned()])
+        };
         let requests = PROTOS.iter().enumerate().flat_map(|(proto, name)| {
             types().enumerate().map(move |(rtype, type_name)| {
                 let labels = [("proto", (*name).into()), ("type", type_name.into())];

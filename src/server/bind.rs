@@ -159,22 +159,19 @@ impl BindError {
     fn way_out(&self) -> String {
         /// Ports below this one need a privilege by default.
         const FIRST_FREE_PORT: u16 = 1024;
-        let (flag, kind) = (self.flag(), self.source.kind());
-        let is_privileged = self.address.port() < FIRST_FREE_PORT;
-        if kind == io::ErrorKind::AddrInUse {
-            format!(
-                "; another process, or another listener of this one, uses the port: stop it, or choose another port \
-                 with {flag}"
-            )
-        } else if kind == io::ErrorKind::PermissionDenied && is_privileged {
-            format!(
+        let flag = self.flag();
+        match self.source.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "; another process, or another listener of this one, uses the port: stop it, or choose another port with {flag}"
+            ),
+            io::ErrorKind::PermissionDenied if self.address.port() < FIRST_FREE_PORT => format!(
                 "; a port below {FIRST_FREE_PORT} needs root or the capability NET_BIND_SERVICE: choose a higher port \
                  with {flag}, such as 5353"
-            )
-        } else if kind == io::ErrorKind::AddrNotAvailable {
-            "; no network interface of this host has this address".to_owned()
-        } else {
-            String::new()
+            ),
+            io::ErrorKind::AddrNotAvailable => {
+                "; no network interface of this host has this address".to_owned()
+            }
+            _ => String::new(),
         }
     }
 }

@@ -52,14 +52,18 @@ impl Encrypted {
         })
     }
 
+    /// Returns the token that stops the listeners.
+    pub(super) fn stop(&self) -> CancellationToken {
+        self.certificate.stop.clone()
+    }
+
     /// Opens the addresses, and starts the thread of all listeners, which gives signs of its progress. Returns a future that
-    /// completes after `stop`, when all connections have ended, or when a listener ends.
+    /// completes when the server stops and all connections have ended, or when a listener ends.
     pub(super) fn start(
         self,
         answerer: Arc<Answerer>,
         connections: Connections,
         heartbeat: Heartbeat,
-        stop: CancellationToken,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter(); // the sockets and tasks belong to it
@@ -78,11 +82,6 @@ impl Encrypted {
             listeners.spawn(quic::serve(closed.open()?, certificate, answerer));
         }
         tokio::spawn(heartbeat.follow_runtime());
-        let of_listeners = certificate.stop.clone();
-        tokio::spawn(async move {
-            stop.cancelled().await;
-            of_listeners.cancel();
-        });
         drop(entered);
         let run = async move {
             while let Some(ended) = listeners.join_next().await {
