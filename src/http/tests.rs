@@ -180,35 +180,28 @@ async fn metrics_have_a_limited_number_of_clusters_and_failing_services() {
 #[test]
 fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     let minute = |minutes: u64| Timestamp(minutes * 60_000);
-    let publish = |publisher: &Publisher, host: &str, now| {
-        publish_at(publisher, now, &database(host));
-    };
-    let replica = || (Publisher::new(minute(1), HOUR), CurrentFacts::default());
     let hash = |(publisher, facts): &(Publisher, CurrentFacts), now| {
         let reader = publisher.reader();
         let _ = facts.of(&reader.load());
         facts.compared_hash(now, |moment| reader.at(moment))
     };
-    let [first, second] = [replica(), replica()];
+    let replicas = [9, 9].map(|_| (Publisher::new(minute(1), HOUR), CurrentFacts::default()));
     // The start is later than the moment, and then no table answered at it.
-    assert_eq!(hash(&first, minute(4)), None);
-    assert_eq!(hash(&first, minute(5)), None);
-    for replica in [&first, &second] {
-        publish(&replica.0, "db-0", minute(9));
+    for now in [4, 5] {
+        assert_eq!(hash(&replicas[0], minute(now)), None);
+    }
+    for (publisher, _) in &replicas {
+        publish_at(publisher, minute(9), &database("db-0"));
     }
     let expected = Some(table(&database("db-0")).answers_hash());
-    assert_eq!(hash(&first, minute(10)), expected);
+    assert_eq!(hash(&replicas[0], minute(10)), expected);
     // The second is scraped later, when the answers of both have changed.
-    for (number, replica) in [(1, &first), (2, &first), (1, &second)] {
-        publish(&replica.0, &format!("db-{number}"), minute(10 + number));
+    for (publisher, _) in &replicas {
+        publish_at(publisher, minute(11), &database("db-1"));
     }
-    for replica in [&first, &second] {
-        assert_eq!(hash(replica, minute(14)), expected);
-    }
-    // The second does not see the last change.
-    let hashes = [&first, &second].map(|replica| hash(replica, minute(15)));
-    let last = ["db-2", "db-1"].map(|host| Some(table(&database(host)).answers_hash()));
-    assert_eq!(hashes, last);
+    let hashes = replicas.each_ref().map(|replica| hash(replica, minute(14)));
+    assert_eq!(hashes, [expected; 2]);
+    assert_ne!(hash(&replicas[1], minute(15)), expected);
 }
 
 /// Probes, and scrapes of an unchanged table, must cost the same with any number of services.
@@ -287,7 +280,7 @@ async fn list_continues_in_its_table_or_is_gone() {
         let first = items(&api, "table?limit=2").await;
         assert_eq!(first["items"].as_array().unwrap().len(), 2);
         let place = first["continue"].as_str().unwrap();
-        publish_at(&publisher, Timestamp(10_000), &["a", "x"].map(service));
+        publish(&publisher, &["a", "x"].map(service));
         let path = format!("/api/v1/table?limit=2&continue={place}");
         let response = get(&api, &path, &[]).await;
         assert_eq!(response.status(), status);
@@ -314,31 +307,11 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
     assert_eq!(objects["items"][0]["service"], "db");
     assert_eq!(objects["replica"], "global-dns-7c9f");
     for (path, status, sentence) in [
-        (
-            "table?offset=7",
-            400,
-            "unknown parameter 'offset' of table; it takes: ",
-        ),
-        (
-            "table?at=now",
-            400,
-            "at: 'now' cannot be used: use RFC 3339",
-        ),
-        (
-            "events?kind=x",
-            400,
-            "kind: 'x' cannot be used: the kinds are joined, ",
-        ),
-        (
-            "explain?name=a..b",
-            400,
-            "name: 'a..b' cannot be used: it is not a domain name",
-        ),
-        (
-            "nothing",
-            404,
-            "there is no such view; the views are table, ",
-        ),
+        ("table?offset=7", 400, "unknown parameter 'offset' of table"),
+        ("table?at=now", 400, "at: 'now' cannot be used"),
+        ("events?kind=x", 400, "kind: 'x' cannot be used"),
+        ("explain?name=a..b", 400, "name: 'a..b' cannot be used"),
+        ("nothing", 404, "there is no such view; the views are"),
     ] {
         let response = get(&api, &format!("/api/v1/{path}"), &[]).await;
         assert_eq!(response.status().as_u16(), status, "{path}");
