@@ -98,7 +98,7 @@ impl Files {
     fn read(&self) -> Result<Vec<Vec<u8>>, CertificateError> {
         let paths = [&self.certificate, &self.key];
         let paths = paths.into_iter().chain(&self.client_ca);
-        let read = |path: &PathBuf| read(path).map_err(|reason| unusable(path, reason));
+        let read = |path: &PathBuf| read(path).map_err(|error| unusable(path, error));
         paths.map(read).collect()
     }
 
@@ -178,21 +178,18 @@ fn unusable(path: &Path, reason: impl ToString) -> CertificateError {
 }
 
 /// Reads a regular file of limited size. Another one may have no end, or nobody who writes it.
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut contents = Vec::new();
-    let mut read = || -> io::Result<bool> {
-        let is_regular = fs::metadata(path)?.is_file();
-        if is_regular {
-            let file = File::open(path)?;
-            file.take(MAX_FILE + 1).read_to_end(&mut contents)?;
+    if fs::metadata(path)?.is_file() {
+        let file = File::open(path)?;
+        file.take(MAX_FILE + 1).read_to_end(&mut contents)?;
+        if contents.len() as u64 <= MAX_FILE {
+            return Ok(contents);
         }
-        Ok(is_regular)
-    };
-    match read() {
-        Ok(true) if contents.len() as u64 <= MAX_FILE => Ok(contents),
-        Ok(_) => Err("it is not a regular file of at most 1 MiB".to_owned()),
-        Err(error) => Err(error.to_string()),
     }
+    Err(io::Error::other(
+        "it is not a regular file of at most 1 MiB",
+    ))
 }
 
 /// Parses the objects of a PEM file. There is at least one.
