@@ -262,7 +262,7 @@ impl Reply<'_> {
 
     /// Returns the class of the records.
     pub fn class(&self) -> u16 {
-        match &self.body {
+        match self.body {
             Body::Empty | Body::Answer(_) => CLASS_IN,
             Body::Chaos(_) => CLASS_CH,
         }

@@ -103,11 +103,10 @@ impl Message<'_> {
         let mut writer = RecordWriter::new(self, &query.name, reply.class());
         let _ = reply.visit_records(&query.name, |record| {
             if writer.put(&record) {
-                ControlFlow::Continue(())
-            } else {
-                is_complete = record.section != Section::Answer;
-                ControlFlow::Break(())
+                return ControlFlow::Continue(());
             }
+            is_complete = record.section != Section::Answer;
+            ControlFlow::Break(())
         });
         is_complete
     }
