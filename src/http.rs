@@ -87,18 +87,14 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
     let server = &state.server;
     let now = server.reader.load();
     let is_open = now.table.is_some() && state.is_open.load(Ordering::Relaxed);
-    let status = if server.shutdown().is_some() || !is_open {
-        StatusCode::SERVICE_UNAVAILABLE
-    } else {
+    let mut lines: Vec<String> = server.problems(&now).iter().map(problem_with_age).collect();
+    lines.extend(now.table.iter().flat_map(missing_clusters));
+    let status = if server.shutdown().is_none() && is_open {
+        lines.insert(0, "ok".to_owned());
         StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
-    let ready = status.is_success().then(|| "ok".to_owned());
-    let problems = server.problems(&now).into_iter();
-    let lines = ready
-        .into_iter()
-        .chain(problems.map(|one| problem_with_age(&one)));
-    let waits = now.table.iter().flat_map(missing_clusters);
-    let lines: Vec<String> = lines.chain(waits).collect();
     (status, lines.join("\n") + "\n")
 }
 

@@ -77,8 +77,9 @@ impl DnsServer {
         udp_workers: usize,
         max_connections: usize,
     ) -> Self {
+        let stop = encrypted.as_ref().map(|one| one.certificate.stop.clone());
         Self {
-            stop: encrypted.as_ref().map(Encrypted::stop).unwrap_or_default(),
+            stop: stop.unwrap_or_default(),
             closed: listeners,
             closed_encrypted: encrypted,
             answerers,

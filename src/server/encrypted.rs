@@ -13,7 +13,6 @@ use std::sync::Arc;
 use socket2::Socket;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 pub use certificate::{Certificate, CertificateError, Files};
 
@@ -27,7 +26,8 @@ use crate::heartbeat::Heartbeat;
 
 /// The bound addresses of the encrypted listeners, which refuse clients, with the certificate.
 pub struct Encrypted {
-    certificate: Arc<Certificate>,
+    /// Its token stops the listeners.
+    pub(super) certificate: Arc<Certificate>,
     tls: Vec<Socket>,
     quic: Vec<ClosedUdp>,
 }
@@ -50,11 +50,6 @@ impl Encrypted {
             tls: bind_tls(tls)?,
             quic: bind_quic(quic)?,
         })
-    }
-
-    /// Returns the token that stops the listeners.
-    pub(super) fn stop(&self) -> CancellationToken {
-        self.certificate.stop.clone()
     }
 
     /// Opens the addresses, and starts the thread of all listeners, which gives signs of its progress. Returns a future that
