@@ -40,9 +40,11 @@ pub use listen_address::ListenAddress;
 pub use refused::RefusedClients;
 pub use time_limits::TCP_IDLE;
 
+use accept::accept;
 use answerer::Answerer;
 use bind::listen;
 use connections::Connections;
+use tcp::Connection;
 
 use crate::heartbeat::Heartbeat;
 use crate::wire::Transport;
@@ -108,9 +110,15 @@ impl DnsServer {
                 self.listeners.spawn(thread::start("udp", work)?);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
-            let (tcp, stop) = (listen(tcp)?, self.stop.clone());
-            let serve = tcp::serve(tcp, answerer.clone(), connections.clone(), stop);
-            self.listeners.spawn(serve);
+            let (answerer, stop) = (answerer.clone(), self.stop.clone());
+            let serve = move |socket, client| {
+                let (answerer, stop) = (answerer.clone(), stop.clone());
+                Connection::new(socket, Transport::Tcp, client, answerer, stop).serve()
+            };
+            let (connections, stop) = (connections.clone(), self.stop.clone());
+            let listener = listen(tcp)?;
+            self.listeners
+                .spawn(accept(listener, connections, stop, serve));
         }
         if let Some(encrypted) = self.closed_encrypted.take() {
             let heartbeat = Heartbeat::default();

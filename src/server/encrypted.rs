@@ -18,7 +18,7 @@ pub use certificate::{Certificate, CertificateError, Files};
 
 use super::accept::accept;
 use super::answerer::Answerer;
-use super::bind::{BindError, ClosedUdp, bind_quic, bind_tls, listen};
+use super::bind::{BindError, ClosedUdp, bind, listen, tcp};
 use super::connections::Connections;
 use super::listen_address::ListenAddress;
 use super::thread;
@@ -47,8 +47,8 @@ impl Encrypted {
     ) -> Result<Self, BindError> {
         Ok(Self {
             certificate,
-            tls: bind_tls(tls)?,
-            quic: bind_quic(quic)?,
+            tls: bind(tls, "tls", tcp)?,
+            quic: bind(quic, "quic", ClosedUdp::bind)?,
         })
     }
 

@@ -96,7 +96,7 @@ async fn busy_client_yields_although_its_octets_are_decrypted() {
     let answerer = Arc::new(answerers().create());
     let counters = answerer.counters.clone();
     let stop = CancellationToken::new();
-    let connection = tcp::Connection::new(stream, Transport::Tls, client, answerer, stop);
+    let connection = Connection::new(stream, Transport::Tls, client, answerer, stop);
     let mut serving = Box::pin(connection.serve());
     let requests = &counters.requests[Transport::Tls as usize];
     for turn in 1..=3 {
@@ -122,7 +122,7 @@ async fn panic_ends_only_its_own_connection() {
         }
     };
     let stop = CancellationToken::new();
-    tokio::spawn(accept::accept(listener, connections, stop, serve));
+    tokio::spawn(accept(listener, connections, stop, serve));
     for number in 0..3 {
         let mut received = Vec::new();
         let mut client = TcpStream::connect(address).await.unwrap();
