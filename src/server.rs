@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 pub use answerer::Answerers;
-pub use bind::{BindError, DnsListener, bind_dns, bind_tcp};
+pub use bind::{DnsListener, bind_dns, bind_tcp};
 pub use encrypted::{Certificate, Encrypted};
 pub use http::{Lifetime, LocalAddress, serve_http};
 pub use listen_address::ListenAddress;

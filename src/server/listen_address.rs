@@ -59,8 +59,7 @@ impl FromStr for ListenAddress {
         }
         let (host, port) = text.rsplit_once(':').ok_or(InvalidListenAddress)?;
         // `u16` also parses "+53".
-        let is_number = !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit());
-        let port = port.parse().ok().filter(|_| is_number);
+        let port = port.parse().ok().filter(|_| !port.starts_with('+'));
         match (host, port) {
             ("", Some(port)) => Ok(Self::EveryAt(port)),
             (host, Some(port)) if host.eq_ignore_ascii_case("localhost") => {
