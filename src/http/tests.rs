@@ -280,7 +280,7 @@ async fn list_continues_in_its_table_or_is_gone() {
         let first = items(&api, "table?limit=2").await;
         assert_eq!(first["items"].as_array().unwrap().len(), 2);
         let place = first["continue"].as_str().unwrap();
-        publish(&publisher, &["a", "x"].map(service));
+        publish_at(&publisher, Timestamp(10_000), &["a", "x"].map(service));
         let path = format!("/api/v1/table?limit=2&continue={place}");
         let response = get(&api, &path, &[]).await;
         assert_eq!(response.status(), status);
