@@ -154,10 +154,7 @@ pub fn respond<'t>(
     let payload = edns.map_or(UDP_PLAIN, |edns| {
         edns.payload.max(UDP_PLAIN).min(settings.udp_max)
     });
-    let edns = edns.map(|edns| ReplyEdns {
-        error,
-        ..reply_edns(settings, edns, context)
-    });
+    let edns = edns.map(|edns| reply_edns(settings, edns, error, context));
     Some(Reply {
         rcode,
         authoritative,
@@ -222,6 +219,7 @@ fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> 
 fn reply_edns<'t>(
     settings: &'t ResponseSettings,
     edns: Edns,
+    error: Option<ExtendedError<'t>>,
     context: &QueryContext,
 ) -> ReplyEdns<'t> {
     let has_idle_time =
@@ -234,7 +232,7 @@ fn reply_edns<'t>(
         keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
         // Without encryption, padding hides nothing (RFC 7830 section 6). Over QUIC, hickory encodes the reply.
         is_padded: edns.wants_padding && context.transport == Transport::Tls,
-        error: None,
+        error,
     }
 }
 
