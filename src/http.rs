@@ -85,15 +85,13 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
     let server = &state.server;
     let now = server.reader.load();
     let is_open = now.table.is_some() && state.is_open.load(Ordering::Relaxed);
-    let status = if server.shutdown().is_some() || !is_open {
-        StatusCode::SERVICE_UNAVAILABLE
-    } else {
+    let mut lines: Vec<String> = server.problems(&now).iter().map(problem_with_age).collect();
+    let status = if server.shutdown().is_none() && is_open {
+        lines.insert(0, "ok".to_owned());
         StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
-    let ready = status.is_success().then(|| "ok".to_owned());
-    let problems = server.problems(&now);
-    let problems = problems.iter().map(problem_with_age);
-    let lines: Vec<String> = ready.into_iter().chain(problems).collect();
     (status, lines.join("\n") + "\n")
 }
 

@@ -33,16 +33,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 pub use answerer::Answerers;
-pub use bind::{BindError, DnsListener, bind_dns, bind_tcp};
+pub use bind::{DnsListener, bind_dns, bind_tcp};
 pub use encrypted::{Certificate, Encrypted};
 pub use http::{Lifetime, LocalAddress, serve_http};
 pub use listen_address::ListenAddress;
 pub use refused::RefusedClients;
 pub use time_limits::TCP_IDLE;
 
+use accept::accept;
 use answerer::Answerer;
 use bind::listen;
 use connections::Connections;
+use tcp::Connection;
 
 use crate::heartbeat::Heartbeat;
 use crate::wire::Transport;
@@ -77,7 +79,9 @@ impl DnsServer {
         udp_workers: usize,
         max_connections: usize,
     ) -> Self {
+        let stop = encrypted.as_ref().map(|one| one.certificate.stop.clone());
         Self {
+            stop: stop.unwrap_or_default(),
             closed: listeners,
             closed_encrypted: encrypted,
             answerers,
@@ -85,7 +89,6 @@ impl DnsServer {
             max_connections,
             listeners: JoinSet::new(),
             connections: Vec::new(),
-            stop: CancellationToken::new(),
         }
     }
 
@@ -107,14 +110,20 @@ impl DnsServer {
                 self.listeners.spawn(thread::start("udp", work)?);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
-            let (tcp, stop) = (listen(tcp)?, self.stop.clone());
-            let serve = tcp::serve(tcp, answerer.clone(), connections.clone(), stop);
-            self.listeners.spawn(serve);
+            let (answerer, stop) = (answerer.clone(), self.stop.clone());
+            let serve = move |socket, client| {
+                let (answerer, stop) = (answerer.clone(), stop.clone());
+                Connection::new(socket, Transport::Tcp, client, answerer, stop).serve()
+            };
+            let (connections, stop) = (connections.clone(), self.stop.clone());
+            let listener = listen(tcp)?;
+            self.listeners
+                .spawn(accept(listener, connections, stop, serve));
         }
         if let Some(encrypted) = self.closed_encrypted.take() {
-            let (heartbeat, stop) = (Heartbeat::default(), self.stop.clone());
+            let heartbeat = Heartbeat::default();
             let (answerer, connections) = self.add_connections(Transport::Tls);
-            let thread = encrypted.start(answerer, connections, heartbeat.clone(), stop)?;
+            let thread = encrypted.start(answerer, connections, heartbeat.clone())?;
             self.listeners.spawn(thread);
             heartbeats.push(("the runtime of encrypted connections".to_owned(), heartbeat));
         }

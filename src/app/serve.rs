@@ -279,7 +279,8 @@ fn listen(
     let connections = settings.limits.connections as usize;
     // The limit applies to TCP and, separately, to TLS.
     let transports = 1 + usize::from(!settings.listen.tls.is_empty());
-    descriptors::reserve(connections * transports, dns.len() * workers)?;
+    descriptors::reserve(connections * transports, dns.len() * workers)
+        .context("cannot reserve files for the connections")?;
     Ok(DnsServer::new(
         dns,
         encrypted,

@@ -189,7 +189,6 @@ mod tests {
             }
         }
         assert_eq!(host_of(""), None);
-        assert_eq!(host_of("local host"), None);
     }
 
     #[test]
@@ -217,25 +216,10 @@ mod tests {
 
     #[test]
     fn api_host_is_a_name_or_an_address() {
-        for good in [
-            "dns.example.com",
-            "dns",
-            "192.0.2.1",
-            "2001:db8::1",
-            "my_host.",
-        ] {
+        for good in "dns.example.com dns 192.0.2.1 2001:db8::1 my_host.".split(' ') {
             assert!(good.parse::<ApiHost>().is_ok(), "{good}");
         }
-        for bad in [
-            "",
-            "dns:80",
-            "http://dns",
-            "[::1]",
-            "*",
-            "*.example.com",
-            "a..b",
-            "dns/",
-        ] {
+        for bad in " dns:80 http://dns [::1] * *.example.com a..b dns/".split(' ') {
             assert_eq!(bad.parse::<ApiHost>(), Err(InvalidHost), "{bad}");
         }
     }

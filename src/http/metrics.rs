@@ -62,10 +62,14 @@ impl Metrics {
 
     /// Adds the counters of queries and replies.
     fn add_queries(&self, registry: &mut Registry) {
-        let types = || TYPES.iter().map(|(_, name)| *name).chain(["other"]);
+        let types = TYPES.map(|one| one.to_string());
+        let types = || types.iter().map(String::as_str).chain(["other"]);
         let requests = PROTOS.iter().enumerate().flat_map(|(proto, name)| {
             types().enumerate().map(move |(rtype, type_name)| {
-                let labels = [("proto", (*name).into()), ("type", type_name.into())];
+                let labels = [
+                    ("proto", (*name).into()),
+                    ("type", type_name.to_owned().into()),
+                ];
                 (labels, self.counters.sum(|c| &c.requests[proto][rtype]))
             })
         });

@@ -15,16 +15,13 @@ struct File(&'static str, &'static str, &'static str);
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
+const ICON: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 static FILES: [File; 12] = [
     File("/", HTML, include_str!("page/index.html")),
     File("/page/page.css", CSS, include_str!("page/page.css")),
-    File(
-        "/page/icon.svg",
-        "image/svg+xml",
-        include_str!("page/icon.svg"),
-    ),
+    File("/page/icon.svg", ICON, include_str!("page/icon.svg")),
     File("/page/address.js", SCRIPT, include_str!("page/address.js")),
     File("/page/answer.js", SCRIPT, include_str!("page/answer.js")),
     File("/page/api.js", SCRIPT, include_str!("page/api.js")),

@@ -168,33 +168,28 @@ async fn metrics_have_a_limited_number_of_clusters_and_failing_services() {
 #[test]
 fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     let minute = |minutes: u64| Timestamp(minutes * 60_000);
-    let replica = || (Publisher::new(minute(1), HOUR), CurrentFacts::default());
     let hash = |(publisher, facts): &(Publisher, CurrentFacts), now| {
         let reader = publisher.reader();
         let _ = facts.of(&reader.load());
         facts.compared_hash(now, |moment| reader.at(moment))
     };
-    let [first, second] = [replica(), replica()];
+    let replicas = [9, 9].map(|_| (Publisher::new(minute(1), HOUR), CurrentFacts::default()));
     // The start is later than the moment, and then no table answered at it.
-    assert_eq!(hash(&first, minute(4)), None);
-    assert_eq!(hash(&first, minute(5)), None);
-    for replica in [&first, &second] {
-        publish_at(&replica.0, &database("db-0"), minute(9));
+    for now in [4, 5] {
+        assert_eq!(hash(&replicas[0], minute(now)), None);
+    }
+    for (publisher, _) in &replicas {
+        publish_at(publisher, &database("db-0"), minute(9));
     }
     let expected = Some(table(&database("db-0")).answers_hash());
-    assert_eq!(hash(&first, minute(10)), expected);
+    assert_eq!(hash(&replicas[0], minute(10)), expected);
     // The second is scraped later, when the answers of both have changed.
-    for (number, replica) in [(1, &first), (2, &first), (1, &second)] {
-        let objects = database(&format!("db-{number}"));
-        publish_at(&replica.0, &objects, minute(10 + number));
+    for (publisher, _) in &replicas {
+        publish_at(publisher, &database("db-1"), minute(11));
     }
-    for replica in [&first, &second] {
-        assert_eq!(hash(replica, minute(14)), expected);
-    }
-    // The second does not see the last change.
-    let hashes = [&first, &second].map(|replica| hash(replica, minute(15)));
-    let last = ["db-2", "db-1"].map(|host| Some(table(&database(host)).answers_hash()));
-    assert_eq!(hashes, last);
+    let hashes = replicas.each_ref().map(|replica| hash(replica, minute(14)));
+    assert_eq!(hashes, [expected; 2]);
+    assert_ne!(hash(&replicas[1], minute(15)), expected);
 }
 
 /// Probes, and scrapes of an unchanged table, must cost the same with any number of services.
@@ -276,31 +271,11 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
     assert_eq!(objects["items"][0]["service"], "db");
     assert_eq!(objects["replica"], "global-dns-7c9f");
     for (path, status, sentence) in [
-        (
-            "table?offset=7",
-            400,
-            "parameter: 'offset' cannot be used: table takes ",
-        ),
-        (
-            "table?at=now",
-            400,
-            "at: 'now' cannot be used: use RFC 3339",
-        ),
-        (
-            "events?kind=x",
-            400,
-            "kind: 'x' cannot be used: the kinds are joined, ",
-        ),
-        (
-            "explain?name=a..b",
-            400,
-            "name: 'a..b' cannot be used: it is not a domain name",
-        ),
-        (
-            "nothing",
-            404,
-            "there is no such view; the views are table, ",
-        ),
+        ("table?offset=7", 400, "parameter: 'offset' cannot be used"),
+        ("table?at=now", 400, "at: 'now' cannot be used"),
+        ("events?kind=x", 400, "kind: 'x' cannot be used"),
+        ("explain?name=a..b", 400, "name: 'a..b' cannot be used"),
+        ("nothing", 404, "there is no such view; the views are"),
     ] {
         let response = get(&api, &format!("/api/v1/{path}"), &[]).await;
         assert_eq!(response.status().as_u16(), status, "{path}");

@@ -2,18 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
-use super::platform::is_exhaustion;
 use super::socket::Socket;
-
-/// Pause after a failed accept if descriptors or memory are exhausted.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until `stop` and serves each with `serve`. Then it accepts those in the kernel's queue, and waits for
 /// the open connections.
@@ -34,7 +29,7 @@ pub(super) async fn accept<F>(
         tokio::select! {
             accepted = listener.accept(), if connections.has_room(open.len()) => match accepted {
                 Ok(accepted) => spawn(&mut open, accepted),
-                Err(error) => note_failure(&connections, &error).await,
+                Err(error) => connections.note_failure(&error).await,
             },
             Some(ended) = open.join_next() => connections.note_end(ended),
             () = stop.cancelled() => break,
@@ -46,7 +41,7 @@ pub(super) async fn accept<F>(
             match accept_queued(&listener) {
                 Ok(accepted) => spawn(&mut open, accepted),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => note_failure(&connections, &error).await,
+                Err(error) => connections.note_failure(&error).await,
             }
         }
     }
@@ -60,13 +55,4 @@ fn accept_queued(listener: &std::net::TcpListener) -> io::Result<(TcpStream, Soc
     let (stream, client) = listener.accept()?;
     stream.set_nonblocking(true)?;
     Ok((TcpStream::from_std(stream)?, client))
-}
-
-/// Counts a failed accept, and pauses if descriptors or memory are exhausted. Other errors concern a single connection
-/// (accept(2)) and need no pause.
-async fn note_failure(connections: &Connections, error: &io::Error) {
-    connections.note_failure(error);
-    if is_exhaustion(error) {
-        tokio::time::sleep(RETRY_PAUSE).await;
-    }
 }

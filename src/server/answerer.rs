@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use tracing::field::display;
 use tracing::warn;
 
 use super::counters::{CounterSet, Counters};
@@ -128,12 +129,11 @@ impl Answerer {
         if transport == Transport::Udp || !self.shared.oversized_answers.is_due(batch.time) {
             return;
         }
+        // An address can belong to many services.
         let service = match &reply.body {
-            Body::Answer(Answer::Data(view, _)) => Some(&view.service.key),
-            // An address can belong to many services.
+            Body::Answer(Answer::Data(view, _)) => Some(display(&view.service.key)),
             _ => None,
         };
-        let service = service.map(tracing::field::display);
         warn!(
             service,
             "An answer does not fit 65,535 octets and is truncated"

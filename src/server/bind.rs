@@ -75,29 +75,6 @@ pub fn bind_tcp(
     bind(addresses, listener, open)
 }
 
-/// Binds addresses of DNS over TLS, which do not listen yet.
-///
-/// # Errors
-///
-/// If an address cannot be bound.
-pub(super) fn bind_tls(addresses: &[ListenAddress]) -> Result<Vec<Socket>, BindError> {
-    bind(addresses, "tls", tcp)
-}
-
-/// Binds addresses of DNS over QUIC, which refuse clients until they are opened.
-///
-/// # Errors
-///
-/// If an address cannot be bound.
-pub(super) fn bind_quic(addresses: &[ListenAddress]) -> Result<Vec<ClosedUdp>, BindError> {
-    let closed = |address| {
-        let closed = ClosedUdp::bind(address)?;
-        let address = closed.address;
-        Ok((closed, address))
-    };
-    bind(addresses, "quic", closed)
-}
-
 /// Binds UDP and TCP on each address, which refuse clients until they are opened.
 ///
 /// # Errors
@@ -107,9 +84,13 @@ pub fn bind_dns(addresses: &[ListenAddress]) -> Result<Vec<DnsListener>, BindErr
     bind(addresses, "dns", dns)
 }
 
-/// Binds each address with `bind`, which also returns the bound one, for the log. If an entry stands for both families, an
+/// Binds each address of a listener with `bind`, which also returns the bound one, for the log. If an entry stands for both families, an
 /// address of an unsupported family is skipped and logged.
-fn bind<T>(
+///
+/// # Errors
+///
+/// If an address cannot be bound.
+pub(super) fn bind<T>(
     addresses: &[ListenAddress],
     listener: &'static str,
     bind: impl Fn(SocketAddr) -> io::Result<(T, SocketAddr)>,
@@ -159,22 +140,19 @@ impl BindError {
     fn way_out(&self) -> String {
         /// Ports below this one need a privilege by default.
         const FIRST_FREE_PORT: u16 = 1024;
-        let (flag, kind) = (self.flag(), self.source.kind());
-        let is_privileged = self.address.port() < FIRST_FREE_PORT;
-        if kind == io::ErrorKind::AddrInUse {
-            format!(
-                "; another process, or another listener of this one, uses the port: stop it, or choose another port \
-                 with {flag}"
-            )
-        } else if kind == io::ErrorKind::PermissionDenied && is_privileged {
-            format!(
+        let flag = self.flag();
+        match self.source.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "; another process, or another listener of this one, uses the port: stop it, or choose another port with {flag}"
+            ),
+            io::ErrorKind::PermissionDenied if self.address.port() < FIRST_FREE_PORT => format!(
                 "; a port below {FIRST_FREE_PORT} needs root or the capability NET_BIND_SERVICE: choose a higher port \
                  with {flag}, such as 5353"
-            )
-        } else if kind == io::ErrorKind::AddrNotAvailable {
-            "; no network interface of this host has this address".to_owned()
-        } else {
-            String::new()
+            ),
+            io::ErrorKind::AddrNotAvailable => {
+                "; no network interface of this host has this address".to_owned()
+            }
+            _ => String::new(),
         }
     }
 }
@@ -185,7 +163,7 @@ fn is_missing_family(error: &io::Error) -> bool {
 }
 
 /// Binds TCP. The socket does not listen yet.
-fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
+pub(super) fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -242,8 +220,7 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 fn dns(address: SocketAddr) -> io::Result<(DnsListener, SocketAddr)> {
     let tries = if address.port() == 0 { 16 } else { 1 };
     let bind = || {
-        let udp = ClosedUdp::bind(address)?;
-        let address = udp.address;
+        let (udp, address) = ClosedUdp::bind(address)?;
         let (tcp, _) = tcp(address)?;
         Ok((DnsListener { address, udp, tcp }, address))
     };
@@ -253,11 +230,12 @@ fn dns(address: SocketAddr) -> io::Result<(DnsListener, SocketAddr)> {
 // === impl ClosedUdp ===
 
 impl ClosedUdp {
-    fn bind(address: SocketAddr) -> io::Result<Self> {
+    /// Binds UDP, and refuses datagrams.
+    pub(super) fn bind(address: SocketAddr) -> io::Result<(Self, SocketAddr)> {
         let socket = udp(address)?;
         let address = socket.local_addr()?;
         refuse(&socket)?;
-        Ok(Self { socket, address })
+        Ok((Self { socket, address }, address))
     }
 
     /// Binds another socket in its place, which serves clients.

@@ -7,18 +7,22 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::task::JoinError;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
 use crate::server::counters::{Counters, EndReason};
+use crate::server::platform::is_exhaustion;
 use crate::wire::Transport;
 
+/// Pause after a failed accept if descriptors or memory are exhausted.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum number of replaced connections that are still closing. No more connections are accepted until some of them
 /// have ended, so that a flood of connections cannot use more descriptors.
 const MAX_CLOSING: usize = 16;
@@ -106,11 +110,15 @@ impl Connections {
         open < self.0.limit.load(Relaxed).saturating_add(MAX_CLOSING)
     }
 
-    /// Counts a failed accept, and logs it at most once a minute.
-    pub(super) fn note_failure(&self, error: &io::Error) {
+    /// Counts a failed accept, and logs it at most once a minute. Pauses if descriptors or memory are exhausted. Other errors
+    /// concern a single connection (accept(2)) and need no pause.
+    pub(super) async fn note_failure(&self, error: &io::Error) {
         self.0.counters.not_accepted.fetch_add(1, Relaxed);
         if self.0.failures.is_due(unix_seconds()) {
             warn!(%error, "Accepting a TCP connection failed");
+        }
+        if is_exhaustion(error) {
+            sleep(RETRY_PAUSE).await;
         }
     }
 

@@ -68,15 +68,11 @@ pub enum EndReason {
 
 /// The transports, in the order of [`Transport`].
 pub(crate) const PROTOS: [&str; 4] = ["udp", "tcp", "tls", "quic"];
-pub(crate) const TYPES: [(RecordType, &str); 7] = [
-    (RecordType::A, "A"),
-    (RecordType::AAAA, "AAAA"),
-    (RecordType::SRV, "SRV"),
-    (RecordType::TXT, "TXT"),
-    (RecordType::SOA, "SOA"),
-    (RecordType::NS, "NS"),
-    (RecordType::ANY, "ANY"),
-];
+/// The types that are counted alone.
+pub(crate) const TYPES: [RecordType; 7] = {
+    use RecordType as T;
+    [T::A, T::AAAA, T::SRV, T::TXT, T::SOA, T::NS, T::ANY]
+};
 pub(crate) const RCODES: [(Rcode, &str); 7] = [
     (Rcode::NOERROR, "NOERROR"),
     (Rcode::FORMERR, "FORMERR"),
@@ -92,7 +88,7 @@ pub(crate) const BUCKETS: [u64; 8] = [5, 10, 25, 50, 100, 500, 2_500, 100_000];
 impl Counters {
     /// Counts a query. `None` stands for an unreadable query.
     pub fn count_request(&self, transport: Transport, rtype: Option<RecordType>) {
-        let known = TYPES.iter().position(|(known, _)| Some(*known) == rtype);
+        let known = TYPES.iter().position(|known| Some(*known) == rtype);
         self.requests[transport as usize][known.unwrap_or(TYPES.len())].fetch_add(1, Relaxed);
     }
 

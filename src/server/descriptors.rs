@@ -17,36 +17,20 @@ const BASE_MEMORY: f64 = 64.0;
 /// Memory of a connection with full buffers, in MiB: those of this process and those of the kernel.
 const CONNECTION_MEMORY: f64 = 0.3;
 
-/// The process cannot open enough files.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenFilesError {
-    /// The limit cannot be read.
-    #[error("cannot read the limit of open files")]
-    Unknown(#[from] io::Error),
-    /// The limit is too low.
-    #[error(
-        "the limit of open files is {limit}, and {needed} are needed: raise the hard limit (ulimit -Hn), or lower \
-         limits.connections"
-    )]
-    TooLow {
-        /// The hard limit.
-        limit: u64,
-        /// The number of files that may be open at the same time.
-        needed: usize,
-    },
-}
-
 /// Raises the limit of open files to the hard limit, and logs the memory that `connections` may need. `sockets` is the number of
 /// UDP sockets.
 ///
 /// # Errors
 ///
-/// If the limit is too low for the connections.
-pub fn reserve(connections: usize, sockets: usize) -> Result<(), OpenFilesError> {
+/// If the limit cannot be read, or is too low for the connections.
+pub fn reserve(connections: usize, sockets: usize) -> io::Result<()> {
     let limit = raise_open_files()?;
     let needed = MIN_OPEN_FILES.max(RESERVED + sockets + connections);
     if limit < needed as u64 {
-        return Err(OpenFilesError::TooLow { limit, needed });
+        return Err(io::Error::other(format!(
+            "the limit of open files is {limit}, and {needed} are needed: raise the hard limit (ulimit -Hn), or lower \
+             limits.connections"
+        )));
     }
     let mebibytes = BASE_MEMORY + CONNECTION_MEMORY * connections as f64;
     info!(

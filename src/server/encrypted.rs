@@ -13,13 +13,12 @@ use std::sync::Arc;
 use socket2::Socket;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 pub use certificate::{Certificate, CertificateError, Files};
 
 use super::accept::accept;
 use super::answerer::Answerer;
-use super::bind::{BindError, ClosedUdp, bind_quic, bind_tls, listen};
+use super::bind::{BindError, ClosedUdp, bind, listen, tcp};
 use super::connections::Connections;
 use super::listen_address::ListenAddress;
 use super::thread;
@@ -27,7 +26,8 @@ use crate::heartbeat::Heartbeat;
 
 /// The bound addresses of the encrypted listeners, which refuse clients, with the certificate.
 pub struct Encrypted {
-    certificate: Arc<Certificate>,
+    /// Its token stops the listeners.
+    pub(super) certificate: Arc<Certificate>,
     tls: Vec<Socket>,
     quic: Vec<ClosedUdp>,
 }
@@ -47,19 +47,18 @@ impl Encrypted {
     ) -> Result<Self, BindError> {
         Ok(Self {
             certificate,
-            tls: bind_tls(tls)?,
-            quic: bind_quic(quic)?,
+            tls: bind(tls, "tls", tcp)?,
+            quic: bind(quic, "quic", ClosedUdp::bind)?,
         })
     }
 
     /// Opens the addresses, and starts the thread of all listeners, which gives signs of its progress. Returns a future that
-    /// completes after `stop`, when all connections have ended, or when a listener ends.
+    /// completes when the server stops and all connections have ended, or when a listener ends.
     pub(super) fn start(
         self,
         answerer: Arc<Answerer>,
         connections: Connections,
         heartbeat: Heartbeat,
-        stop: CancellationToken,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter(); // the sockets and tasks belong to it
@@ -78,11 +77,6 @@ impl Encrypted {
             listeners.spawn(quic::serve(closed.open()?, certificate, answerer));
         }
         tokio::spawn(heartbeat.follow_runtime());
-        let of_listeners = certificate.stop.clone();
-        tokio::spawn(async move {
-            stop.cancelled().await;
-            of_listeners.cancel();
-        });
         drop(entered);
         let run = async move {
             while let Some(ended) = listeners.join_next().await {

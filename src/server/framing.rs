@@ -36,10 +36,6 @@ pub enum Pause {
     Malformed,
 }
 
-/// The announced length exceeds [`MAX_QUERY`].
-#[derive(Debug, PartialEq, Eq)]
-struct TooLong;
-
 // === impl Framing ===
 
 impl Framing {
@@ -74,9 +70,8 @@ impl Framing {
                     return Pause::OutboxFull;
                 }
                 let packet = match next_message(&self.inbox, &mut self.answered) {
-                    Ok(Some(packet)) => packet,
-                    Ok(None) => return Pause::Incomplete,
-                    Err(TooLong) => return Pause::Malformed,
+                    Ok(packet) => packet,
+                    Err(pause) => return pause,
                 };
                 let Some(length) = answer(packet, &mut room[LENGTH_PREFIX..]) else {
                     return Pause::Malformed;
@@ -118,17 +113,14 @@ impl Framing {
 }
 
 /// Returns the next complete message after the first `answered` octets, if there is one, and advances `answered`.
-fn next_message<'i>(inbox: &'i [u8], answered: &mut usize) -> Result<Option<&'i [u8]>, TooLong> {
-    let Some((prefix, octets)) = inbox[*answered..].split_first_chunk::<LENGTH_PREFIX>() else {
-        return Ok(None);
-    };
+fn next_message<'i>(inbox: &'i [u8], answered: &mut usize) -> Result<&'i [u8], Pause> {
+    let unanswered = inbox[*answered..].split_first_chunk::<LENGTH_PREFIX>();
+    let (prefix, octets) = unanswered.ok_or(Pause::Incomplete)?;
     let length = usize::from(u16::from_be_bytes(*prefix));
     if length > MAX_QUERY {
-        return Err(TooLong);
+        return Err(Pause::Malformed);
     }
-    let message = octets.get(..length);
-    if message.is_some() {
-        *answered += LENGTH_PREFIX + length;
-    }
+    let message = octets.get(..length).ok_or(Pause::Incomplete)?;
+    *answered += LENGTH_PREFIX + length;
     Ok(message)
 }

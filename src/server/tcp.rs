@@ -13,15 +13,12 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::accept::accept;
 use super::answerer::Answerer;
-use super::connections::Connections;
 use super::counters::EndReason;
 use super::framing::{Framing, Pause};
 use super::socket::{READ_QUOTA, Socket};
@@ -29,20 +26,6 @@ use super::time_limits::{
     MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit,
 };
 use crate::wire::Transport;
-
-/// Serves connections until `stop`. Open connections then end after the received queries are answered.
-pub(super) async fn serve(
-    listener: TcpListener,
-    answerer: Arc<Answerer>,
-    connections: Connections,
-    stop: CancellationToken,
-) {
-    let serve = |socket, client| {
-        let (answerer, stop) = (answerer.clone(), stop.clone());
-        Connection::new(socket, Transport::Tcp, client, answerer, stop).serve()
-    };
-    accept(listener, connections, stop.clone(), serve).await;
-}
 
 /// A stream of messages over a TCP connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {

@@ -1,7 +1,9 @@
 //! Tests of listeners.
 
+use std::fmt::Debug;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -96,7 +98,7 @@ async fn busy_client_yields_although_its_octets_are_decrypted() {
     let answerer = Arc::new(answerers().create());
     let counters = answerer.counters.clone();
     let stop = CancellationToken::new();
-    let connection = tcp::Connection::new(stream, Transport::Tls, client, answerer, stop);
+    let connection = Connection::new(stream, Transport::Tls, client, answerer, stop);
     let mut serving = Box::pin(connection.serve());
     let requests = &counters.requests[Transport::Tls as usize];
     for turn in 1..=3 {
@@ -122,7 +124,7 @@ async fn panic_ends_only_its_own_connection() {
         }
     };
     let stop = CancellationToken::new();
-    tokio::spawn(accept::accept(listener, connections, stop, serve));
+    tokio::spawn(accept(listener, connections, stop, serve));
     for number in 0..3 {
         let mut received = Vec::new();
         let mut client = TcpStream::connect(address).await.unwrap();
@@ -135,41 +137,33 @@ async fn panic_ends_only_its_own_connection() {
 
 #[test]
 fn ns_addresses_are_usable_at_port_53() {
-    let addresses = |given: &[&str], listeners: &[&str]| -> Vec<String> {
-        let given: Vec<IpAddr> = given.iter().map(|ip| ip.parse().unwrap()).collect();
-        let listeners: Vec<SocketAddr> = listeners.iter().map(|at| at.parse().unwrap()).collect();
-        let found = ns_addresses(&given, &listeners);
-        found.iter().map(ToString::to_string).collect()
-    };
-    // A given address, such as that of a Service, is used with any listeners.
-    for listeners in [
-        &["0.0.0.0:5353", "[::]:5353"],
-        &["10.244.0.7:53", "[::]:53"],
-    ] {
-        assert_eq!(addresses(&["10.96.0.53"], listeners), ["10.96.0.53"]);
+    fn all<T: FromStr<Err: Debug>>(text: &str) -> Vec<T> {
+        let texts = text.split_whitespace();
+        texts.map(|text| text.parse().unwrap()).collect()
     }
-    let twice = ["2001:db8::53", "10.96.0.53", "2001:db8::53"];
-    assert_eq!(addresses(&twice, &[]), ["10.96.0.53", "2001:db8::53"]);
-    for (listeners, expected) in [
+    for (given, listeners, expected) in [
+        // A given address, such as that of a Service, is used with any listeners.
+        ("10.96.0.53", "0.0.0.0:5353 10.244.0.7:53", "10.96.0.53"),
         (
-            &["192.0.2.53:53", "[2001:db8::53]:53"][..],
-            &["192.0.2.53", "2001:db8::53"][..],
+            "2001:db8::53 10.96.0.53 2001:db8::53",
+            "",
+            "10.96.0.53 2001:db8::53",
+        ),
+        (
+            "",
+            "192.0.2.53:53 [2001:db8::53]:53",
+            "192.0.2.53 2001:db8::53",
         ),
         // Resolvers use only port 53.
-        (&["192.0.2.53:5353", "192.0.2.54:53"], &["192.0.2.54"]),
-        (&["127.0.0.1:1053"], &[]),
+        ("", "192.0.2.53:5353 192.0.2.54:53", "192.0.2.54"),
         // Wildcard addresses are unusable.
-        (&["0.0.0.0:53", "[::]:53"], &[]),
-        (&["0.0.0.0:5353", "[::]:5353"], &[]),
+        ("", "0.0.0.0:53 [::]:53", ""),
         // On another host, a loopback address means that host.
-        (
-            &["127.0.0.1:53", "[::1]:53", "192.0.2.53:53"],
-            &["192.0.2.53"],
-        ),
-        (&["127.0.0.1:53"], &["127.0.0.1"]),
-        (&[], &[]),
+        ("", "127.0.0.1:53 [::1]:53 192.0.2.53:53", "192.0.2.53"),
+        ("", "127.0.0.1:53", "127.0.0.1"),
     ] {
-        assert_eq!(addresses(&[], listeners), expected, "{listeners:?}");
+        let found = ns_addresses(&all::<IpAddr>(given), &all::<SocketAddr>(listeners));
+        assert_eq!(found, all::<IpAddr>(expected), "{listeners}");
     }
 }
 

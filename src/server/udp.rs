@@ -1,7 +1,7 @@
 //! UDP: at most one datagram out for each datagram in. Each worker is a thread. It allocates memory only when it starts. For a
 //! query, it takes no lock and logs nothing. It uses blocking calls, because the thread has no other work.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -71,9 +71,15 @@ fn run(
     heartbeat: &Heartbeat,
     stop: &CancellationToken,
 ) {
-    while !stop.is_cancelled() {
+    let mut end = None;
+    // The end holds even if clients keep sending or memory is exhausted.
+    while end.is_none_or(|end| Instant::now() < end) {
         match exchange() {
-            Err(error) if !is_without_datagram(&error) => {
+            // The queue is empty.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && end.is_some() => return,
+            Err(error)
+                if ![ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) =>
+            {
                 // Linux reports failures of earlier replies here, while the socket itself works. Or memory is exhausted.
                 if answerer.shared.receive_failures.is_due(unix_seconds()) {
                     warn!(%error, "Receiving over UDP failed");
@@ -83,31 +89,14 @@ fn run(
             // A worker that only fails to receive makes no progress.
             _ => heartbeat.beat(),
         }
-    }
-    // New datagrams would be lost after the last call. Replies still leave from the address that received the query.
-    if let Err(error) = refuse(socket).and_then(|()| socket.set_nonblocking(true)) {
-        debug!(%error, "Cannot reject new datagrams on the UDP socket");
-    }
-    let started = Instant::now();
-    // The limit holds even if clients keep sending or memory is exhausted.
-    while started.elapsed() < MAX_DRAIN {
-        match exchange() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break, // the queue is empty
-            Err(error) if !is_without_datagram(&error) => {
-                debug!(%error, "Receiving over UDP failed");
-                thread::sleep(RETRY_PAUSE);
+        if end.is_none() && stop.is_cancelled() {
+            // New datagrams would be lost after the last call. Replies still leave from the address that received the query.
+            if let Err(error) = refuse(socket).and_then(|()| socket.set_nonblocking(true)) {
+                debug!(%error, "Cannot reject new datagrams on the UDP socket");
             }
-            _ => {}
+            end = Some(Instant::now() + MAX_DRAIN);
         }
     }
-}
-
-/// Returns whether a receive call ended without a datagram, but did not fail.
-fn is_without_datagram(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
 }
 
 #[cfg(test)]

@@ -97,7 +97,6 @@ setting_text!(Network: r"^[0-9a-fA-F.:]+(/[0-9]+)?$");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn network(text: &str) -> Network {
         text.parse().unwrap()
@@ -128,53 +127,18 @@ mod tests {
 
     #[test]
     fn non_public_and_nearby_addresses_are_allowed_by_default() {
-        let access = |own: &[&str]| {
-            let own: Vec<IpAddr> = own.iter().map(|own| ip(own)).collect();
-            Access::around(&own)
-        };
-        for inside in [
-            "10.255.0.1",
-            "172.31.0.1",
-            "192.168.1.1",
-            "100.127.0.1",
-            "127.0.0.1",
-            "169.254.20.10",
-            "240.0.0.1",
-            "255.1.2.3",
-            "::1",
-            "fd00::1",
-            "fe80::1",
-        ] {
-            assert!(access(&[]).is_allowed(ip(inside)), "{inside}");
-        }
-        for outside in [
-            "172.32.0.1",
-            "100.128.0.1",
-            "203.0.113.1",
-            "239.255.255.255",
-            "::2",
-            "2001:db8::1",
-        ] {
-            assert!(!access(&[]).is_allowed(ip(outside)), "{outside}");
-        }
         // Both addresses of a pod, and the address of its node.
-        let around = access(&["203.0.113.7", "2001:db8:0:1::7", "198.51.100.9"]);
-        for inside in ["203.0.1.1", "2001:db8:0:ff::1", "198.51.1.1"] {
-            assert!(around.is_allowed(ip(inside)), "{inside}");
+        let own = ["203.0.113.7", "2001:db8:0:1::7", "198.51.100.9"].map(ip);
+        let access = Access::around(&own);
+        let inside = "10.255.0.1 172.31.0.1 192.168.1.1 100.127.0.1 127.0.0.1 169.254.20.10 240.0.0.1 255.1.2.3 ::1 fd00::1 \
+                      fe80::1 203.0.1.1 2001:db8:0:ff::1 198.51.1.1";
+        let outside =
+            "172.32.0.1 100.128.0.1 239.255.255.255 ::2 203.1.0.1 2001:db8:0:100::1 198.52.1.1";
+        for (addresses, is_allowed) in [(inside, true), (outside, false)] {
+            for address in addresses.split(' ') {
+                assert_eq!(access.is_allowed(ip(address)), is_allowed, "{address}");
+            }
         }
-        for outside in ["203.1.0.1", "2001:db8:0:100::1", "198.52.1.1"] {
-            assert!(!around.is_allowed(ip(outside)), "{outside}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn network_contains_addresses_with_its_prefix(address: u128, other: u128, length in 0_u8..=128) {
-            let text = format!("{}/{length}", std::net::Ipv6Addr::from(address));
-            let shift = |bits: u128| bits.checked_shr(128 - u32::from(length)).unwrap_or(0);
-            let holds = network(&text).contains(std::net::Ipv6Addr::from(other).into());
-            prop_assert_eq!(holds, shift(address) == shift(other));
-            prop_assert!(network(&text).contains(std::net::Ipv6Addr::from(address).into()));
-        }
+        assert!(!Access::around(&[]).is_allowed(own[0]));
     }
 }

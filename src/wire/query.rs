@@ -20,7 +20,7 @@ pub struct Query {
 }
 
 /// The client's OPT record (RFC 6891 section 6.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Edns {
     /// UDP payload size of the client.
     pub payload: u16,
@@ -84,13 +84,12 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
     if counts[0] != 1 {
         return Err(reject_question_count(packet, opcode, counts));
     }
-    let Some(mut query) = read_question(packet) else {
-        let rcode = match opcode {
-            0 => Rcode::FORMERR,
-            _ => Rcode::NOTIMP,
-        };
-        return Err(reject(rcode, 0, None));
+    let rcode = if opcode == 0 {
+        Rcode::FORMERR
+    } else {
+        Rcode::NOTIMP
     };
+    let mut query = read_question(packet).ok_or(reject(rcode, 0, None))?;
     let question = query.question();
     if opcode != 0 {
         return Err(reject(Rcode::NOTIMP, question, find_edns(packet, counts)));
@@ -186,23 +185,21 @@ fn read_edns(
         if index < authorities || !record.is_root || edns.is_some() {
             return Err(Malformed(Some(opt)));
         }
-        let options = &packet[record.data..record.end];
-        edns = Some(opt.with_options(options).ok_or(Malformed(Some(opt)))?);
+        let with_options = opt.with_options(record.data);
+        edns = Some(with_options.ok_or(Malformed(Some(opt)))?);
     }
     Ok(edns)
 }
 
 impl Edns {
     /// Reads the fixed fields.
-    fn from_record(record: &QueryRecord) -> Self {
+    fn from_record(record: &QueryRecord<'_>) -> Self {
         let [_, version, flags, _] = record.ttl;
         Self {
             payload: record.class,
             version,
             dnssec_ok: flags & 0x80 != 0,
-            wants_nsid: false,
-            wants_keepalive: false,
-            wants_padding: false,
+            ..Self::default()
         }
     }
 
@@ -238,30 +235,30 @@ pub mod option {
     pub const ERROR: u16 = 15;
 }
 
-/// The fixed fields of a record, and the positions of its data.
-struct QueryRecord {
+/// A record below the question.
+struct QueryRecord<'p> {
     is_root: bool,
     rtype: RecordType,
     class: u16,
     ttl: [u8; 4],
-    data: usize,
+    data: &'p [u8],
+    /// The position after it.
     end: usize,
 }
 
-impl QueryRecord {
-    fn read(packet: &[u8], at: usize) -> Option<Self> {
+impl<'p> QueryRecord<'p> {
+    fn read(packet: &'p [u8], at: usize) -> Option<Self> {
         let fixed = skip_name(packet, at)?;
-        let fields: &[u8; 10] = packet.get(fixed..fixed + 10)?.try_into().ok()?;
+        let (fields, rest) = packet.get(fixed..)?.split_first_chunk::<10>()?;
         let &[t1, t2, c1, c2, a, b, c, d, l1, l2] = fields;
-        let data = fixed + 10;
-        let end = data + usize::from(u16::from_be_bytes([l1, l2]));
+        let data = rest.get(..usize::from(u16::from_be_bytes([l1, l2])))?;
         Some(Self {
             is_root: fixed == at + 1,
             rtype: RecordType(u16::from_be_bytes([t1, t2])),
             class: u16::from_be_bytes([c1, c2]),
             ttl: [a, b, c, d],
             data,
-            end: Some(end).filter(|end| *end <= packet.len())?,
+            end: fixed + fields.len() + data.len(),
         })
     }
 }

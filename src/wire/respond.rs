@@ -104,11 +104,17 @@ pub struct ReplyEdns<'t> {
 
 /// An Extended DNS Error (RFC 8914 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExtendedError<'t> {
-    /// The INFO-CODE.
-    pub code: u16,
-    /// Why a name of a service fails. It is the EXTRA-TEXT.
-    pub failure: Option<Failure<'t>>,
+pub enum ExtendedError<'t> {
+    /// There is no table yet.
+    NotReady,
+    /// A name of a service fails. The reason is the EXTRA-TEXT.
+    Failed(Failure<'t>),
+    /// `limits.allow` excludes the client.
+    Prohibited,
+    /// The name is outside the served zones.
+    NotAuthoritative,
+    /// The class or a zone transfer is not supported.
+    NotSupported,
 }
 
 /// Minimum payload size of a client over UDP (RFC 1035 section 4.2.1), and the maximum without EDNS.
@@ -120,7 +126,7 @@ pub const PADDING_BLOCK: usize = 468;
 /// A response code without records, and its extended error.
 type Refusal<'t> = (Rcode, Option<ExtendedError<'t>>);
 
-const NOT_SUPPORTED: Refusal<'_> = (Rcode::REFUSED, Some(ExtendedError::NOT_SUPPORTED));
+const NOT_SUPPORTED: Refusal<'_> = (Rcode::REFUSED, Some(ExtendedError::NotSupported));
 
 /// Applies the policy. `None` means that no reply is sent.
 pub fn respond<'t>(
@@ -129,16 +135,14 @@ pub fn respond<'t>(
     query: &Result<Query, Reject>,
     context: &QueryContext,
 ) -> Option<Reply<'t>> {
-    let edns = match query {
-        Ok(query) => query.edns,
+    let (edns, parsed) = match query {
+        Ok(query) => (query.edns, Ok(query)),
+        Err(Reject::With { rcode, edns, .. }) => (*edns, Err((*rcode, None))),
         Err(Reject::Drop) => return None,
-        Err(Reject::With { edns, .. }) => *edns,
     };
-    let selected = match query {
-        _ if !context.is_allowed => Err((Rcode::REFUSED, Some(ExtendedError::PROHIBITED))),
-        Ok(query) => select_body(settings, published, query),
-        Err(Reject::Drop) => return None,
-        Err(Reject::With { rcode, .. }) => Err((*rcode, None)),
+    let selected = match context.is_allowed {
+        true => parsed.and_then(|query| select_body(settings, published, query)),
+        false => Err((Rcode::REFUSED, Some(ExtendedError::Prohibited))),
     };
     // The server has data of one class, so an answer for any class is not authoritative (RFC 1035 section 6.2).
     let is_of_class = matches!(query, Ok(query) if query.class == CLASS_IN);
@@ -150,10 +154,7 @@ pub fn respond<'t>(
     let payload = edns.map_or(UDP_PLAIN, |edns| {
         edns.payload.max(UDP_PLAIN).min(settings.udp_max)
     });
-    let edns = edns.map(|edns| ReplyEdns {
-        error,
-        ..reply_edns(settings, edns, context)
-    });
+    let edns = edns.map(|edns| reply_edns(settings, edns, error, context));
     Some(Reply {
         rcode,
         authoritative,
@@ -199,27 +200,18 @@ fn select_body<'t>(
         | Answer::Text(_)
         | Answer::NoData(_) => Rcode::NOERROR,
         Answer::NxDomain(_) => Rcode::NXDOMAIN,
-        Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NOT_AUTHORITATIVE))),
-        Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NOT_READY))),
-        Answer::Failed(failure) => {
-            let error = ExtendedError {
-                failure: Some(failure),
-                ..ExtendedError::NOT_READY
-            };
-            return Err((Rcode::SERVFAIL, Some(error)));
-        }
+        Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NotAuthoritative))),
+        Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
+        Answer::Failed(why) => return Err((Rcode::SERVFAIL, Some(ExtendedError::Failed(why)))),
     };
     Ok((rcode, Body::Answer(answer)))
 }
 
 /// Returns a text about this server, its identity (RFC 4892).
 fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> {
-    let text = match query.name.wire() {
-        b"\x02id\x06server\x00" => Some(&settings.server_id),
-        _ => None,
-    };
+    let is_identity = query.name.wire() == b"\x02id\x06server\x00";
     let is_text_query = matches!(query.rtype, RecordType::TXT | RecordType::ANY);
-    text.filter(|_| is_text_query).map(String::as_bytes)
+    (is_identity && is_text_query).then_some(settings.server_id.as_bytes())
 }
 
 /// Makes the OPT record of a reply. The reply to a client that is not allowed is hardly longer than the query, because the source
@@ -227,6 +219,7 @@ fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> 
 fn reply_edns<'t>(
     settings: &'t ResponseSettings,
     edns: Edns,
+    error: Option<ExtendedError<'t>>,
     context: &QueryContext,
 ) -> ReplyEdns<'t> {
     let has_idle_time =
@@ -239,7 +232,7 @@ fn reply_edns<'t>(
         keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
         // Without encryption, padding hides nothing (RFC 7830 section 6). Over QUIC, hickory encodes the reply.
         is_padded: edns.wants_padding && context.transport == Transport::Tls,
-        error: None,
+        error,
     }
 }
 
@@ -267,7 +260,7 @@ impl Reply<'_> {
 
     /// Returns the class of the records.
     pub fn class(&self) -> u16 {
-        match &self.body {
+        match self.body {
             Body::Empty | Body::Answer(_) => CLASS_IN,
             Body::Chaos(_) => CLASS_CH,
         }
@@ -277,29 +270,15 @@ impl Reply<'_> {
 // === impl ExtendedError ===
 
 impl ExtendedError<'_> {
-    /// There is no table yet, or (with the reason) a name of a service fails.
-    pub const NOT_READY: Self = Self::new(14);
-    /// `limits.allow` excludes the client.
-    pub const PROHIBITED: Self = Self::new(18);
-    /// The name is outside the served zones.
-    pub const NOT_AUTHORITATIVE: Self = Self::new(20);
-    /// The class or a zone transfer is not supported.
-    pub const NOT_SUPPORTED: Self = Self::new(21);
-
-    const fn new(code: u16) -> Self {
-        Self {
-            code,
-            failure: None,
-        }
-    }
-
     /// Returns the data of the option: INFO-CODE and EXTRA-TEXT.
     pub fn data(self) -> Vec<u8> {
-        let text = self.failure.map(|failure| failure.to_string());
-        [
-            &self.code.to_be_bytes(),
-            text.unwrap_or_default().as_bytes(),
-        ]
-        .concat()
+        let (code, text): (u16, _) = match self {
+            Self::NotReady => (14, String::new()),
+            Self::Failed(failure) => (14, failure.to_string()),
+            Self::Prohibited => (18, String::new()),
+            Self::NotAuthoritative => (20, String::new()),
+            Self::NotSupported => (21, String::new()),
+        };
+        [&code.to_be_bytes(), text.as_bytes()].concat()
     }
 }

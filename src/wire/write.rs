@@ -13,11 +13,13 @@ mod record;
 
 use std::ops::ControlFlow;
 
-use record::{ADDITIONAL, Message, QUESTION, RecordWriter};
+use smallvec::SmallVec;
+
+use record::{ADDITIONAL, ANSWER, Message, QUESTION, RecordWriter};
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
-use crate::zone::{Answer, AnswerContext, Name, Record, RecordType, Section};
+use crate::zone::{Answer, AnswerContext, Name, RecordType, Section};
 
 /// The result of writing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,14 @@ pub fn write(
     packet: &[u8],
     out: &mut [u8],
 ) -> Written {
-    let opt = reply.edns.as_ref().map_or(0, opt_length);
+    let mut options = Options::new();
+    let opt = match &reply.edns {
+        Some(edns) => {
+            put_options(edns, &mut options);
+            OPT + options.len() + if edns.is_padded { OPTION } else { 0 }
+        }
+        None => 0,
+    };
     let limit = usize::from(reply.limit).min(out.len());
     let mut message = Message::new(out, limit - opt);
     message.put_question(query, packet);
@@ -45,7 +54,7 @@ pub fn write(
     };
     message.limit = limit;
     if let Some(edns) = &reply.edns {
-        message.put_opt(edns, reply);
+        message.put_opt(edns, options, reply);
     }
     message.finish(reply, packet, !is_complete)
 }
@@ -53,25 +62,25 @@ pub fn write(
 /// Returns how many records of the answer section fit into a message of a length, with header, question and an OPT record without
 /// options.
 pub fn records_within(answer: &Answer<'_>, question: &Name, limit: usize) -> usize {
+    let mut out = vec![0; limit];
+    let mut message = Message::new(&mut out, limit.saturating_sub(OPT));
+    let _ = message.room(question.wire().len() + 4);
+    let mut writer = RecordWriter::new(&mut message, question, CLASS_IN);
     let records = answer.records(AnswerContext::new(question, 0)).into_iter();
-    let in_answer = records.filter(|record| record.section == Section::Answer);
-    let mut room = limit.saturating_sub(HEADER + question.wire().len() + 4 + OPT);
-    let fits = |record: &Record<'_>| {
-        let mut out = [0; LONGEST_RECORD];
-        let mut message = Message::new(&mut out, LONGEST_RECORD);
-        RecordWriter::new(&mut message, question, CLASS_IN).put(record);
-        let rest = room.checked_sub(message.length - HEADER);
-        room = rest.unwrap_or_default();
-        rest.is_some()
-    };
-    in_answer.take_while(fits).count()
+    let _ = records
+        .take_while(|record| record.section == Section::Answer)
+        .all(|record| writer.put(&record));
+    usize::from(message.counts[ANSWER])
 }
 
 /// Length of an OPT record without options.
 const OPT: usize = 11;
 
-/// Maximum length of a record with a header before it. A name or a text has at most 256 octets.
-const LONGEST_RECORD: usize = 512;
+/// Length of an option without its value.
+const OPTION: usize = 4;
+
+/// The options of an OPT record. Usually they have room here, with padding.
+type Options = SmallVec<[u8; 640]>;
 
 // === impl Message ===
 
@@ -94,52 +103,30 @@ impl Message<'_> {
         let mut writer = RecordWriter::new(self, &query.name, reply.class());
         let _ = reply.visit_records(&query.name, |record| {
             if writer.put(&record) {
-                ControlFlow::Continue(())
-            } else {
-                is_complete = record.section != Section::Answer;
-                ControlFlow::Break(())
+                return ControlFlow::Continue(());
             }
+            is_complete = record.section != Section::Answer;
+            ControlFlow::Break(())
         });
         is_complete
     }
 
-    fn put_opt(&mut self, edns: &ReplyEdns<'_>, reply: &Reply<'_>) {
-        let padding = edns.is_padded.then(|| self.padding(edns));
-        let length = opt_length(edns) - OPT + padding.unwrap_or(0);
+    /// Writes the OPT record. It is the last one. The padding is limited by the free space.
+    fn put_opt(&mut self, edns: &ReplyEdns<'_>, mut options: Options, reply: &Reply<'_>) {
+        if edns.is_padded {
+            let length = self.length + OPT + options.len() + OPTION;
+            let missing = length.next_multiple_of(PADDING_BLOCK) - length;
+            let padding = &[0; PADDING_BLOCK][..missing.min(self.limit - length)];
+            put_option(&mut options, option::PADDING, padding);
+        }
         let [t1, t2] = RecordType::OPT.0.to_be_bytes();
         let [p1, p2] = edns.payload.to_be_bytes();
         let high = (reply.rcode.0 >> 4 & 0xff) as u8; // masked to eight bits
         let flags = if edns.dnssec_ok { 0x80 } else { 0 };
-        let [l1, l2] = (length as u16).to_be_bytes(); // a few hundred octets, and less than a block of padding
-        if !self.put(&[0, t1, t2, p1, p2, high, 0, flags, 0, l1, l2]) {
-            return;
+        let [l1, l2] = (options.len() as u16).to_be_bytes(); // a few hundred octets, and less than a block of padding
+        if self.put(&[0, t1, t2, p1, p2, high, 0, flags, 0, l1, l2]) && self.put(&options) {
+            self.counts[ADDITIONAL] += 1;
         }
-        self.counts[ADDITIONAL] += 1;
-        if let Some(nsid) = edns.nsid {
-            self.put_option(option::NSID, nsid);
-        }
-        if let Some(tenths) = edns.keepalive {
-            self.put_option(option::KEEPALIVE, &tenths.to_be_bytes());
-        }
-        if let Some(error) = edns.error {
-            self.put_option(option::ERROR, &error.data());
-        }
-        if let Some(octets) = padding {
-            self.put_option(option::PADDING, &[0; PADDING_BLOCK][..octets]);
-        }
-    }
-
-    fn put_option(&mut self, code: u16, value: &[u8]) {
-        let [c1, c2] = code.to_be_bytes();
-        let [l1, l2] = (value.len() as u16).to_be_bytes(); // at most a block of padding
-        let _ = self.put(&[c1, c2, l1, l2]) && self.put(value);
-    }
-
-    /// Returns the length of the padding, which is limited by the free space. Everything before OPT has been written.
-    fn padding(&self, edns: &ReplyEdns<'_>) -> usize {
-        let length = self.length + opt_length(edns);
-        let missing = length.next_multiple_of(PADDING_BLOCK) - length;
-        missing.min(self.limit - length)
     }
 
     /// Writes the header. It is last because it contains the counts.
@@ -160,13 +147,24 @@ impl Message<'_> {
     }
 }
 
-/// Returns the length of an OPT record without the content of its padding.
-fn opt_length(edns: &ReplyEdns<'_>) -> usize {
-    let option = |length: Option<usize>| length.map_or(0, |length| 4 + length);
-    OPT + option(edns.nsid.map(<[u8]>::len))
-        + option(edns.keepalive.map(|_| 2))
-        + option(edns.error.map(|error| error.data().len()))
-        + option(edns.is_padded.then_some(0))
+/// Encodes the options except padding.
+fn put_options(edns: &ReplyEdns<'_>, to: &mut Options) {
+    if let Some(nsid) = edns.nsid {
+        put_option(to, option::NSID, nsid);
+    }
+    if let Some(tenths) = edns.keepalive {
+        put_option(to, option::KEEPALIVE, &tenths.to_be_bytes());
+    }
+    if let Some(error) = edns.error {
+        put_option(to, option::ERROR, &error.data());
+    }
+}
+
+fn put_option(to: &mut Options, code: u16, value: &[u8]) {
+    let length = value.len() as u16; // at most a block of padding
+    to.extend_from_slice(&code.to_be_bytes());
+    to.extend_from_slice(&length.to_be_bytes());
+    to.extend_from_slice(value);
 }
 
 #[cfg(test)]

@@ -95,26 +95,3 @@ async fn silent_stream_gets_a_comment_every_15_seconds() {
     let message = body.next().await.unwrap().unwrap();
     assert!(message.starts_with(b"id: "), "{message:?}");
 }
-
-#[tokio::test(start_paused = true)]
-async fn storm_of_changes_is_ten_batches_per_second() {
-    let events = Events::default();
-    let (mut stream, _) = open(&events).await;
-    let storm = async {
-        for number in 0..1000 {
-            events.record_now(change(number));
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let messages = async {
-        let end = Instant::now() + Duration::from_secs(1);
-        let mut count = 0;
-        while Instant::now() < end {
-            stream.next().await;
-            count += 1;
-        }
-        count
-    };
-    let ((), count) = tokio::join!(storm, messages);
-    assert!(count <= 10, "{count}");
-}

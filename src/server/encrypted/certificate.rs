@@ -68,7 +68,7 @@ pub struct Certificate {
     /// The problem that new files are unusable.
     unusable: Mutex<Option<Problem>>,
     /// Cancelled when the server stops.
-    pub(super) stop: CancellationToken,
+    pub(in crate::server) stop: CancellationToken,
 }
 
 /// What was loaded at once.
@@ -98,7 +98,7 @@ impl Files {
     fn read(&self) -> Result<Vec<Vec<u8>>, CertificateError> {
         let paths = [&self.certificate, &self.key];
         let paths = paths.into_iter().chain(&self.client_ca);
-        let read = |path: &PathBuf| read(path).map_err(|reason| unusable(path, reason));
+        let read = |path: &PathBuf| read(path).map_err(|error| unusable(path, error));
         paths.map(read).collect()
     }
 
@@ -178,29 +178,26 @@ fn unusable(path: &Path, reason: impl ToString) -> CertificateError {
 }
 
 /// Reads a regular file of limited size. Another one may have no end, or nobody who writes it.
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut contents = Vec::new();
-    let mut read = || -> io::Result<bool> {
-        let is_regular = fs::metadata(path)?.is_file();
-        if is_regular {
-            let file = File::open(path)?;
-            file.take(MAX_FILE + 1).read_to_end(&mut contents)?;
+    if fs::metadata(path)?.is_file() {
+        let file = File::open(path)?;
+        file.take(MAX_FILE + 1).read_to_end(&mut contents)?;
+        if contents.len() as u64 <= MAX_FILE {
+            return Ok(contents);
         }
-        Ok(is_regular)
-    };
-    match read() {
-        Ok(true) if contents.len() as u64 <= MAX_FILE => Ok(contents),
-        Ok(_) => Err("it is not a regular file of at most 1 MiB".to_owned()),
-        Err(error) => Err(error.to_string()),
     }
+    Err(io::Error::other(
+        "it is not a regular file of at most 1 MiB",
+    ))
 }
 
 /// Parses the objects of a PEM file. There is at least one.
 fn parse<T: PemObject>(path: &Path, text: &[u8], what: &str) -> Result<Vec<T>, CertificateError> {
     let objects: Result<Vec<T>, _> = T::pem_slice_iter(text).collect();
     match objects {
-        Ok(objects) if objects.is_empty() => Err(unusable(path, format!("it has no {what}"))),
-        Ok(objects) => Ok(objects),
+        Ok(objects) if !objects.is_empty() => Ok(objects),
+        Ok(_) => Err(unusable(path, format!("it has no {what}"))),
         Err(error) => Err(unusable(path, format!("it is not a PEM file: {error}"))),
     }
 }
@@ -249,7 +246,7 @@ impl Certificate {
                 Some(_) => ("until", ends),
                 None => ("from", begins),
             };
-            let detail = format!("valid {word} {}", time_text(time));
+            let detail = format!("valid {word} {}", Timestamp::from_seconds(time).to_text());
             let file = self.files.certificate.display().to_string();
             let since = since.map_or(loaded.since, Timestamp::from_seconds);
             Problem::new(kind, detail).of_name(file).holds_since(since)
@@ -290,7 +287,7 @@ impl Certificate {
         *self.unusable.lock() = match contents.and_then(load) {
             Ok(loaded) => {
                 let file = self.files.certificate.display();
-                let valid_until = time_text(loaded.validity.ends);
+                let valid_until = Timestamp::from_seconds(loaded.validity.ends).to_text();
                 let old = self.current.swap(Arc::new(loaded));
                 old.end.cancel(); // after the change, so that new connections use the new files
                 info!(%file, valid_until, "Reloaded the certificate");
@@ -370,12 +367,6 @@ fn unix_time(text: &[u8]) -> Option<u64> {
     let time = DateTime::strptime("%Y%m%d%H%M%SZ", format!("{century}{text}")).ok()?;
     let time = TimeZone::UTC.to_timestamp(time).ok()?;
     u64::try_from(time.as_second()).ok()
-}
-
-/// Returns a time in Unix seconds as text for people.
-fn time_text(seconds: u64) -> String {
-    let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or(i64::MAX));
-    time.map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
 #[cfg(test)]

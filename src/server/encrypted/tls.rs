@@ -31,40 +31,31 @@ pub(super) async fn serve(
     loaded: Arc<Loaded>,
     answerer: Arc<Answerer>,
 ) {
-    let counters = answerer.counters.clone();
     match handshake(&mut socket, &loaded).await {
         Ok(stream) => {
             let end = loaded.end.clone();
             let connection = Connection::new(stream, Transport::Tls, client, answerer, end);
             connection.serve().await;
         }
-        Err(Failure::Refused) => {
-            counters.count_ended(EndReason::Handshake);
-            // The client may have sent its first query, and must see the alert.
-            socket.close(EndReason::Handshake).await;
-        }
-        Err(Failure::Ended(reason)) => {
-            counters.count_ended(reason);
-            socket.discard_unsent();
+        Err((reason, has_alert)) => {
+            answerer.counters.count_ended(reason);
+            match has_alert {
+                // The client may have sent its first query, and must see the alert.
+                true => socket.close(reason).await,
+                false => socket.discard_unsent(),
+            }
         }
     }
 }
 
-/// Why a connection ends before the handshake is complete.
-enum Failure {
-    /// TLS refused it, with an alert for the client.
-    Refused,
-    Ended(EndReason),
-}
-
-/// Performs the handshake on an accepted connection.
+/// Performs the handshake on an accepted connection. On failure, returns the reason, and whether TLS has sent an alert.
 async fn handshake<'s>(
     socket: &'s mut Socket,
     loaded: &Loaded,
-) -> Result<TlsStream<&'s mut Socket>, Failure> {
+) -> Result<TlsStream<&'s mut Socket>, (EndReason, bool)> {
     let replaced = socket.place.replaced();
     if socket.stream.set_nodelay(true).is_err() {
-        return Err(Failure::Ended(EndReason::Broken));
+        return Err((EndReason::Broken, false));
     }
     let stopped = async {
         loaded.end.cancelled().await;
@@ -73,14 +64,14 @@ async fn handshake<'s>(
     let handshake = TlsAcceptor::from(loaded.config.clone()).accept(socket);
     let done = tokio::select! {
         done = timeout(MESSAGE_TIMEOUT, handshake) => done,
-        () = replaced.cancelled() => return Err(Failure::Ended(EndReason::Replaced)),
-        () = stopped => return Err(Failure::Ended(EndReason::Stopped)),
+        () = replaced.cancelled() => return Err((EndReason::Replaced, false)),
+        () = stopped => return Err((EndReason::Stopped, false)),
     };
     let mut stream = done
-        .map_err(|_| Failure::Ended(EndReason::Handshake))?
+        .map_err(|_| (EndReason::Handshake, false))?
         .map_err(|error| {
             debug!(%error, "A TLS handshake failed");
-            Failure::Refused
+            (EndReason::Handshake, true)
         })?;
     // Limits the encrypted octets for a slow client. By default, TLS buffers 64 KiB in addition to the replies.
     stream.get_mut().1.set_buffer_limit(Some(MAX_OUTBOX));

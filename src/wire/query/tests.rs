@@ -66,18 +66,3 @@ fn no_prefix_of_a_query_panics() {
         assert!(parse(&packet[..end]).is_err());
     }
 }
-
-proptest::proptest! {
-    #[test]
-    fn no_packet_panics(packet in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
-        let _ = parse(&packet);
-    }
-
-    #[test]
-    fn no_octets_after_a_valid_header_panic(
-        counts in [1..2_u16, 0..1, 0..2, 0..3],
-        rest in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
-    ) {
-        let _ = parse(&message(0, counts, &rest));
-    }
-}

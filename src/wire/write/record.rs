@@ -8,7 +8,7 @@ use crate::zone::records::soa_numbers;
 use crate::zone::{Data, Name, Record, RecordName, RecordType, SRV_WEIGHT, Section};
 
 pub(super) const QUESTION: usize = 0;
-const ANSWER: usize = 1;
+pub(super) const ANSWER: usize = 1;
 const AUTHORITY: usize = 2;
 pub(super) const ADDITIONAL: usize = 3;
 
@@ -45,6 +45,7 @@ pub(super) struct RecordWriter<'m, 'o> {
 }
 
 /// An RRset of the additional section.
+#[derive(Default)]
 struct Rrset {
     /// Index of the record with the owner name as target, and the type.
     key: Option<(usize, RecordType)>,
@@ -99,11 +100,7 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
             question_end: HEADER + question.wire().len(),
             index: 0,
             offset: message.length,
-            rrset: Rrset {
-                key: None,
-                offset: 0,
-                count: 0,
-            },
+            rrset: Rrset::default(),
             message,
         }
     }

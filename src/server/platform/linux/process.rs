@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use procfs::process::{LimitValue, Process};
+use nix::sys::resource::{Resource, getrlimit};
+use procfs::process::Process;
 
 use crate::server::platform::ProcessUsage;
 
@@ -16,40 +17,36 @@ static START_TIME: LazyLock<Option<f64>> = LazyLock::new(|| {
 
 /// Returns what this process uses.
 pub(crate) fn process_usage() -> ProcessUsage {
-    let mut usage = ProcessUsage::default();
-    let ProcessUsage {
+    let process = Process::myself().ok();
+    let stat = process.as_ref().and_then(|process| process.stat().ok());
+    let stat = stat.as_ref();
+    let open = process.as_ref().and_then(|process| process.fd_count().ok());
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).ok();
+    let mut gauges = Vec::new();
+    let mut gauge = |name, help, value: Option<f64>| {
+        gauges.extend(value.map(|value| (name, help, value)));
+    };
+    let help = "Start time of the process, in Unix seconds";
+    gauge("start_time_seconds", help, *START_TIME);
+    let resident = stat.map(|stat| (stat.rss * procfs::page_size()) as f64);
+    gauge(
+        "resident_memory_bytes",
+        "Resident memory, in bytes",
+        resident,
+    );
+    let size = stat.map(|stat| stat.vsize as f64);
+    gauge("virtual_memory_bytes", "Virtual memory, in bytes", size);
+    let threads = stat.map(|stat| stat.num_threads as f64);
+    gauge("threads", "Threads of the process", threads);
+    let open = open.map(|open| open as f64);
+    gauge("open_fds", "Open file descriptors", open);
+    let limit = limit.map(|(soft, _)| soft as f64);
+    gauge("max_fds", "Maximum number of open file descriptors", limit);
+    let cpu_seconds = stat.map(|stat| seconds(stat.utime + stat.stime));
+    ProcessUsage {
         cpu_seconds,
         gauges,
-    } = &mut usage;
-    let mut gauge = |name, help, value| gauges.push((name, help, value));
-    if let Some(start) = *START_TIME {
-        let help = "Start time of the process, in Unix seconds";
-        gauge("start_time_seconds", help, start);
     }
-    let Ok(process) = Process::myself() else {
-        return usage;
-    };
-    if let Ok(stat) = process.stat() {
-        let resident = stat.rss * procfs::page_size();
-        let help = "Resident memory, in bytes";
-        gauge("resident_memory_bytes", help, resident as f64);
-        let help = "Virtual memory, in bytes";
-        gauge("virtual_memory_bytes", help, stat.vsize as f64);
-        gauge("threads", "Threads of the process", stat.num_threads as f64);
-        *cpu_seconds = Some(seconds(stat.utime + stat.stime));
-    }
-    if let Ok(open) = process.fd_count() {
-        gauge("open_fds", "Open file descriptors", open as f64);
-    }
-    if let Ok(limits) = process.limits() {
-        let limit = match limits.max_open_files.soft_limit {
-            LimitValue::Value(limit) => limit,
-            LimitValue::Unlimited => u64::MAX,
-        };
-        let help = "Maximum number of open file descriptors";
-        gauge("max_fds", help, limit as f64);
-    }
-    usage
 }
 
 /// Converts clock ticks of the kernel into seconds.
