@@ -40,7 +40,7 @@ pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use lease::Lease;
-pub use line::{Line, is_deceptive, list_some};
+pub use line::{Line, MAX_LISTED, is_deceptive, list_some};
 pub use mirrorable::{Exported, NotMirrorable, mirrorable};
 pub use object::Object;
 pub use object_name::ObjectName;

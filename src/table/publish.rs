@@ -237,29 +237,6 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &publisher.reader().load()));
     }
 
-    #[test]
-    fn times_of_states_last_as_long_as_the_states() {
-        let publisher = Publisher::new(at(1), Duration::ZERO);
-        let times = |now: &Published| {
-            let second = |time: Timestamp| time.seconds();
-            let problems: Vec<_> = now
-                .problem()
-                .map(|one| (one.kind, one.since().map(second)))
-                .into_iter()
-                .collect();
-            (now.since.map(second), problems)
-        };
-        let none = publisher.reader().current.load_full();
-        let problems = vec![(ProblemKind::NoTable, Some(1))];
-        assert_eq!(times(&none), (Some(1), problems));
-        for time in [4, 6] {
-            let now = publisher
-                .publish(built(true), at(time), time as u32)
-                .unwrap();
-            assert_eq!(times(&now), (Some(4), Vec::new()));
-        }
-    }
-
     /// The wall clock jumps by ten years, and back.
     #[test]
     fn clock_that_jumps_loses_no_history() {

@@ -254,23 +254,6 @@ fn names_hidden_by_names_of_the_zone_are_reported() {
     assert_eq!(hidden("dns", "ns", "east", false), []);
 }
 
-#[test]
-fn conflict_is_new_once() {
-    let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
-    let one = table(std::slice::from_ref(&prod));
-    let two = table(&[prod.clone(), shop.clone()]);
-    let new = |table: &Table, last: &Table| {
-        let all = table.services().chain(last.services());
-        let new = table.new_problems(Some(last), all.map(|one| &one.key));
-        new.len()
-    };
-    assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));
-    assert_eq!((new(&two, &one), new(&two, &two.clone())), (1, 0));
-    let webs = ["prod", "shop"].map(|namespace| mirror(namespace, "web", "east"));
-    let three = table(&[&[prod, shop][..], &webs].concat());
-    assert_eq!((new(&three, &two), new(&two, &three)), (1, 0));
-}
-
 /// Returns the problems of these kinds as text.
 fn details(table: &Table, kinds: &[ProblemKind]) -> Vec<String> {
     let all = table
@@ -347,21 +330,6 @@ fn default_name_of_this_cluster_is_reported_if_it_has_endpoints() {
     assert_eq!(problem(&unnamed, &objects("east")), expected);
     assert_eq!(problem(&unnamed, &objects("local")[2..]), None);
     assert_eq!(problem(&rules(), &objects("east")), None);
-}
-
-#[test]
-fn host_without_an_endpoint_mirror_is_a_problem_of_the_mirror_that_lists_it() {
-    let table = table(&[
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        mirror("prod", "db", "west"),
-        listing("prod", "db-west", &[("db-1", "10.96.0.2")]),
-    ]);
-    let problems = table
-        .problems()
-        .filter(|one| one.kind == ProblemKind::MissingHost);
-    let clusters: Vec<_> = problems.map(|one| one.cluster.clone().unwrap()).collect();
-    assert_eq!(clusters, ["west".parse().unwrap()]);
 }
 
 /// Returns an endpoint mirror in cluster `east` with ports, each with its name, its number and `targetPort`.
@@ -471,37 +439,4 @@ fn cluster_that_exports_a_dead_port_says_so() {
     assert!(dead(None, "db-0", 5432).is_empty());
     // Linkerd mirrors a Service without hostnames with a cluster IP.
     assert!(dead(Some("true"), "", 5432).is_empty());
-}
-
-#[test]
-fn service_has_the_problems_of_the_links_of_its_clusters() {
-    let table = crate::testing::table_with_links(
-        &rules(),
-        &[
-            mirror("prod", "db", "east"),
-            mirror("prod", "web", "west"),
-            crate::testing::link("east", "east"),
-        ],
-    );
-    let kinds_of = |service: &str| {
-        let service = table.service("prod", service).unwrap();
-        let problems = table.link_problems(service);
-        problems.map(|one| one.kind).collect::<Vec<_>>()
-    };
-    assert_eq!(kinds_of("db"), []);
-    assert_eq!(kinds_of("web"), [ProblemKind::Unlinked]);
-}
-
-#[test]
-fn cluster_without_the_kind_link_has_a_problem() {
-    let store = store(&[mirror("prod", "db", "east")]);
-    let mut timers = Timers::default();
-    let undefined = links::LinkList::None(links::UnknownReason::Undefined);
-    timers.links.update(&store, undefined, &rules(), timers.now);
-    let services = store.services();
-    let table = build(&Table::default(), &store, &services, &rules(), &timers).table;
-    assert_eq!(
-        details(&table, &[ProblemKind::LinksUnknown]),
-        ["the API server does not define Links"]
-    );
 }
