@@ -33,9 +33,7 @@ pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::FailoverOrder;
 pub use interned::{Text, intern};
-pub use item::{
-    Clusters, Export, FederatedClusters, Item, ItemKind, MirroredHost, OwnForm, OwnService,
-};
+pub use item::{Export, Item, ItemKind, MirroredHost, OwnForm, OwnService};
 pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};

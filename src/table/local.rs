@@ -23,7 +23,7 @@ fn membership(
     own: OwnService,
     context: BuildContext<'_>,
 ) -> Result<bool, Option<&'static str>> {
-    let is_named = || own.has_settings || context.rules.aliases.is_source(&item.service);
+    let is_named = || item.settings.is_some() || context.rules.aliases.is_source(&item.service);
     match context.rules.local_members {
         LocalMembers::None => Err(None),
         _ if own.export.is_through_gateway() => Ok(false),
@@ -66,7 +66,7 @@ pub(super) fn candidate<'s>(
             let candidate = pods(object, item, context, problems);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
                 problems.extend(not_exported(own, is_by_mirror, rules));
-            } else if !has_selector && own.has_settings && !own.export.is_any() {
+            } else if !has_selector && item.settings.is_some() && !own.export.is_any() {
                 // It exists for its settings only.
                 return None;
             }

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
-    Clusters, FederatedClusters, GatewayDown, Item, ItemKind, Listed, ListedHost, Port, Ports,
-    Protocol, ServiceSettings, Slice, SliceContent, SliceEndpoint, intern, key,
+    GatewayDown, Item, ItemKind, Listed, ListedHost, Port, Ports, Protocol, ServiceSettings, Slice,
+    SliceContent, SliceEndpoint, intern, key,
 };
 use crate::testing;
 
@@ -267,11 +267,8 @@ fn federated_service_lists_its_members() {
         let federated = item(object);
         assert_eq!(federated.kind, ItemKind::Federated);
         assert_eq!(federated.service.to_string(), "prod/web");
-        let Clusters::Several(clusters) = federated.clusters else {
-            panic!("{federated:?}")
-        };
-        let FederatedClusters { names, has_own } = *clusters;
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let has_own = federated.has_own;
+        let names: Vec<String> = federated.linked.iter().map(ToString::to_string).collect();
         let invalid = federated.settings.unwrap_or_default().unreadable;
         Ok((names.join(","), has_own, invalid))
     };
