@@ -92,9 +92,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::table::Table;
-    use crate::testing::{
-        backends, endpoint, federated, flat_mirror, gateway, local, mirror, service_mirror, table,
-    };
+    use crate::testing::{endpoint, flat_mirror, gateway, local, mirror, table};
 
     fn shop() -> Vec<Value> {
         let mut host = endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]);

@@ -169,7 +169,6 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ProblemKind;
     use crate::table::Table;
     use crate::table::store::ServiceKeys;
 

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::{Kind, Object, ObjectKey, ProblemKind, key};
 use crate::testing::{
-    Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table,
-    table_by, zones,
+    Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, table, table_by,
+    zones,
 };
 use crate::zone::answer::answer_question;
 use crate::zone::print::zone_file;
@@ -22,13 +22,6 @@ fn key_of(namespace: &str, service: &str) -> ServiceKey {
         namespace: namespace.parse().unwrap(),
         service: service.parse().unwrap(),
     }
-}
-
-fn kinds(table: &Table) -> Vec<&'static str> {
-    table
-        .conflicts()
-        .map(|conflict| conflict.kind.name())
-        .collect()
 }
 
 /// The addition, change or deletion of one object.

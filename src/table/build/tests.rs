@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{Kind, Namespace, Problem, ProblemKind, Timestamp};
-use crate::table::{EndpointLiveness, NoOwner, ShortNames};
+use crate::table::{NoOwner, ShortNames};
 use crate::testing::support::rounds::rounds;
 use crate::testing::{
-    backends, endpoint, listing, local, mirror, parsed, rules, service_mirror, store, table,
-    table_by,
+    endpoint, local, mirror, parsed, rules, service_mirror, store, table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.

@@ -4,8 +4,8 @@ use super::*;
 use crate::model::Timestamp;
 use crate::table::links::{ClusterLink, LinkState, LinkStates};
 use crate::testing::{
-    Server, backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, rules,
-    service_keys, service_mirror, table,
+    backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, service_keys,
+    service_mirror, table,
 };
 
 /// Returns the kind of each change of `prod/db` between the tables of two sets of objects, with its sentence.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::testing::support::rounds::rounds;
 use crate::testing::{endpoint, mirror};
 
 fn parsed(text: &str) -> Result<Lists, String> {
