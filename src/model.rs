@@ -33,14 +33,12 @@ pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::FailoverOrder;
 pub use interned::{Text, intern};
-pub use item::{
-    Clusters, Export, FederatedClusters, Item, ItemKind, MirroredHost, OwnForm, OwnService,
-};
+pub use item::{Export, Item, ItemKind, MirroredHost, OwnForm, OwnService};
 pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use lease::Lease;
-pub use line::{Line, is_deceptive, list_some};
+pub use line::{Line, MAX_LISTED, is_deceptive, list_some};
 pub use mirrorable::{Exported, NotMirrorable, mirrorable};
 pub use object::Object;
 pub use object_name::ObjectName;

@@ -14,15 +14,18 @@ pub struct Item {
     pub kind: ItemKind,
     /// The service that it belongs to.
     pub service: ServiceKey,
-    /// The clusters that it covers.
-    pub clusters: Clusters,
+    /// The clusters of the links that it comes from, before aliases, sorted, each once: that of label
+    /// `mirror.linkerd.io/cluster-name`; of a federated service, those of its members.
+    pub linked: Box<[ClusterName]>,
+    /// Whether it covers this cluster.
+    pub has_own: bool,
     /// The remote endpoint of an [`ItemKind::EndpointMirror`].
     pub host: Option<MirroredHost>,
     /// `spec.clusterIPs`. Empty if the Service is headless.
     pub addresses: SmallVec<[IpAddr; 1]>,
     /// `spec.ports`, which clients in other clusters use. Empty if the mirror is headless.
     pub ports: Ports,
-    /// Annotations of this server. Most objects have none, so those that have some keep them in a box.
+    /// Annotations of this server, or that look like one. Most objects have none, so those that have some keep them in a box.
     pub settings: Option<Box<ServiceSettings>>,
     /// `metadata.creationTimestamp` of a Service of this cluster, in Unix seconds.
     pub created: Option<NonZeroU32>,
@@ -46,26 +49,6 @@ pub enum ItemKind {
     Own(OwnService),
 }
 
-/// The clusters that an item covers, before aliases.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Clusters {
-    /// This cluster.
-    Own,
-    /// The cluster of a link: label `mirror.linkerd.io/cluster-name`.
-    Linked(ClusterName),
-    /// The clusters of a federated service.
-    Several(Box<FederatedClusters>),
-}
-
-/// Clusters that share one address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FederatedClusters {
-    /// Other clusters, sorted, each once.
-    pub names: Box<[ClusterName]>,
-    /// This cluster, without its name.
-    pub has_own: bool,
-}
-
 /// The endpoint of another cluster that an endpoint mirror stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirroredHost {
@@ -84,8 +67,6 @@ pub struct OwnService {
     pub export: Export,
     /// What its endpoints are.
     pub form: OwnForm,
-    /// Whether it has an annotation of this server.
-    pub has_settings: bool,
 }
 
 /// What the endpoints of a Service of this cluster are.
@@ -118,12 +99,13 @@ pub enum Export {
 // === impl Item ===
 
 impl Item {
-    /// Makes an item without addresses, ports and settings.
-    pub(super) fn new(kind: ItemKind, service: ServiceKey, clusters: Clusters) -> Self {
+    /// Makes an item without links, addresses, ports or settings.
+    pub(super) fn new(kind: ItemKind, service: ServiceKey) -> Self {
         Self {
             kind,
             service,
-            clusters,
+            linked: Box::default(),
+            has_own: false,
             host: None,
             addresses: SmallVec::new(),
             ports: Ports::interned([]),
@@ -132,30 +114,10 @@ impl Item {
         }
     }
 
-    /// Returns the cluster of the link that made the item. Only mirrors of one cluster have one.
+    /// Returns the cluster of the link of a mirror, before aliases. A federated service has no single one.
     pub fn link(&self) -> Option<&ClusterName> {
-        match &self.clusters {
-            Clusters::Linked(cluster) => Some(cluster),
-            Clusters::Own | Clusters::Several(_) => None,
-        }
-    }
-
-    /// Returns the clusters of all links that made the item: of a mirror one, of a federated service several.
-    pub fn linked(&self) -> &[ClusterName] {
-        match &self.clusters {
-            Clusters::Linked(cluster) => std::slice::from_ref(cluster),
-            Clusters::Several(set) => &set.names,
-            Clusters::Own => &[],
-        }
-    }
-
-    /// Returns whether it covers this cluster.
-    pub fn has_own(&self) -> bool {
-        match &self.clusters {
-            Clusters::Own => true,
-            Clusters::Several(set) => set.has_own,
-            Clusters::Linked(_) => false,
-        }
+        let is_of_one = self.kind != ItemKind::Federated;
+        self.linked.first().filter(|_| is_of_one)
     }
 
     /// Returns what a Service of this cluster is.

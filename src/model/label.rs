@@ -54,17 +54,13 @@ macro_rules! label {
                 &self.0
             }
 
-            /// Makes a label with a shared text, for labels that are kept.
+            /// Makes a label with a shared text.
             ///
             /// # Errors
             ///
             /// Returns an error if the text is not a label.
             pub fn interned(text: &str) -> Result<Self, InvalidLabel> {
-                Self::checked(text, intern)
-            }
-
-            fn checked(text: &str, make: fn(&str) -> Text) -> Result<Self, InvalidLabel> {
-                if is_label(text) { Ok(Self(make(text))) } else { Err(InvalidLabel { value: text.into() }) }
+                if is_label(text) { Ok(Self(intern(text))) } else { Err(InvalidLabel { value: text.into() }) }
             }
         }
 
@@ -72,7 +68,7 @@ macro_rules! label {
             type Err = InvalidLabel;
 
             fn from_str(text: &str) -> Result<Self, InvalidLabel> {
-                Self::checked(text, |text| text.into())
+                Self::interned(text)
             }
         }
 

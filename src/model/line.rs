@@ -40,6 +40,9 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Maximum number of things that a sentence lists.
+pub const MAX_LISTED: usize = 5;
+
 /// Lists the first items of a sentence, and the number of the others: `a, b and 7 more`.
 pub fn list_some<T: fmt::Display>(items: impl IntoIterator<Item = T>, max: usize) -> String {
     let mut items = items.into_iter();

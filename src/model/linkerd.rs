@@ -9,9 +9,8 @@ use super::fields::{
 };
 use super::kube_object::{LinkSpec, ServiceSpec, SliceBody};
 use super::{
-    ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, Listed,
-    ListedHost, MirroredHost, Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings,
-    SliceContent, intern, key, slice,
+    ClusterName, Hostname, Item, ItemKind, KubeObject, Listed, ListedHost, MirroredHost, Problem,
+    ProblemKind, ServiceKey, ServiceName, ServiceSettings, SliceContent, intern, key, slice,
 };
 
 /// The suffix of the names of federated services.
@@ -118,8 +117,10 @@ fn mirror(
     cluster: &ClusterName,
 ) -> Result<Item, Problem> {
     let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
-    let clusters = Clusters::Linked(cluster.clone());
-    let item = |kind| Item::new(kind, mirrored.clone(), clusters);
+    let item = |kind| Item {
+        linked: [cluster.clone()].into(),
+        ..Item::new(kind, mirrored.clone())
+    };
     if let Some(host) = host {
         return Ok(Item {
             host: Some(MirroredHost {
@@ -194,19 +195,14 @@ fn federated(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let mut settings = ServiceSettings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);
     let own = service.annotation(key::LOCAL_DISCOVERY);
-    let clusters = FederatedClusters {
-        names: member_clusters(listed.unwrap_or_default(), &mut settings),
-        has_own: own.is_some_and(|name| is_own_member(name, &mut settings)),
-    };
-    let (service_key, clusters) = (
-        service_key(service, base)?,
-        Clusters::Several(Box::new(clusters)),
-    );
+    let key = service_key(service, base)?;
     Ok(Item {
+        linked: member_clusters(listed.unwrap_or_default(), &mut settings),
+        has_own: own.is_some_and(|name| is_own_member(name, &mut settings)),
         addresses: cluster_addresses(&spec)?,
         ports: ports(spec.ports.as_ref()),
         settings: settings.if_any(),
-        ..Item::new(ItemKind::Federated, service_key, clusters)
+        ..Item::new(ItemKind::Federated, key)
     })
 }
 

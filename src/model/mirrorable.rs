@@ -1,7 +1,5 @@
 //! Whether another cluster can mirror an exported Service of this one. Linkerd says nothing about what it does not mirror.
 
-use std::fmt;
-
 /// Maximum number of octets in the name of a Service (RFC 1035 label).
 const MAX_NAME: usize = 63;
 
@@ -21,13 +19,16 @@ pub struct Exported<'e> {
 }
 
 /// The reason why Linkerd mirrors a Service not at all, or without its pods.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMirrorable {
     /// It has no ports.
+    #[error("it has no ports, so that Linkerd skips it")]
     NoPorts,
     /// It is headless, and no pod has a hostname.
+    #[error("no pod has a hostname, so that Linkerd makes no mirrors of them")]
     NoHostnames,
     /// The name of a mirror would be too long.
+    #[error("its mirror {0} would have {length} characters, and Kubernetes accepts {MAX_NAME}", length = .0.len())]
     LongName(String),
 }
 
@@ -70,22 +71,6 @@ impl NotMirrorable {
             Self::LongName(_) => {
                 "shorten the name of the Service, of its pods, or of the cluster: a mirror is called NAME-CLUSTER"
             }
-        }
-    }
-}
-
-impl fmt::Display for NotMirrorable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPorts => f.write_str("it has no ports, so that Linkerd skips it"),
-            Self::NoHostnames => {
-                f.write_str("no pod has a hostname, so that Linkerd makes no mirrors of them")
-            }
-            Self::LongName(mirror) => write!(
-                f,
-                "its mirror {mirror} would have {} characters, and Kubernetes accepts {MAX_NAME}",
-                mirror.len()
-            ),
         }
     }
 }

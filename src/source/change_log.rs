@@ -9,14 +9,11 @@ use super::Feeds;
 use super::events::{TimedChange, Window};
 use super::flapping::Flapping;
 use super::problem_log::{log_at, log_new, log_problem, log_some};
-use crate::model::{ClusterName, Problem, Timestamp, list_some};
+use crate::model::{ClusterName, MAX_LISTED, Problem, Timestamp, list_some};
 use crate::table::change::Change;
 use crate::table::diff::{diff, diff_links, diff_short_names};
 use crate::table::store::ServiceKeys;
 use crate::table::{Published, Service, Table};
-
-/// Maximum number of services in a line of the log. The event has more.
-const MAX_LOGGED_SERVICES: usize = 5;
 
 /// The log of changes and problems. A problem is logged once, when it appears.
 #[derive(Debug, Default)]
@@ -117,7 +114,7 @@ fn log_change(change: &Change, moment: Timestamp) {
         level,
         time = moment.to_exact_text(),
         kind = <&str>::from(change.kind),
-        services = %list_some(&change.services, MAX_LOGGED_SERVICES),
+        services = %list_some(&change.services, MAX_LISTED),
         cluster = change.cluster.as_ref().map(ClusterName::as_str),
         before = change.before.as_deref(),
         after = change.after.as_deref(),
@@ -126,27 +123,4 @@ fn log_change(change: &Change, moment: Timestamp) {
         "{}",
         change.text
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::table::change::ChangeKind;
-    use crate::testing::service_keys;
-
-    #[test]
-    fn event_counts_in_its_own_minute() {
-        let (feeds, mut log) = (Feeds::new(&[]), ChangeLog::default());
-        let mut record = |second: u64, times: usize| {
-            let change = Change {
-                services: service_keys(&["db"]),
-                ..Change::new(ChangeKind::Down, "")
-            };
-            let changes = vec![(Timestamp::default(), change); times];
-            log.record(changes, &feeds, Timestamp::from_seconds(1000 + second));
-            log.take_flapping().is_some()
-        };
-        let recorded = [(0, 5), (100, 1), (110, 5)].map(|(second, times)| record(second, times));
-        assert_eq!(recorded, [false, false, true]);
-    }
 }

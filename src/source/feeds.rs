@@ -307,34 +307,4 @@ mod tests {
         feeds.note_failure(&all.iter().next().unwrap().clone(), "403 Forbidden");
         assert_eq!(feeds.problems().len(), 2);
     }
-
-    #[tokio::test(start_paused = true)]
-    async fn failure_keeps_its_time_until_it_ends() {
-        let feeds = Feeds::new(&[]);
-        let feed = feeds.all().pop_first().unwrap();
-        let start = feeds.clock.now();
-        let since = |is_listed: bool| {
-            let mut problems = feeds.problems().into_iter();
-            let is_own = |one: &Problem| match one.detail.strip_prefix("not listed yet: ") {
-                Some(_) => !is_listed,
-                None => is_listed && one.detail != "not listed yet",
-            };
-            let own = problems.find(is_own)?;
-            Some(own.since()?.0 - start.0)
-        };
-        let pause = async || tokio::time::sleep(Duration::from_millis(10)).await;
-        pause().await;
-        feeds.note_failure(&feed, "refused");
-        assert_eq!(since(false), Some(0));
-        feeds.note_listed(&feed, None);
-        for failure in ["refused", "silent"] {
-            pause().await;
-            feeds.note_failure(&feed, failure);
-            assert_eq!(since(true), Some(20));
-        }
-        feeds.note_activity(&feed);
-        assert_eq!(since(true), None);
-        feeds.note_failure(&feed, "refused");
-        assert_eq!(since(true), Some(30));
-    }
 }

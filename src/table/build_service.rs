@@ -76,7 +76,6 @@ fn of_candidates(context: BuildContext<'_>, candidates: &mut [Candidate<'_>]) ->
     let mut missing = Vec::new();
     for one in &mut *candidates {
         service.is_headless |= one.rank == Rank::Headless;
-        service.has_member |= one.rank == Rank::Headless && one.item.own().is_some();
         missing.append(&mut one.missing);
         let clusters = one.clusters.iter().cloned();
         if one.item.kind == ItemKind::HeadlessMirror {

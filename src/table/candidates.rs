@@ -7,11 +7,9 @@ use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, Rank};
 use super::links::Links;
 use super::{cluster_ip, headless, local};
 use crate::model::{
-    ClusterName, Item, ItemKind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, list_some,
+    ClusterName, Item, ItemKind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ServiceKey, list_some,
 };
-
-/// Maximum number of services in one sentence.
-const MAX_LISTED: usize = 5;
 
 /// Collects what the items of a service offer. Items of excluded clusters offer nothing. A service is known if there is a
 /// candidate, also one without endpoints.

@@ -67,8 +67,8 @@ pub(super) fn endpoint(
 
 /// Returns the clusters of an item after aliases, without excluded ones. Returns `None` if all of them are excluded.
 fn clusters(item: &Item, rules: &Rules) -> Option<BTreeSet<ClusterName>> {
-    let linked = item.linked().iter().map(|link| rules.name_of(link));
-    let own = item.has_own().then(|| rules.cluster_name.clone());
+    let linked = item.linked.iter().map(|link| rules.name_of(link));
+    let own = item.has_own.then(|| rules.cluster_name.clone());
     let all: BTreeSet<_> = linked.chain(own).collect();
     // Members of this cluster stay, whatever is excluded.
     if item.own().is_some() {

@@ -83,12 +83,6 @@ impl Table {
         services
     }
 
-    /// Returns the number of services.
-    pub(super) fn len(&self) -> usize {
-        let namespaces = self.namespaces.iter();
-        namespaces.map(|(_, one)| one.services.size()).sum()
-    }
-
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
     pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
         #[cfg(test)]

@@ -8,12 +8,9 @@ use std::collections::BTreeSet;
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
-    ClusterName, Hostname, Item, MirroredHost, ObjectKey, Port, Ports, Problem, ProblemKind,
-    Protocol, SliceContent, SliceEndpoint, list_some,
+    ClusterName, Hostname, Item, MAX_LISTED, MirroredHost, ObjectKey, Port, Ports, Problem,
+    ProblemKind, Protocol, SliceContent, SliceEndpoint, list_some,
 };
-
-/// Maximum number of ports in one sentence.
-const MAX_LISTED: usize = 5;
 
 /// The TCP ports of a service in one cluster that its pods have under another number, each with that number.
 #[derive(Debug, Default)]

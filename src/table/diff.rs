@@ -14,10 +14,9 @@ use super::links::{ClusterLink, LinkState};
 use super::service::Service;
 use super::short_name::NoOwner;
 use super::store::ServiceKeys;
-use crate::model::{ClusterName, Hostname, Port, Problem, ProblemKind, ServiceKey, list_some};
-
-/// Maximum number of addresses and hostnames in one text.
-const MAX_LISTED: usize = 5;
+use crate::model::{
+    ClusterName, Hostname, MAX_LISTED, Port, Problem, ProblemKind, ServiceKey, list_some,
+};
 
 /// Two versions of something: the one before, and the one now.
 type Versions<T> = [T; 2];

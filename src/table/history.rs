@@ -30,10 +30,10 @@ const BUSY_STEP: Duration = Duration::from_secs(3600 / MAX_VERSIONS as u64);
 /// about 6 MB.
 const MAX_CHANGED: usize = 20_000;
 
-/// What a table needs besides the versions of its services, in endpoints: its head, its lists of shards, and one more for so many
-/// services.
+/// What a table needs besides the versions of its services, in endpoints: its head, and for each changed service the nodes of the
+/// maps that lead to it, some 1 KB with 10,000 services.
 const HEAD: usize = 8;
-const SERVICES_OF_ENDPOINT: usize = 512;
+const NODES: usize = 4;
 
 /// The tables of a process, up to the current one.
 #[derive(Debug)]
@@ -192,8 +192,8 @@ impl Published {
             return 0;
         };
         let services = keys.iter().filter_map(|key| table.find(key));
-        let endpoints = |one: &Service| one.endpoints.len() + one.not_ready.len() + 1;
-        HEAD + table.len() / SERVICES_OF_ENDPOINT + services.map(endpoints).sum::<usize>()
+        let endpoints = |one: &Service| one.endpoints.len() + one.not_ready.len() + NODES;
+        HEAD + services.map(endpoints).sum::<usize>()
     }
 }
 

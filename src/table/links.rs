@@ -127,9 +127,9 @@ pub struct LeasePoll {
 impl Links {
     /// Returns whether no Link names the clusters of an item any more (rule L3). A member of this cluster has none.
     pub(super) fn is_item_unlinked(&self, item: &Item) -> bool {
-        let linked = item.linked();
+        let linked = &item.linked;
         let is_unlinked = |link| self.states.is_unlinked(link);
-        !item.has_own() && !linked.is_empty() && linked.iter().all(is_unlinked)
+        !item.has_own && !linked.is_empty() && linked.iter().all(is_unlinked)
     }
 
     /// Records a poll of the Leases.

@@ -9,10 +9,10 @@ use super::context::BuildContext;
 use super::dead_ports::exported_problem;
 use super::endpoint::{Rank, distinct};
 use super::rules::{LocalMembers, Rules};
-use super::{Endpoint, EndpointLiveness, ServiceKind, cluster_ip};
+use super::{Endpoint, ServiceKind, cluster_ip};
 use crate::model::{
-    ClusterName, Export, Item, Listed, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
-    ProblemKind, ServiceKey, SliceContent, SliceEndpoint,
+    Export, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem, ProblemKind, ServiceKey,
+    SliceContent, SliceEndpoint,
 };
 
 /// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none; without
@@ -23,7 +23,7 @@ fn membership(
     own: OwnService,
     context: BuildContext<'_>,
 ) -> Result<bool, Option<&'static str>> {
-    let is_named = || own.has_settings || context.rules.aliases.is_source(&item.service);
+    let is_named = || item.settings.is_some() || context.rules.aliases.is_source(&item.service);
     match context.rules.local_members {
         LocalMembers::None => Err(None),
         _ if own.export.is_through_gateway() => Ok(false),
@@ -66,7 +66,7 @@ pub(super) fn candidate<'s>(
             let candidate = pods(object, item, context, problems);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
                 problems.extend(not_exported(own, is_by_mirror, rules));
-            } else if !has_selector && own.has_settings && !own.export.is_any() {
+            } else if !has_selector && item.settings.is_some() && !own.export.is_any() {
                 // It exists for its settings only.
                 return None;
             }
@@ -88,18 +88,26 @@ fn pods<'s>(
 ) -> Candidate<'s> {
     let (cluster, links) = (&context.rules.cluster_name, &context.timers.links);
     let (mut ready, mut not_ready) = (Vec::new(), Vec::new());
-    for (object, slice) in context.store.slices_of(object) {
+    for (slice_key, slice) in context.store.slices_of(object) {
         let SliceContent::Endpoints(listed) = &slice.content else {
             continue;
         };
-        problems.extend(listed.problems(object));
+        problems.extend(listed.problems(slice_key));
         for pod in &listed.entries {
             let pods = if pod.ready {
                 &mut ready
             } else {
                 &mut not_ready
             };
-            pods.push((pod, endpoint(object, listed, pod, cluster)));
+            let endpoint = Endpoint {
+                cluster: Some(cluster.clone()),
+                hostname: Some(pod.hostname.clone()),
+                addresses: distinct([pod.address]),
+                ports: listed.ports.clone(),
+                objects: smallvec![ObjectRef::slice(slice_key)],
+                ..Endpoint::of_item(object, item, ServiceKind::Local)
+            };
+            pods.push((pod, endpoint));
         }
     }
     let endpoints = join(ready, problems);
@@ -129,26 +137,6 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, problems: &mut Vec<Problem>) 
         is_same
     });
     pods.into_iter().map(|(_, endpoint)| endpoint).collect()
-}
-
-/// Makes the endpoint of an entry of a slice of this cluster.
-fn endpoint(
-    object: &ObjectKey,
-    listed: &Listed<SliceEndpoint>,
-    pod: &SliceEndpoint,
-    cluster: &ClusterName,
-) -> Endpoint {
-    Endpoint {
-        cluster: Some(cluster.clone()),
-        hostname: Some(pod.hostname.clone()),
-        addresses: distinct([pod.address]),
-        ports: listed.ports.clone(),
-        liveness: EndpointLiveness::Alive,
-        kind: ServiceKind::Local,
-        is_selected: true,
-        is_standby: false,
-        objects: smallvec![ObjectRef::slice(object)],
-    }
 }
 
 /// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is

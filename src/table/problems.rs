@@ -13,15 +13,13 @@ use super::gate::Gate;
 use super::links::{ClusterLink, LinkState, LinkStates};
 use super::service::{NameFailure, Service};
 use crate::model::{
-    ClusterName, Hostname, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, list_some,
+    ClusterName, Hostname, Kind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ServiceKey, list_some,
 };
 
 /// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
 /// a unique name (rule M6).
 pub const DEFAULT_CLUSTER_NAME: &str = "local";
-
-/// Maximum number of hosts, pods or objects in one sentence.
-const MAX_LISTED: usize = 5;
 
 // === impl Table ===
 

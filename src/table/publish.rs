@@ -169,7 +169,6 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ProblemKind;
     use crate::table::Table;
     use crate::table::store::ServiceKeys;
 
@@ -235,29 +234,6 @@ mod tests {
         let first = publisher.publish(same(), at(1), 1).unwrap();
         assert!(publisher.publish(same(), at(2), 2).is_none());
         assert!(Arc::ptr_eq(&first, &publisher.reader().load()));
-    }
-
-    #[test]
-    fn times_of_states_last_as_long_as_the_states() {
-        let publisher = Publisher::new(at(1), Duration::ZERO);
-        let times = |now: &Published| {
-            let second = |time: Timestamp| time.seconds();
-            let problems: Vec<_> = now
-                .problem()
-                .map(|one| (one.kind, one.since().map(second)))
-                .into_iter()
-                .collect();
-            (now.since.map(second), problems)
-        };
-        let none = publisher.reader().current.load_full();
-        let problems = vec![(ProblemKind::NoTable, Some(1))];
-        assert_eq!(times(&none), (Some(1), problems));
-        for time in [4, 6] {
-            let now = publisher
-                .publish(built(true), at(time), time as u32)
-                .unwrap();
-            assert_eq!(times(&now), (Some(4), Vec::new()));
-        }
     }
 
     /// The wall clock jumps by ten years, and back.

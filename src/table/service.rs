@@ -38,8 +38,6 @@ pub struct Service {
     pub mirrors: Box<[(ClusterName, ObjectRef)]>,
     /// The clusters of federated services, sorted.
     pub federated: Box<[ClusterName]>,
-    /// Whether a headless Service of this cluster is a member.
-    pub has_member: bool,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
     /// Whether a mirror or a member of this cluster exists. Such a service keeps its names, even if it has
@@ -97,7 +95,6 @@ impl Service {
             not_ready: Box::default(),
             mirrors: Box::default(),
             federated: Box::default(),
-            has_member: false,
             missing: Box::default(),
             is_known: false,
             is_headless: false,

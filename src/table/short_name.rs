@@ -35,8 +35,8 @@ pub struct ShortName {
     pub owner: Result<Arc<Service>, NoOwner>,
     /// Whether a canonical name hides the short name `C.S.Z` of one of its clusters.
     pub has_hidden_cluster: bool,
-    /// The namespaces with a service of this name, sorted.
-    pub claims: Box<[(Namespace, Claim)]>,
+    /// The namespaces with a service of this name.
+    pub claims: BTreeMap<Namespace, Claim>,
     /// That it is ambiguous, or one for each short name `C.S.Z` that a canonical name hides. Sorted.
     pub problems: Box<[Problem]>,
 }
@@ -86,11 +86,7 @@ pub(super) fn assign_owners(
     let mut is_changed = false;
     for (name, changed) in names {
         let old = table.short_name(name.as_str());
-        let mut claims: BTreeMap<_, _> = old
-            .into_iter()
-            .flat_map(|old| &old.claims)
-            .cloned()
-            .collect();
+        let mut claims = old.map_or_else(BTreeMap::new, |old| old.claims.clone());
         for namespace in changed {
             let service = table.service(namespace.as_str(), name.as_str());
             match service.and_then(Claim::of) {
@@ -173,7 +169,7 @@ impl ShortName {
         let mut short = Self {
             has_hidden_cluster: owner.as_ref().is_ok_and(hides_server),
             owner,
-            claims: claims.into_iter().collect(),
+            claims,
             problems: Box::default(),
         };
         short.problems = short.find_problems(table, name).into_iter().collect();
@@ -215,7 +211,10 @@ impl ShortName {
 
     /// Returns the namespaces with at least a claim, sorted.
     pub fn namespaces(&self, least: Claim) -> impl Iterator<Item = &Namespace> {
-        let claims = self.claims.iter().filter(move |(_, claim)| *claim >= least);
+        let claims = self
+            .claims
+            .iter()
+            .filter(move |(_, claim)| **claim >= least);
         claims.map(|(namespace, _)| namespace)
     }
 }

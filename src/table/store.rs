@@ -235,7 +235,7 @@ impl Store {
 
     /// Returns the services with mirrors from some clusters. Reads every Service, because a cluster loses its Link rarely.
     pub fn services_linked_to(&self, clusters: &BTreeSet<ClusterName>) -> ServiceKeys {
-        let is_linked = |item: &&Item| item.linked().iter().any(|one| clusters.contains(one));
+        let is_linked = |item: &&Item| item.linked.iter().any(|one| clusters.contains(one));
         let objects = self.objects(Kind::Service).values();
         let items = objects.filter_map(Object::item).filter(is_linked);
         items.map(|item| item.service.clone()).collect()
@@ -263,5 +263,5 @@ fn put<T: Ord>(entries: &mut BTreeSet<T>, entry: T, is_added: bool) {
 
 /// Returns the clusters of the links that made an object.
 fn linked(object: &Object) -> &[ClusterName] {
-    object.item().map_or(&[], Item::linked)
+    object.item().map_or(&[], |item| &item.linked)
 }

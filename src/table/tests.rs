@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::{Kind, Object, ObjectKey, ProblemKind, key};
 use crate::testing::{
-    Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table,
-    table_by, zones,
+    Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, table, table_by,
+    zones,
 };
 use crate::zone::answer::answer_question;
 use crate::zone::print::zone_file;
@@ -22,13 +22,6 @@ fn key_of(namespace: &str, service: &str) -> ServiceKey {
         namespace: namespace.parse().unwrap(),
         service: service.parse().unwrap(),
     }
-}
-
-fn kinds(table: &Table) -> Vec<&'static str> {
-    table
-        .conflicts()
-        .map(|conflict| conflict.kind.name())
-        .collect()
 }
 
 /// The addition, change or deletion of one object.
@@ -332,21 +325,6 @@ fn default_name_of_this_cluster_is_reported_if_it_has_endpoints() {
     assert_eq!(problem(&rules(), &objects("east")), None);
 }
 
-#[test]
-fn host_without_an_endpoint_mirror_is_a_problem_of_the_mirror_that_lists_it() {
-    let table = table(&[
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        mirror("prod", "db", "west"),
-        listing("prod", "db-west", &[("db-1", "10.96.0.2")]),
-    ]);
-    let problems = table
-        .problems()
-        .filter(|one| one.kind == ProblemKind::MissingHost);
-    let clusters: Vec<_> = problems.map(|one| one.cluster.clone().unwrap()).collect();
-    assert_eq!(clusters, ["west".parse().unwrap()]);
-}
-
 /// Returns an endpoint mirror in cluster `east` with ports, each with its name, its number and `targetPort`.
 fn endpoint_with_ports(host: &str, ports: &[(&str, u16, Value)]) -> Value {
     let mut mirror = endpoint("prod", "db", "east", host, &["10.96.0.1"]);
@@ -454,18 +432,4 @@ fn cluster_that_exports_a_dead_port_says_so() {
     assert!(dead(None, "db-0", 5432).is_empty());
     // Linkerd mirrors a Service without hostnames with a cluster IP.
     assert!(dead(Some("true"), "", 5432).is_empty());
-}
-
-#[test]
-fn cluster_without_the_kind_link_has_a_problem() {
-    let store = store(&[mirror("prod", "db", "east")]);
-    let mut timers = Timers::default();
-    let undefined = links::LinkList::None(links::UnknownReason::Undefined);
-    timers.links.update(&store, undefined, &rules(), timers.now);
-    let services = store.services();
-    let table = build(&Table::default(), &store, &services, &rules(), &timers).table;
-    assert_eq!(
-        details(&table, &[ProblemKind::LinksUnknown]),
-        ["the API server does not define Links"]
-    );
 }

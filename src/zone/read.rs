@@ -36,17 +36,6 @@ use crate::table::{Grammar, Service, ShortName, Table};
 /// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";
 
-/// The part of a service that a name stands for.
-#[derive(Clone, Copy)]
-struct Part<'n> {
-    /// The labels before the name of the service: none, `C`, or `H.C`.
-    scope: &'n [&'n str],
-    /// The labels before `scope`.
-    prefix: Prefix<'n>,
-    /// The form of SRV targets.
-    targets: Targets,
-}
-
 /// The labels of a port and a protocol before a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Prefix<'n> {
@@ -104,17 +93,13 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     if prefix != Prefix::None && is_of_zone(path) {
         return Reading::Missing(zone, MissingReason::NoForm); // these names have no ports
     }
-    let part = |scope, own: usize| Part {
-        scope,
-        prefix,
-        targets: Targets::SameFamily(name.start_of(labels.len() - own)),
-    };
+    let targets = |own: usize| Targets::SameFamily(name.start_of(labels.len() - own));
     if let [scope @ .., service, namespace] = path
         && let Some(service) = table.service(namespace, service)
         && !yields(table, service)
     {
         // The name belongs to the service of that namespace, even if it does not exist.
-        return look_up(zone, service, part(scope, 2));
+        return look_up(zone, service, scope, prefix, targets(2));
     }
     let [scope @ .., service] = path else {
         return Reading::Missing(zone, MissingReason::NoService);
@@ -125,12 +110,12 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
             has_hidden_cluster,
             ..
         }) => {
-            let mut part = part(scope, 1);
             // The names of one cluster are all hidden or none.
-            if *has_hidden_cluster && scope.is_empty() {
-                part.targets = Targets::Canonical(name.start_of(labels.len()));
-            }
-            look_up(zone, owner, part)
+            let targets = match *has_hidden_cluster && scope.is_empty() {
+                true => Targets::Canonical(name.start_of(labels.len())),
+                false => targets(1),
+            };
+            look_up(zone, owner, scope, prefix, targets)
         }
         Some(_) => Reading::Missing(zone, MissingReason::NoOwner),
         None => Reading::Missing(zone, MissingReason::NoService),
@@ -178,13 +163,9 @@ fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) 
             (has_hosts, MissingReason::NoForm)
         }
         [scope @ .., service, namespace, SVC] if scope.is_empty() || prefix == Prefix::None => {
-            let part = Part {
-                scope,
-                prefix,
-                targets: Targets::Mcs(name.start_of(labels.len() - 3)),
-            };
+            let targets = Targets::Mcs(name.start_of(labels.len() - 3));
             return match table.service(namespace, service) {
-                Some(service) => look_up(zone, service, part),
+                Some(service) => look_up(zone, service, scope, prefix, targets),
                 None => missing(MissingReason::NoService),
             };
         }
@@ -219,30 +200,36 @@ pub fn read_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>>
 }
 
 /// Looks up a part of a service.
-fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<'t> {
+fn look_up<'t>(
+    zone: &'t Zone,
+    service: &'t Service,
+    labels: &[&str],
+    prefix: Prefix<'_>,
+    targets: Targets,
+) -> Reading<'t> {
     let missing = |reason| Reading::Missing(zone, reason);
-    let scope = match part.scope {
+    let scope = match labels {
         [] => Scope::Service,
         [_] => Scope::Cluster,
         [_, _] => Scope::Host,
         _ => return missing(MissingReason::NoForm),
     };
-    let covered = service.range_at(part.scope);
+    let covered = service.range_at(labels);
     let failure = match scope {
         Scope::Service => Failure::of_service(service),
         Scope::Cluster | Scope::Host if covered.is_empty() => {
-            service.missing_at(part.scope).map(Failure::Missing)
+            service.missing_at(labels).map(Failure::Missing)
         }
         Scope::Cluster | Scope::Host => None,
     };
     if let Some(failure) = failure {
-        return match part.prefix {
+        return match prefix {
             Prefix::None | Prefix::Port(..) => Reading::Failing(zone, service, failure),
             Prefix::Protocol(_) => Reading::Empty(zone),
         };
     }
     if covered.is_empty() {
-        return missing(reason_without_endpoint(service, part.scope));
+        return missing(reason_without_endpoint(service, labels));
     }
     let is_existing =
         |(_, bits): &NamedPort<'t>| !selectable(service, scope, covered.clone(), bits).is_empty();
@@ -250,7 +237,7 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
         let named = service.names.named_ports(&service.endpoints);
         named.filter(is_existing)
     };
-    let port = match part.prefix {
+    let port = match prefix {
         Prefix::None => None,
         Prefix::Protocol(protocol) => {
             let is_above = ports().any(|(port, _)| port.protocol.label() == protocol);
@@ -267,7 +254,7 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
             }
         }
     };
-    Reading::View(zone, View::new(service, scope, covered, port, part.targets))
+    Reading::View(zone, View::new(service, scope, covered, port, targets))
 }
 
 /// Returns the reason why a scope covers no endpoint.

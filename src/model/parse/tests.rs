@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
-    Clusters, FederatedClusters, GatewayDown, Item, ItemKind, Listed, ListedHost, Port, Ports,
-    Protocol, ServiceSettings, Slice, SliceContent, SliceEndpoint, intern, key,
+    GatewayDown, Item, ItemKind, Listed, ListedHost, Port, Ports, Protocol, ServiceSettings, Slice,
+    SliceContent, SliceEndpoint, intern, key,
 };
 use crate::testing;
 
@@ -267,11 +267,8 @@ fn federated_service_lists_its_members() {
         let federated = item(object);
         assert_eq!(federated.kind, ItemKind::Federated);
         assert_eq!(federated.service.to_string(), "prod/web");
-        let Clusters::Several(clusters) = federated.clusters else {
-            panic!("{federated:?}")
-        };
-        let FederatedClusters { names, has_own } = *clusters;
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let has_own = federated.has_own;
+        let names: Vec<String> = federated.linked.iter().map(ToString::to_string).collect();
         let invalid = federated.settings.unwrap_or_default().unreadable;
         Ok((names.join(","), has_own, invalid))
     };
@@ -289,7 +286,7 @@ fn federated_service_lists_its_members() {
     for name in ["web.bank", "", "Web"] {
         let local = federated("web-federated", json!({key::LOCAL_DISCOVERY: name})).unwrap();
         let detail = format!(
-            "{}={name}: it is not the name of a Service",
+            "annotation {}={name}: it is not the name of a Service",
             key::LOCAL_DISCOVERY
         );
         let invalid = vec![detail.into()];
@@ -301,7 +298,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(
         foreign.2,
         [&*format!(
-            "{}=web.bank@east: it is not SERVICE@CLUSTER",
+            "annotation {}=web.bank@east: it is not SERVICE@CLUSTER",
             key::REMOTE_DISCOVERY
         )]
     );
@@ -310,7 +307,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(
         twice.2,
         [&*format!(
-            "{}: it names cluster 'east' twice",
+            "annotation {}: it names cluster 'east' twice",
             key::REMOTE_DISCOVERY
         )]
     );
@@ -347,7 +344,7 @@ fn invalid_annotation_of_this_server_is_reported() {
     assert_eq!((bad.ttl, bad.gateway_down), (None, None));
     assert_eq!(
         *bad.unreadable[0],
-        *"global-dns/ttl=soon: it is not a number of seconds"
+        *"annotation global-dns/ttl=soon: it is not a number of seconds"
     );
     assert!(bad.unreadable[1].len() < 120);
 }
@@ -496,7 +493,10 @@ fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
         let name = format!("global-dns/{name}");
         let mut annotations = json!({key::TTL: "5", "example.org/x": "y"});
         annotations[&name] = json!("east");
-        assert_eq!(unreadable(annotations), [&*format!("{name}: {reason}")]);
+        assert_eq!(
+            unreadable(annotations),
+            [&*format!("annotation {name}: {reason}")]
+        );
     }
     let other = json!({"example.org/x": "y"});
     assert!(unreadable(other).is_empty());

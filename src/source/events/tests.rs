@@ -132,22 +132,6 @@ fn changed_services_are_those_of_all_later_tables() {
     assert_eq!(after(4), None); // of another process
 }
 
-#[test]
-fn reader_that_missed_too_many_changed_services_learns_none() {
-    let events = tables(&[Some(&["a"]), None, Some(&["b"])]);
-    assert_eq!(events.changed_after(1), None);
-    assert_eq!(events.changed_after(2), Some(service_keys(&["b"])));
-    let many: Vec<String> = (0..2 * MAX_CHANGED).map(|one| format!("s-{one}")).collect();
-    let each: Vec<[&str; 1]> = many.iter().map(|name| [&**name]).collect();
-    let each: Vec<Option<&[&str]>> = each.iter().map(|name| Some(&name[..])).collect();
-    let events = tables(&each);
-    let last = each.len() as u64;
-    assert_eq!(events.changed_after(1), None);
-    assert_eq!(events.changed_after(last - 1).unwrap().len(), 1);
-    let max = MAX_CHANGED as u64;
-    assert_eq!(events.changed_after(last - max).unwrap().len(), MAX_CHANGED);
-}
-
 // === Window ===
 
 /// Adds changes at these times, and returns all events with their times and the numbers of endpoints.
@@ -208,26 +192,6 @@ fn changes_that_undo_each_other_are_told_in_their_order() {
     ]);
     let kinds: Vec<_> = events.iter().map(|one| (one.0, one.1, one.2)).collect();
     assert_eq!(kinds, [(0, Down, 1), (1, Up, 1), (2, Down, 2)]);
-}
-
-#[test]
-fn merged_change_has_each_cause_once() {
-    let left = |service, cause: Option<&str>| Change {
-        cause: cause.map(Into::into),
-        ..of(ChangeKind::Left, "east", service)
-    };
-    let mut first = left("db", Some("its mirror is gone here"));
-    for cause in [
-        None,
-        Some("its mirror is gone here"),
-        Some("db-0 is not ready"),
-    ] {
-        first.merge(&left("web", cause));
-    }
-    assert_eq!(
-        &*first.text,
-        "Cluster east left 2 services, 4 endpoints: its mirror is gone here; db-0 is not ready."
-    );
 }
 
 #[test]

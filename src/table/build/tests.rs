@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{Kind, Namespace, Problem, ProblemKind, Timestamp};
-use crate::table::{EndpointLiveness, NoOwner, ShortNames};
+use crate::table::{NoOwner, ShortNames};
 use crate::testing::support::rounds::rounds;
 use crate::testing::{
-    backends, endpoint, listing, local, mirror, parsed, rules, service_mirror, store, table,
-    table_by,
+    endpoint, local, mirror, parsed, rules, service_mirror, store, table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -180,73 +179,6 @@ fn name_with_endpoints_of_several_kinds_is_noted() {
     // Without a headless mirror, there is one kind.
     assert_eq!(conflicts(&table(&objects[4..])), Vec::new());
     assert_eq!(warnings(&objects[4..]), [""; 0]);
-}
-
-/// Returns the missing hosts: `Service/prod/db-east: db-1 of east at 10.96.0.9, not Service/prod/db-1-east`.
-fn missing(table: &Table) -> Vec<String> {
-    let services = table.sorted_services().into_iter();
-    let missing = services.flat_map(|service| service.missing.iter());
-    missing
-        .map(|host| {
-            let address = host.address.map_or("?".to_owned(), |ip| ip.to_string());
-            let (hostname, cluster, mirror) = (&host.hostname, &host.cluster, &host.mirror);
-            format!(
-                "{mirror}: {hostname} of {cluster} at {address}, not {}",
-                host.expected
-            )
-        })
-        .collect()
-}
-
-#[test]
-fn listed_host_without_endpoint_mirror_is_missing() {
-    let listed = [
-        ("db-0", "10.96.0.1"),
-        ("db-1", "10.96.0.9"),
-        ("db-2", "127.0.0.1"),
-    ];
-    let mut objects = shop();
-    assert_eq!(missing(&table(&objects)), [""; 0]);
-    objects.push(listing("prod", "db-east", &listed));
-    let one = "Service/prod/db-east: db-1 of east at 10.96.0.9, not Service/prod/db-1-east";
-    let two = "Service/prod/db-east: db-2 of east at ?, not Service/prod/db-2-east";
-    assert_eq!(missing(&table(&objects)), [one, two]);
-    // Missing hosts do not change the endpoints.
-    assert_eq!(
-        table(&objects)
-            .service("prod", "db")
-            .unwrap()
-            .endpoints
-            .len(),
-        2
-    );
-    // An object with the expected name may belong to another service or be skipped.
-    objects.push(endpoint("prod", "cache", "east", "db-1", &["10.96.0.9"]));
-    objects.push(endpoint("prod", "db", "east", "db-2", &["0.0.0.0"]));
-    assert_eq!(missing(&table(&objects)), [one, two]);
-    objects.truncate(5);
-    objects.push(endpoint("prod", "db", "east", "db-1", &["10.96.0.9"]));
-    assert_eq!(missing(&table(&objects)), [two]);
-    // Lists of another namespace, without hosts, or of an unknown headless mirror have no effect.
-    let mut objects = shop();
-    objects.push(listing("shop", "db-east", &listed));
-    objects.push(listing("prod", "db-west", &[("", "198.51.100.10")]));
-    objects.push(listing("prod", "db-north", &listed));
-    assert_eq!(missing(&table(&objects)), [""; 0]);
-}
-
-#[test]
-fn missing_hosts_follow_aliases_and_excluded_clusters() {
-    let mut objects = shop();
-    objects.push(listing("prod", "db-east", &[("db-1", "10.96.0.9")]));
-    let mut rules = rules();
-    let pair = ("east".parse().unwrap(), "oregon".parse().unwrap());
-    rules.cluster_aliases.extend([pair]);
-    // Linkerd does not know aliases.
-    let one = "Service/prod/db-east: db-1 of oregon at 10.96.0.9, not Service/prod/db-1-east";
-    assert_eq!(missing(&table_by(&rules, &objects)), [one]);
-    rules.excluded_clusters.insert("oregon".parse().unwrap());
-    assert_eq!(missing(&table_by(&rules, &objects)), [""; 0]);
 }
 
 #[test]
@@ -457,18 +389,4 @@ fn headless_service_that_only_has_settings_claims_no_short_name() {
         let owner = &table.short_name("db").unwrap().owner;
         assert_eq!(owner.is_err(), is_known, "{owner:?}");
     }
-}
-
-/// Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-#[test]
-fn slice_without_ready_address_tells_that_the_gateway_is_down() {
-    let mirror = service_mirror("prod", "web", "east", "10.96.0.2");
-    let liveness = |slice: Option<bool>| {
-        let slice = slice.map(|is_ready| backends("prod", "web-east", true, is_ready));
-        let objects: Vec<Value> = slice.into_iter().chain([mirror.clone()]).collect();
-        table(&objects).service("prod", "web").unwrap().endpoints[0].liveness
-    };
-    assert_eq!(liveness(None), EndpointLiveness::NotReady);
-    assert_eq!(liveness(Some(false)), EndpointLiveness::GatewayDown);
-    assert_eq!(liveness(Some(true)), EndpointLiveness::Alive);
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::model::Timestamp;
 use crate::table::links::{ClusterLink, LinkState, LinkStates};
 use crate::testing::{
-    Server, backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, rules,
-    service_keys, service_mirror, table,
+    backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, service_keys,
+    service_mirror, table,
 };
 
 /// Returns the kind of each change of `prod/db` between the tables of two sets of objects, with its sentence.
@@ -414,18 +414,4 @@ fn service_whose_short_name_ends_or_begins_to_answer_has_a_change() {
     // A service that is new or gone has other changes, and the others keep their short names.
     assert_eq!(lines(&[], &prod), [""; 0]);
     assert_eq!(lines(&prod, &all(&[&prod, &of("shop", "web")])), [""; 0]);
-}
-
-/// A process that follows a service, whatever happens to it.
-#[test]
-fn version_with_the_same_answers_has_no_change() {
-    let mut server = Server::new(rules());
-    let objects = db("east", "10.0.0.1");
-    server.see(1, &objects);
-    let last = server.table.clone();
-    let mut renamed = objects.clone();
-    renamed[1]["metadata"]["name"] = json!("db-zero-east");
-    assert!(server.see(2, &renamed), "its object is another one");
-    let [old, new] = [&last, &server.table].map(|table| table.service("prod", "db"));
-    assert!(has_same_answers(old, new) && diff(old, new).is_empty());
 }

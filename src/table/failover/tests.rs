@@ -227,39 +227,6 @@ fn name_that_cannot_be_read_is_reported_with_the_nearest_one() {
     check(&next.table, "eest");
 }
 
-#[test]
-fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
-    let mut rules = ordered("auto:east:west");
-    let services = std::mem::take(&mut rules.services);
-    let mut server = Server::new(rules.clone());
-    server.see(1, &gateways(false, true));
-    server.timers.is_started = true;
-    let mut ordered = Server::new(Rules { services, ..rules });
-    (ordered.table, ordered.timers) = (server.table, server.timers);
-    ordered.see(2, &gateways(false, true));
-    assert_eq!(failover_of(&ordered.table).answering, 1);
-}
-
-/// Objects that return within that time are those of the same service, and later ones those of a new one.
-#[test]
-fn memory_of_a_service_without_objects_is_dropped_after_the_failback_delay() {
-    let answering = |returns_at: u64| {
-        let mut server = Server::new(ordered("auto:east:west"));
-        server.timers.is_started = true;
-        server.see(1, &gateways(false, true));
-        server.see(3, &gateways(false, true));
-        server.see(4, &[]);
-        server.timers.now = Timestamp::from_seconds(34);
-        assert_eq!(server.timers.due(), [web()].into());
-        if returns_at >= 34 {
-            server.see(34, &[]);
-        }
-        server.see(returns_at, &gateways(false, true));
-        failover_of(&server.table).answering
-    };
-    assert_eq!((answering(33), answering(35)), (1, 0));
-}
-
 /// The service is built again at the end of its delay, although no object changes.
 #[test]
 fn step_that_dies_answers_until_the_service_is_due() {

@@ -88,27 +88,6 @@ fn lease_that_is_not_renewed_for_45_seconds_is_frozen() {
     assert_eq!(process.poll(100, &[("east", "c")]), LinkState::Linked);
 }
 
-/// The texts are not read as times: the clock of the controller may be wrong by any amount.
-#[test]
-fn no_clocks_are_compared() {
-    let mut process = Process::new(&["east"]);
-    for second in 0..20 {
-        let renewal = format!("1999-12-31T23:59:{second:02}Z");
-        assert_eq!(
-            process.poll(second * 10, &[("east", &renewal)]),
-            LinkState::Linked
-        );
-    }
-    assert_eq!(
-        process.poll(230, &[("east", "2999-01-01T00:00:00Z")]),
-        LinkState::Linked
-    );
-    assert_eq!(
-        process.poll(275, &[("east", "2999-01-01T00:00:00Z")]),
-        frozen_since(230, "east", false)
-    );
-}
-
 /// A controller that stops on purpose releases its Lease. The next one takes it within seconds, or never.
 #[test]
 fn released_lease_is_frozen_after_as_long() {
@@ -241,41 +220,4 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     let reason = "Links of a namespace in links.namespaces cannot be read";
     assert_eq!(process.unknown(), reason);
     assert_eq!(state(&mut process, 1, true).name(), "unlinked");
-}
-
-/// Without the CRD, nothing is known.
-#[test]
-fn wait_goes_on_after_the_definition_of_links_was_removed() {
-    let mut process = Process::new(&["east"]);
-    process.poll(0, &[("east", "a")]);
-    process.store = Process::new(&[]).store;
-    let missing = process.poll(1, &[("east", "b")]);
-    assert_eq!(missing.name(), "missing");
-    let list = LinkList::None(UnknownReason::Undefined);
-    let now = Timestamp::from_seconds(10);
-    process
-        .links
-        .update(&process.store, list, &process.rules, now);
-    let states = &process.links.states.clusters;
-    assert!(states.values().all(|one| one.state.name() == "unknown"));
-    assert_eq!(process.poll(20, &[("east", "c")]), missing);
-}
-
-#[test]
-fn problems_have_the_times_of_their_states() {
-    let mut process = Process::new(&["east"]);
-    let since = |process: &Process| {
-        let problems = process.links.states.problems();
-        let since = |one: &Problem| (one.kind, one.since().unwrap().seconds());
-        problems.iter().map(since).collect::<Vec<_>>()
-    };
-    process.poll(1, &[("east", "a")]);
-    process.poll(50, &[("east", "a")]);
-    assert_eq!(since(&process), [(ProblemKind::Frozen, 1)]);
-    process.poll(80, &[("east", "b")]);
-    assert_eq!(since(&process), []);
-    let mut process = Process::new(&[]);
-    process.poll(90, &[("north", "a")]);
-    process.poll(99, &[("north", "b")]);
-    assert_eq!(since(&process), [(ProblemKind::Unlinked, 90)]);
 }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::testing::support::rounds::rounds;
 use crate::testing::{endpoint, mirror};
 
 fn parsed(text: &str) -> Result<Lists, String> {
@@ -111,14 +110,4 @@ fn nested_brackets_do_not_overflow_the_stack() {
     let deep = format!("x: {}{}\n", "[".repeat(60), "]".repeat(60));
     let object = endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]).to_string();
     assert!(parsed(&format!("{deep}---\n{object}")).is_ok());
-}
-
-#[test]
-fn text_may_have_many_documents() {
-    let mut text = String::new();
-    // More than the 1,024 that the parser accepts by default.
-    for number in 0..rounds(20_000) {
-        text += &format!("kind: Service\nmetadata: {{name: s{number}}}\n---\n");
-    }
-    assert!(parsed(&text).is_ok());
 }

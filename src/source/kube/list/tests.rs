@@ -16,44 +16,11 @@ fn read(text: &[u8], step: usize) -> Result<(Vec<Value>, String), ListError> {
 }
 
 #[test]
-fn objects_are_complete_for_every_chunk_size() {
-    let items = vec![
-        json!({"metadata": {"name": "db", "labels": {"a": "}],{[\"\\"}}}),
-        json!({"items": [{"items": [1, 2]}], "metadata": {}}),
-        json!({}),
-    ];
-    for text in [
-        json!({"kind": "ServiceList", "metadata": {"resourceVersion": "7"}, "items": items})
-            .to_string(),
-        // Servers choose the order of keys and the white space.
-        format!(
-            "{{ \"items\" :\n[ {} , {},{} ] ,\"metadata\":{{\"resourceVersion\":\"7\", \"continue\": \"\"}}}}\n",
-            items[0], items[1], items[2]
-        ),
-    ] {
-        for step in [1, 2, 7, text.len()] {
-            assert_eq!(
-                read(text.as_bytes(), step).unwrap(),
-                (items.clone(), "7".to_owned())
-            );
-        }
-    }
-}
-
-#[test]
 fn list_without_items_is_empty() {
     for items in ["null", "[]"] {
         let text = format!(r#"{{"metadata":{{"resourceVersion":"7"}},"items":{items}}}"#);
         assert_eq!(read(text.as_bytes(), 5).unwrap(), (vec![], "7".to_owned()));
     }
-}
-
-#[test]
-fn nested_items_are_ignored() {
-    let text =
-        r#"{"other":{"items":[{"a":1}]},"metadata":{"resourceVersion":"7"},"items":[{"b":2}]}"#;
-    let (items, _) = read(text.as_bytes(), 3).unwrap();
-    assert_eq!(items, [json!({"b": 2})]);
 }
 
 #[test]
@@ -86,20 +53,6 @@ fn endless_object_is_refused() {
     }
     let refused = result.unwrap_err().to_string();
     assert_eq!(refused, "the list has an object of more than 16 MiB");
-}
-
-/// Its length must not depend on what arrives with it.
-#[test]
-fn object_below_the_limit_is_read_in_any_parts() {
-    let name = "x".repeat(MAX_OBJECT_OCTETS * 3 / 4);
-    let items = vec![
-        json!({"name": name}),
-        json!({"name": "y".repeat(MAX_OBJECT_OCTETS / 2)}),
-    ];
-    let list = json!({"items": items, "metadata": {"resourceVersion": "7"}}).to_string();
-    for step in [1 << 16, 1_000_003, list.len()] {
-        assert!(read(list.as_bytes(), step).unwrap().0 == items, "{step}");
-    }
 }
 
 #[test]

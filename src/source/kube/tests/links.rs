@@ -163,21 +163,6 @@ async fn deleted_link_is_seen_at_once_and_unlinked_after_five_minutes() {
     assert_eq!(server.answered(), 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn last_link_that_goes_is_unlinked_too() {
-    let api = api();
-    // The controllers run on.
-    renew(&api, &["east", "west"], 0);
-    let server = Server::start(&api);
-    server.wait_for("west", "linked").await;
-    delete_link(&api, "east", &["west"]);
-    delete_link(&api, "west", &[]);
-    server.wait_for("west", "unlinked").await;
-    // Nothing else is left.
-    assert_eq!(server.answered(), 2);
-    assert!(server.has_problem(ProblemKind::Unlinked));
-}
-
 /// The Link may have been created again.
 #[tokio::test(start_paused = true)]
 async fn cluster_is_not_unlinked_while_links_are_not_heard_from() {
@@ -215,45 +200,6 @@ async fn first_table_waits_for_links_for_five_seconds() {
     }
     let waited = start.elapsed();
     assert!((4 * SECOND..7 * SECOND).contains(&waited), "{waited:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn controller_that_stops_is_frozen_and_changes_no_answer() {
-    let api = api();
-    let server = Server::start(&api);
-    server.wait_for("east", "linked").await;
-    renew_for(&api, &["east", "west"], 5 * MINUTE).await;
-    let start = Instant::now();
-    assert_eq!(server.state("east"), Some("linked"));
-    server.wait_for("east", "frozen").await;
-    let waited = start.elapsed();
-    assert!((43 * SECOND..58 * SECOND).contains(&waited), "{waited:?}");
-    assert_eq!(server.answered(), 2);
-    let generation = server.reader.load().generation;
-    sleep(5 * MINUTE).await;
-    // A poll without news makes no table.
-    assert_eq!(server.reader.load().generation, generation);
-    // Another controller takes over.
-    renew(&api, &["east"], 99_999);
-    assert!(server.wait_for("east", "linked").await < 13 * SECOND);
-    assert_eq!(
-        server.state("west"),
-        Some("linked"),
-        "a Link without a Lease"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn polls_that_fail_freeze_nothing() {
-    let api = api();
-    let server = Server::start(&api);
-    renew_for(&api, &["east", "west"], MINUTE).await;
-    api.set_behavior(Behavior::LeasesFail);
-    renew_for(&api, &["east", "west"], HOUR).await;
-    assert_eq!(server.state("east"), Some("linked"));
-    api.set_behavior(Behavior::Normal);
-    renew_for(&api, &["east", "west"], 10 * MINUTE).await;
-    assert_eq!(server.state("east"), Some("linked"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,22 +245,6 @@ async fn without_the_right_or_the_crd_nothing_changes() {
             server.feeds.problems()
         );
     }
-}
-
-/// A replica that restarts long after a Link was deleted answers as the others do.
-#[tokio::test(start_paused = true)]
-async fn cluster_that_the_first_list_of_links_lacks_is_unlinked_at_once() {
-    let api = api();
-    set_links(&api, &["west"]);
-    let server = Server::start(&api);
-    server.wait_for("west", "linked").await;
-    let first = server.reader.load().generation;
-    assert_eq!((server.state("east"), first), (Some("unlinked"), 1));
-    assert_eq!(server.answered(), 1);
-    set_links(&api, &["east", "west"]);
-    api.send_event(LINKS, "ADDED", &at(link("east", "east"), VERSION + 5));
-    server.wait_for("east", "linked").await;
-    assert_eq!(server.answered(), 2);
 }
 
 #[tokio::test(start_paused = true)]
