@@ -98,8 +98,9 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
         document.sections.push(shown.causes().above_services());
     }
     let rows = rows.iter().map(|service| ServiceRow::new(shown, service));
-    let section = Section::of::<ServiceRow>("services", rows);
-    document.sections.push(section);
+    document
+        .sections
+        .push(Section::of::<ServiceRow>("services", rows));
     document.fail_if(3, filter.unmatched(&all));
     Ok(())
 }
@@ -169,9 +170,8 @@ fn result(shown: &Shown<'_>, service: &Service) -> AnswerResult {
     let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
         return AnswerResult::NxDomain;
     };
-    let results = RecordType::OF_SERVICES
-        .into_iter()
-        .map(|rtype| answer_question(zones, &shown.published, &own, rtype).result());
+    let result = |rtype| answer_question(zones, &shown.published, &own, rtype).result();
+    let results = RecordType::OF_SERVICES.into_iter().map(result);
     results.min().unwrap_or(AnswerResult::NxDomain)
 }
 
