@@ -1,6 +1,6 @@
 //! `global-dns check` and `global-dns fleet`: what is wrong with an installation, and how clusters differ.
 //!
-//! The functions here are pure. They take what servers say ([`Items`](crate::view::Items) of their API, as maps), objects of the API
+//! The functions here are pure. They take what servers say (objects of their API, as maps), objects of the API
 //! server, and replies of name servers, which `app` gathers. A field that is missing is not told by that version of the
 //! server, and a kind of problem that this program does not know is printed like any other. Only [`dns_client`] uses the network.
 //!

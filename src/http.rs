@@ -29,8 +29,6 @@ pub use host::{ApiHost, ApiHosts};
 pub use liveness::Liveness;
 pub use metrics::Metrics;
 
-use crate::model::ProblemKind;
-use crate::table::Table;
 use crate::view::{CELLS, Filter, Server, View, ViewError, document, problem_with_age, schemas};
 use stream::Streams;
 
@@ -93,30 +91,10 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
         StatusCode::OK
     };
     let ready = status.is_success().then(|| "ok".to_owned());
-    let problems = server.problems(&now).into_iter();
-    let lines = ready
-        .into_iter()
-        .chain(problems.map(|one| problem_with_age(&one)));
-    let waits = now.table.iter().flat_map(missing_clusters);
-    let lines: Vec<String> = lines.chain(waits).collect();
+    let problems = server.problems(&now);
+    let problems = problems.iter().map(problem_with_age);
+    let lines: Vec<String> = ready.into_iter().chain(problems).collect();
     (status, lines.join("\n") + "\n")
-}
-
-/// Maximum number of services with a line of their own in `/readyz`.
-const MAX_LINES: usize = 50;
-
-/// Returns a line for each service whose name waits for expected clusters (rule K8).
-fn missing_clusters(table: &Table) -> Vec<String> {
-    let waiting = table.waiting_services().take(MAX_LINES);
-    let problems = waiting.flat_map(|service| &service.problems);
-    let waits = problems.filter(|problem| problem.kind == ProblemKind::ExpectedClustersMissing);
-    let mut lines: Vec<String> = waits.map(problem_with_age).collect();
-    let more = table.waiting_count().saturating_sub(MAX_LINES);
-    if more > 0 {
-        let sentence = ProblemKind::ExpectedClustersMissing.row().sentence;
-        lines.push(format!("{sentence}: {more} more services"));
-    }
-    lines
 }
 
 async fn metrics(FromState(state): FromState<HttpState>) -> Response {

@@ -26,8 +26,8 @@ mod zone;
 
 pub use age::{Age, problem_with_age};
 pub use causes::Causes;
-pub use document::{CELLS, Column, ColumnKind, Document, Items, Row, Section};
-pub use endpoint::{EndpointState, NameReply};
+pub use document::{CELLS, Column, ColumnKind, Document, Row, Section};
+pub use endpoint::{EndpointState, ListedEndpoint};
 pub use error::ViewError;
 pub use events::selects;
 pub use explain::is_subject;

@@ -55,8 +55,8 @@ async fn watch(
 ) -> anyhow::Result<ExitCode> {
     // Events that come between the list and the stream follow this one.
     let status = server.items(View::Status, &Filter::default()).await?;
+    let status = status.objects();
     let last = status
-        .items
         .first()
         .and_then(|status| status["lastEvent"].as_u64());
     let mut printed = Printed {
@@ -66,7 +66,7 @@ async fn watch(
     loop {
         let listed = server.items(View::Events, &filter).await;
         let followed = match listed {
-            Ok(listed) => follow(args, &mut server, &filter, listed.items, &mut printed).await,
+            Ok(listed) => follow(args, &mut server, &filter, listed.objects(), &mut printed).await,
             Err(error) => Err(error),
         };
         match followed {

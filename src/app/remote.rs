@@ -19,7 +19,7 @@ use crate::cli::{
 use crate::log::error_chain;
 use crate::model::Namespace;
 use crate::settings::Settings;
-use crate::view::{Document, Filter, Identity, Items, Server, View};
+use crate::view::{Document, Filter, Identity, Server, View};
 
 /// Maximum number of replicas that are tried. All of them rarely fail for different reasons.
 const MAX_REPLICAS: usize = 3;
@@ -135,10 +135,10 @@ impl Remote {
         filter: &Filter,
     ) -> anyhow::Result<Vec<Value>> {
         let mut items = match self {
-            Self::Running(server) => server.items(view, filter).await?.items,
+            Self::Running(server) => server.items(view, filter).await?.objects(),
             Self::InProcess { .. } => {
                 let document = self.document(view, filter, Output::Json).await?;
-                document.into_items().items
+                document.objects()
             }
         };
         items.retain(|one| one["section"] != "causes");
@@ -177,7 +177,7 @@ impl RunningServer {
     }
 
     /// Returns all objects of a view.
-    pub(super) async fn items(&mut self, view: View, filter: &Filter) -> anyhow::Result<Items> {
+    pub(super) async fn items(&mut self, view: View, filter: &Filter) -> anyhow::Result<Document> {
         self.api.items(view, filter).await
     }
 
@@ -202,7 +202,7 @@ impl RunningServer {
     ) -> anyhow::Result<Document> {
         loop {
             let asked = match output {
-                Output::Json => self.api.items(view, filter).await.map(Document::from),
+                Output::Json => self.api.items(view, filter).await,
                 Output::Text | Output::Wide | Output::Zone => self.api.document(view, filter).await,
             };
             let error = match asked {

@@ -267,7 +267,7 @@ mod tests {
             assert_eq!(document.exit, exit);
             let status = document.sections.last().unwrap();
             assert_eq!(status.rows[0].cells, last);
-            assert_eq!(document.into_items().items.len(), findings.len());
+            assert_eq!(document.objects().len(), findings.len());
         }
     }
 

@@ -11,13 +11,12 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
-use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::cluster::{Cluster, Replica, ReplicaError};
 use crate::model::Timestamp;
-use crate::view::{CELLS, Document, Filter, Items, MAX_LIMIT, View};
+use crate::view::{CELLS, Document, Filter, MAX_LIMIT, View};
 
 /// Maximum time for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -129,9 +128,7 @@ impl Api {
     ///
     /// If the server cannot be reached, or refuses the request.
     pub async fn document(&mut self, view: View, filter: &Filter) -> anyhow::Result<Document> {
-        let append = |all: &mut Document, next: Document| all.append(next);
-        let next = |page: &Document| page.next.clone();
-        self.pages(view, filter, Accept::Cells, next, append).await
+        self.pages(view, filter, Accept::Cells).await
     }
 
     /// Requests all pages of a view with objects, or the first one if the filter has a limit.
@@ -139,24 +136,17 @@ impl Api {
     /// # Errors
     ///
     /// If the server cannot be reached, or refuses the request.
-    pub async fn items(&mut self, view: View, filter: &Filter) -> anyhow::Result<Items> {
-        let append = |all: &mut Items, next: Items| {
-            all.items.extend(next.items);
-            all.next = next.next;
-        };
-        let next = |page: &Items| page.next.clone();
-        self.pages(view, filter, Accept::Items, next, append).await
+    pub async fn items(&mut self, view: View, filter: &Filter) -> anyhow::Result<Document> {
+        self.pages(view, filter, Accept::Items).await
     }
 
     /// Requests pages, and joins them. Begins again if the table of the first page is gone.
-    async fn pages<T: DeserializeOwned>(
+    async fn pages(
         &mut self,
         view: View,
         filter: &Filter,
         accept: Accept,
-        next: impl Fn(&T) -> Option<String>,
-        append: impl Fn(&mut T, T),
-    ) -> anyhow::Result<T> {
+    ) -> anyhow::Result<Document> {
         let limit = filter.limit.or_else(|| view.is_list().then_some(MAX_LIMIT));
         let first = Filter {
             limit,
@@ -165,14 +155,14 @@ impl Api {
         let mut beginnings = 0;
         'begin: loop {
             beginnings += 1;
-            let mut all: T = self.page(view, &first, accept).await?;
-            while let Some(place) = next(&all).filter(|_| filter.limit.is_none()) {
+            let mut all = self.page(view, &first, accept).await?;
+            while let Some(place) = all.next.clone().filter(|_| filter.limit.is_none()) {
                 let filter = Filter {
                     next: Some(place),
                     ..first.clone()
                 };
                 match self.page(view, &filter, accept).await {
-                    Ok(page) => append(&mut all, page),
+                    Ok(page) => all.append(page),
                     Err(error) if is_gone(&error) && beginnings < MAX_BEGINNINGS => continue 'begin,
                     Err(error) => return Err(error),
                 }
@@ -182,12 +172,12 @@ impl Api {
     }
 
     /// Requests a page, and parses it.
-    async fn page<T: DeserializeOwned>(
+    async fn page(
         &mut self,
         view: View,
         filter: &Filter,
         accept: Accept,
-    ) -> anyhow::Result<T> {
+    ) -> anyhow::Result<Document> {
         let path = path_of(view, filter);
         let what = self.describe(&path);
         let (connection, response) = self.request(&path, accept).await?;

@@ -12,13 +12,13 @@ use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::model::{Problem, ServiceKey, Timestamp};
+use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
-use crate::testing::{backends, endpoint, gateway, local, mirror, service_mirror, table, zones};
+use crate::testing::{backends, endpoint, gateway, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
 /// Returns a server with the tables of a publisher.
@@ -247,30 +247,6 @@ async fn only_the_first_scrape_of_a_table_lists_its_services() {
         panic!("{lists_of_scrapes:?}");
     };
     assert!(first > 0 && first == second, "{lists_of_scrapes:?}");
-}
-
-#[tokio::test]
-async fn readyz_names_a_limited_number_of_services_that_wait() {
-    let publisher = Publisher::default();
-    let waiting = |number: usize| {
-        let [mut service, _] = local("prod", &format!("db-{number}"), &[]);
-        service["metadata"]["annotations"]["global-dns/expected-clusters"] = "east".into();
-        service["metadata"]["creationTimestamp"] = "1970-01-01T00:00:01Z".into();
-        service
-    };
-    publish(
-        &publisher,
-        &(0..MAX_LINES + 7).map(waiting).collect::<Vec<_>>(),
-    );
-    let response = get(&admin_routes(state(&publisher, alive())), "/readyz", &[]).await;
-    assert_eq!(response.status(), StatusCode::OK);
-    let text = String::from_utf8(octets(response).await.to_vec()).unwrap();
-    let named = text
-        .lines()
-        .filter(|line| line.starts_with("Name waits for expected clusters: prod/db-"));
-    assert_eq!(named.count(), MAX_LINES, "{text}");
-    let more = "Name waits for expected clusters: 7 more services";
-    assert!(text.lines().any(|line| line == more), "{text}");
 }
 
 async fn items(api: &Router, path: &str) -> Value {

@@ -119,12 +119,6 @@ fn replace(
         return false;
     }
     let new = new.as_deref();
-    match new {
-        Some(new) if !new.missing_clusters().is_empty() => {
-            table.waiting.insert_mut(key.clone());
-        }
-        _ => _ = table.waiting.remove_mut(key),
-    }
     for gone in listed_hosts(old) {
         table.listed_hosts.remove_mut(&gone);
     }

@@ -25,8 +25,6 @@ pub struct Table {
     pub(super) links: Arc<LinkStates>,
     /// The clusters that something here knows (rule K5a).
     pub(super) known_clusters: KnownClusters,
-    /// The services whose names wait for expected clusters (rule K8).
-    pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
     pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
     /// The problems of links: one for each cluster that nobody maintains, and one if the states are unknown. Sorted.
@@ -175,17 +173,6 @@ impl Table {
     /// Returns all short names, in no particular order.
     pub fn short_names(&self) -> impl Iterator<Item = &str> {
         self.short_names.iter().map(|(name, _)| name.as_str())
-    }
-
-    /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other
-    /// services.
-    pub fn waiting_services(&self) -> impl Iterator<Item = &Service> {
-        self.waiting.iter().filter_map(|key| self.find(key))
-    }
-
-    /// Returns the number of services whose names wait for expected clusters.
-    pub fn waiting_count(&self) -> usize {
-        self.waiting.size()
     }
 }
 

@@ -40,12 +40,6 @@ impl ServiceKind {
     /// All kinds, for metrics that include zeros.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Returns whether Linkerd mirrors the objects of the kind from other clusters. Only meshed clients can use their
-    /// addresses.
-    pub fn is_mirrored(self) -> bool {
-        self != Self::Local
-    }
-
     /// Returns the name of the kind in reports and metrics.
     pub fn name(self) -> &'static str {
         self.into()

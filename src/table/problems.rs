@@ -35,14 +35,6 @@ impl Table {
             .chain(&*self.link_problems)
     }
 
-    /// Returns the problems of the links of a service's clusters.
-    pub fn link_problems(&self, service: &Service) -> impl Iterator<Item = &Problem> {
-        self.link_problems.iter().filter(|problem| {
-            let cluster = problem.cluster.as_ref();
-            cluster.is_some_and(|cluster| service.all_clusters().any(|own| own == cluster))
-        })
-    }
-
     /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
     pub fn link_problem(&self, cluster: &ClusterName) -> Option<&Problem> {
         let mut problems = self.link_problems.iter();

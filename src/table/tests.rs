@@ -474,25 +474,6 @@ fn cluster_that_exports_a_dead_port_says_so() {
 }
 
 #[test]
-fn service_has_the_problems_of_the_links_of_its_clusters() {
-    let table = crate::testing::table_with_links(
-        &rules(),
-        &[
-            mirror("prod", "db", "east"),
-            mirror("prod", "web", "west"),
-            crate::testing::link("east", "east"),
-        ],
-    );
-    let kinds_of = |service: &str| {
-        let service = table.service("prod", service).unwrap();
-        let problems = table.link_problems(service);
-        problems.map(|one| one.kind).collect::<Vec<_>>()
-    };
-    assert_eq!(kinds_of("db"), []);
-    assert_eq!(kinds_of("web"), [ProblemKind::Unlinked]);
-}
-
-#[test]
 fn cluster_without_the_kind_link_has_a_problem() {
     let store = store(&[mirror("prod", "db", "east")]);
     let mut timers = Timers::default();

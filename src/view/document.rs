@@ -1,12 +1,14 @@
 //! The form of all documents. A response of the API has the cells of a document or its objects, as the client accepts.
 
+use std::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The media type of a document with cells, as that of tables in Kubernetes' API. Without it, the API sends objects.
 pub const CELLS: &str = "application/json;as=Table";
 
-/// A document for people: sections of rows with cells.
+/// What a view says: sections of rows with cells for people, or the objects of all rows for programs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// The view, such as `table`.
@@ -20,38 +22,16 @@ pub struct Document {
     /// The time of the answers, if it is one of the past (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The exit code of the command: 0; 1: failed or red; 3: no such name.
-    #[serde(default)]
+    /// The exit code of the command: 0 or absent; 1: failed or red; 3: no such name.
+    #[serde(default, skip_serializing_if = "is_success")]
     pub exit: u8,
     /// The sections, the most important one first.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<Section>,
-    /// The parameter `continue` of the request for the next page, if there is one.
-    #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<String>,
-}
-
-/// A document for programs: the objects of all rows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Items {
-    /// As in [`Document`], like the next three fields.
-    pub kind: String,
-    #[serde(default)]
-    #[expect(missing_docs, reason = "as in `Document`")]
-    pub replica: String,
-    #[serde(default)]
-    #[expect(missing_docs, reason = "as in `Document`")]
-    pub generation: u64,
+    /// The objects, in place of the sections. A program must ignore fields and values that it does not know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[expect(missing_docs, reason = "as in `Document`")]
-    pub at: Option<String>,
-    #[serde(default, skip_serializing_if = "is_success")]
-    #[expect(missing_docs, reason = "as in `Document`; absent: 0")]
-    pub exit: u8,
-    /// The objects. A program must ignore fields and values that it does not know.
-    #[serde(default)]
-    pub items: Vec<Value>,
-    /// As in [`Document`].
+    pub items: Option<Vec<Value>>,
+    /// The parameter `continue` of the request for the next page, if there is one.
     #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -113,6 +93,15 @@ pub struct Row {
     pub object: Value,
 }
 
+/// A column of reports, and the text of its cells.
+pub(super) type Cell<R> = (Column, fn(&R) -> String);
+
+/// A row of a document: one object for programs, with cells for people.
+pub(super) trait Report: Serialize + Sized {
+    /// Returns the columns.
+    fn cells() -> Vec<Cell<Self>>;
+}
+
 // === impl Document ===
 
 impl Document {
@@ -124,54 +113,47 @@ impl Document {
         self.sections.push(section);
     }
 
-    /// Returns the objects of all rows.
-    pub fn into_items(self) -> Items {
-        let rows = self.sections.into_iter().flat_map(|one| one.rows);
-        let objects = rows.map(|row| row.object);
-        Items {
-            kind: self.kind,
-            replica: self.replica,
-            generation: self.generation,
-            at: self.at,
-            exit: self.exit,
-            items: objects.filter(|object| !object.is_null()).collect(),
-            next: self.next,
+    /// Returns the document with the objects of all rows. Each names its section, if that has a title.
+    pub fn into_items(self) -> Self {
+        if self.items.is_some() {
+            return self;
+        }
+        let objects = |section: Section| {
+            let Section { title, rows, .. } = section;
+            let objects = rows.into_iter().map(|row| row.object);
+            objects.map(move |mut object| {
+                if !title.is_empty() && object.is_object() {
+                    object["section"] = title.as_str().into();
+                }
+                object
+            })
+        };
+        let objects = self.sections.into_iter().flat_map(objects);
+        Self {
+            items: Some(objects.filter(|object| !object.is_null()).collect()),
+            sections: Vec::new(),
+            ..self
         }
     }
 
-    /// Appends the rows of the next page to the sections with the same titles.
+    /// Returns the objects of all rows.
+    pub fn objects(self) -> Vec<Value> {
+        self.into_items().items.unwrap_or_default()
+    }
+
+    /// Appends the next page: its objects, and its rows to the sections with the same titles.
     pub fn append(&mut self, next: Self) {
         self.exit = self.exit.max(next.exit);
         self.next = next.next;
+        if let Some(items) = next.items {
+            self.items.get_or_insert_default().extend(items);
+        }
         for section in next.sections {
             let mut known = self.sections.iter_mut();
             match known.find(|one| one.title == section.title) {
                 Some(known) => known.rows.extend(section.rows),
                 None => self.sections.push(section),
             }
-        }
-    }
-}
-
-impl From<Items> for Document {
-    /// Makes a document of objects alone, which is printed as JSON.
-    fn from(items: Items) -> Self {
-        let row = |object| Row {
-            object,
-            cells: Vec::new(),
-        };
-        let rows = items.items.into_iter().map(row).collect();
-        Self {
-            kind: items.kind,
-            replica: items.replica,
-            generation: items.generation,
-            at: items.at,
-            exit: items.exit,
-            sections: vec![Section {
-                rows,
-                ..Section::default()
-            }],
-            next: items.next,
         }
     }
 }
@@ -186,6 +168,20 @@ impl Section {
             columns: columns.into_iter().collect(),
             rows: Vec::new(),
         }
+    }
+
+    /// Makes a section of reports: their cells for people, and themselves for programs.
+    pub(super) fn of<R: Report>(
+        title: &str,
+        reports: impl IntoIterator<Item = impl Borrow<R>>,
+    ) -> Self {
+        let (columns, cells): (Vec<Column>, Vec<_>) = R::cells().into_iter().unzip();
+        let mut section = Self::new(title, columns);
+        for report in reports {
+            let report = report.borrow();
+            section.push(cells.iter().map(|cell| cell(report)), report);
+        }
+        section
     }
 
     /// Adds a row for people and for programs.
@@ -238,6 +234,11 @@ impl Column {
             ..Self::text(name)
         }
     }
+
+    /// Returns the column with the text of its cells.
+    pub(super) fn of<R>(self, cell: fn(&R) -> String) -> Cell<R> {
+        (self, cell)
+    }
 }
 
 #[cfg(test)]
@@ -262,8 +263,9 @@ mod tests {
         document.append(page("web", None));
         assert_eq!(document.next, None);
         assert_eq!(document.sections.len(), 1);
-        let items = document.into_items().items;
-        assert_eq!(items, [json!({"service": "db"}), json!({"service": "web"})]);
+        let items = document.into_items().items.unwrap();
+        let service = |name| json!({"service": name, "section": "services"});
+        assert_eq!(items, ["db", "web"].map(service));
     }
 
     #[test]

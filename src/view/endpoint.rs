@@ -1,14 +1,14 @@
 //! Endpoints in documents: their states, and whether the replies for a name contain them. Views and metrics take both from here.
 
 use std::net::IpAddr;
-use std::ptr;
+use std::{fmt, ptr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray};
+use strum::IntoStaticStr;
 
 use super::age::Age;
-use super::document::Column;
+use super::document::{Cell, Column, Report};
 use crate::model::{GatewayDown, Port, Protocol};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::answer_question;
@@ -16,7 +16,7 @@ use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
 
 /// The report on one endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct EndpointReport {
+pub(super) struct EndpointReport {
     /// Namespace, label `N`.
     pub namespace: String,
     /// Name of its service, label `S`.
@@ -47,7 +47,7 @@ pub struct EndpointReport {
 
 /// The report on one port.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct PortReport {
+pub(super) struct PortReport {
     /// Name, label `P`, if the port has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -57,8 +57,8 @@ pub struct PortReport {
     pub port: u16,
 }
 
-/// The state of an endpoint: first whether connections to it can succeed, and if they can, its place in the name of its
-/// service, `S.N.Z`. Whether replies contain it is another question.
+/// The state of an endpoint, the worst first: whether connections to it can succeed, and if they can, its place in the name of
+/// its service, `S.N.Z`. Whether replies contain it is another question.
 #[derive(
     Clone,
     Copy,
@@ -70,27 +70,41 @@ pub struct PortReport {
     Serialize,
     Deserialize,
     IntoStaticStr,
-    VariantArray,
     JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum EndpointState {
-    /// It is alive, and one of the name of its service.
-    Alive,
     /// Its gateway is down, or no Link names its cluster (rules M3, L3).
     Down,
+    /// There is none: the name waits for one of the cluster (rule K8).
+    Expected,
     /// Its local pod is not ready, or no pod behind its cluster IP is.
     NotReady,
-    /// It is alive, and another step of the failover order answers (rule K5).
-    Standby,
     /// It is alive, and a better kind answers for its cluster (rule K1).
     Omitted,
+    /// It is alive, and another step of the failover order answers (rule K5).
+    Standby,
+    /// It is alive, and one of the name of its service.
+    Alive,
+}
+
+/// An endpoint of a service, and whether the replies for a name contain it.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedEndpoint<'t> {
+    /// The service.
+    pub service: &'t Service,
+    /// The endpoint.
+    pub endpoint: &'t Endpoint,
+    /// Its state.
+    pub state: EndpointState,
+    /// Whether the replies contain it.
+    pub is_returned: bool,
 }
 
 /// What the replies for a name contain of a service.
 #[derive(Clone, Debug)]
-pub enum NameReply<'t> {
+pub(super) enum NameReply<'t> {
     /// The endpoints of a part of the service.
     Endpoints(View<'t>),
     /// Nothing, because the name fails. It has the reason.
@@ -99,22 +113,9 @@ pub enum NameReply<'t> {
     Nothing(&'static str),
 }
 
-/// Returns whether an endpoint can be returned only because nothing better is left, and no setting includes it.
-pub(super) fn is_last_resort(service: &Service, endpoint: &Endpoint) -> bool {
-    let is_included = service.gateway_down == GatewayDown::Include
-        && endpoint.liveness != EndpointLiveness::Unlinked;
-    !endpoint.is_alive() && !is_included
-}
-
 // === impl EndpointState ===
 
 impl EndpointState {
-    /// Returns all endpoints of a service with their states, and whether the replies for the name of the service contain
-    /// them.
-    pub fn of_service(service: &Service) -> impl Iterator<Item = (&Endpoint, Self, bool)> {
-        NameReply::of_own_name(service).endpoints(service)
-    }
-
     /// Returns the state of an endpoint of the table. Its pod is ready if it is one of this cluster.
     fn of(endpoint: &Endpoint) -> Self {
         match endpoint.liveness {
@@ -128,10 +129,7 @@ impl EndpointState {
 
     /// Returns whether connections can succeed.
     pub fn is_alive(self) -> bool {
-        match self {
-            Self::Alive | Self::Standby | Self::Omitted => true,
-            Self::Down | Self::NotReady => false,
-        }
+        self >= Self::Omitted
     }
 
     /// Returns the state's name in reports and metrics.
@@ -140,11 +138,25 @@ impl EndpointState {
     }
 }
 
+// === impl ListedEndpoint ===
+
+impl<'t> ListedEndpoint<'t> {
+    /// Returns all endpoints of a service. They are returned if the replies for the name of the service contain them.
+    pub fn of_service(service: &'t Service) -> impl Iterator<Item = Self> {
+        NameReply::of_own_name(service).endpoints(service)
+    }
+
+    /// Returns the cluster, label `C`.
+    pub fn cluster(&self) -> &'t str {
+        self.endpoint.labels()[1]
+    }
+}
+
 // === impl NameReply ===
 
 impl<'t> NameReply<'t> {
     /// Returns what the replies for the own name of a service contain of it. Another zone may hide that name.
-    pub fn of_own_name(service: &'t Service) -> Self {
+    pub(super) fn of_own_name(service: &'t Service) -> Self {
         match read_own_name(service) {
             Ok(view) => Self::Endpoints(view),
             Err(Some(failure)) => Self::Failing(failure.to_string()),
@@ -154,7 +166,7 @@ impl<'t> NameReply<'t> {
 
     /// Returns what the replies for a name contain. The reply for type ANY has records of a service if one for any type has
     /// some.
-    pub fn of_name(zones: &'t Zones, now: &'t Published, name: &Name) -> Self {
+    pub(super) fn of_name(zones: &'t Zones, now: &'t Published, name: &Name) -> Self {
         let answer = answer_question(zones, now, name, RecordType::ANY);
         match (answer.failure(), answer) {
             (Some(failure), _) => Self::Failing(failure),
@@ -166,167 +178,41 @@ impl<'t> NameReply<'t> {
         }
     }
 
-    /// Returns all endpoints of a service with their states, and whether the replies contain them.
-    pub fn endpoints(
+    /// Returns all endpoints of a service.
+    pub(super) fn endpoints(
         &self,
         service: &'t Service,
-    ) -> impl Iterator<Item = (&'t Endpoint, EndpointState, bool)> + use<'t> {
+    ) -> impl Iterator<Item = ListedEndpoint<'t>> + use<'t> {
         let view = match self {
             Self::Endpoints(view) => Some(view),
             Self::Failing(_) | Self::Nothing(_) => None,
         };
         // All are in the order of the table.
         let mut returned = view.map(View::endpoints).into_iter().flatten().peekable();
+        let listed = move |endpoint, state, is_returned| ListedEndpoint {
+            service,
+            endpoint,
+            state,
+            is_returned,
+        };
         let of_table = service.endpoints.iter().map(move |endpoint| {
             let is_returned = returned.next_if(|one| ptr::eq(*one, endpoint)).is_some();
-            (endpoint, EndpointState::of(endpoint), is_returned)
+            listed(endpoint, EndpointState::of(endpoint), is_returned)
         });
         let not_ready = service.not_ready.iter();
-        of_table.chain(not_ready.map(|endpoint| (endpoint, EndpointState::NotReady, false)))
-    }
-
-    /// Returns whether the replies contain an endpoint.
-    pub fn has(&self, endpoint: &'t Endpoint) -> bool {
-        match self {
-            Self::Endpoints(view) => view.contains(endpoint),
-            Self::Failing(_) | Self::Nothing(_) => false,
-        }
-    }
-
-    /// Returns the scope of the name, if the replies contain endpoints.
-    pub fn scope(&self) -> Option<Scope> {
-        match self {
-            Self::Endpoints(view) => Some(view.scope),
-            Self::Failing(_) | Self::Nothing(_) => None,
-        }
-    }
-
-    /// Reports all endpoints of a service.
-    pub fn reports(
-        &self,
-        service: &'t Service,
-    ) -> impl Iterator<Item = EndpointReport> + use<'t, '_> {
-        self.endpoints(service)
-            .map(|(endpoint, state, returned)| self.report(service, endpoint, state, returned))
+        of_table.chain(not_ready.map(move |one| listed(one, EndpointState::NotReady, false)))
     }
 
     /// Reports one of the endpoints of [`NameReply::endpoints`].
-    pub fn report(
-        &self,
-        service: &Service,
-        endpoint: &Endpoint,
-        state: EndpointState,
-        returned: bool,
-    ) -> EndpointReport {
-        EndpointReport {
-            returned,
-            why: self.why(service, endpoint, state, returned),
-            age: service
-                .problem_of(endpoint)
-                .map(Age::from)
-                .unwrap_or_default(),
-            ..EndpointReport::new(service, endpoint, state)
-        }
-    }
-
-    /// Returns why an endpoint has its state, and why it is returned or not. Returns `None` if it is alive and returned.
-    fn why(
-        &self,
-        service: &Service,
-        endpoint: &Endpoint,
-        state: EndpointState,
-        is_returned: bool,
-    ) -> Option<String> {
-        let cause = match (state, endpoint.liveness) {
-            (EndpointState::Down, EndpointLiveness::Unlinked) => "no Link names its cluster",
-            (EndpointState::Down, _) => "its gateway is down",
-            (EndpointState::NotReady, EndpointLiveness::NotReady) => {
-                "no pod behind its address is ready"
-            }
-            (EndpointState::NotReady, _) => return Some("its pod is not ready".to_owned()),
-            (EndpointState::Alive | EndpointState::Standby | EndpointState::Omitted, _) => "",
-        };
-        let is_elsewhere = matches!(self, Self::Endpoints(view) if !view.covers(endpoint));
-        let place = match endpoint {
-            _ if is_elsewhere || is_returned && !state.is_alive() => "",
-            one if one.is_standby => "another step of the failover order answers",
-            one if !one.is_selected => "a better kind answers for its cluster",
-            _ => "",
-        };
-        let is_explained = !(cause.is_empty() && place.is_empty());
-        let reply = match (self, state) {
-            (_, EndpointState::Alive) if is_returned => String::new(),
-            (_, EndpointState::Standby | EndpointState::Omitted) if is_returned => {
-                "returned for names of its cluster".to_owned()
-            }
-            _ if is_returned && is_last_resort(service, endpoint) => {
-                "returned because nothing better is left".to_owned()
-            }
-            _ if is_returned => "returned because gateway-down is include".to_owned(),
-            (Self::Endpoints(view), _) if is_elsewhere => match view.scope {
-                Scope::Host => "the name is that of another endpoint".to_owned(),
-                Scope::Cluster | Scope::Service => {
-                    let cluster = view.covered().first().map_or("", |one| one.labels()[1]);
-                    format!("the name is that of cluster '{cluster}'")
-                }
-            },
-            (Self::Failing(reason), _) => format!("the name fails: {reason}"),
-            _ if is_explained => String::new(),
-            (Self::Endpoints(_), _) => "it lacks the port".to_owned(),
-            (Self::Nothing(reason), _) => (*reason).to_owned(),
-        };
-        let reasons: Vec<&str> = [cause, place, &reply]
-            .into_iter()
-            .filter(|one| !one.is_empty())
-            .collect();
-        (!reasons.is_empty()).then(|| reasons.join("; "))
-    }
-}
-
-// === impl EndpointReport ===
-
-impl EndpointReport {
-    /// Returns the columns of [`Self::cells`].
-    pub(super) fn columns() -> [Column; 10] {
-        [
-            Column::text("RETURNED"),
-            Column::text("CLUSTER"),
-            Column::text("HOST"),
-            Column::text("ADDRESSES"),
-            Column::text("PORTS"),
-            Column::text("STATE"),
-            Column::time("SINCE"),
-            Column::wide("KIND"),
-            Column::text("OBJECT"),
-            Column::text("WHY"),
-        ]
-    }
-
-    /// Returns the endpoint as cells.
-    pub(super) fn cells(&self) -> [String; 10] {
-        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
-        let ports: Vec<String> = self.ports.iter().map(PortReport::to_text).collect();
-        let returned = if self.returned { "yes" } else { "no" };
-        [
-            returned.to_owned(),
-            self.cluster.clone(),
-            self.hostname.clone(),
-            addresses.join(" "),
-            ports.join(" "),
-            self.state.name().to_owned(),
-            self.age.cell(),
-            self.kind.clone(),
-            self.object.clone(),
-            self.why.clone().unwrap_or_default(),
-        ]
-    }
-
-    /// Makes the report on an endpoint of a service that is not returned.
-    fn new(service: &Service, endpoint: &Endpoint, state: EndpointState) -> Self {
+    pub(super) fn report(&self, listed: &ListedEndpoint<'_>) -> EndpointReport {
+        let ListedEndpoint {
+            service, endpoint, ..
+        } = *listed;
         let objects: Vec<String> = endpoint.objects.iter().map(ToString::to_string).collect();
         let [hostname, cluster] = endpoint.labels().map(str::to_owned);
         let addresses = endpoint.addresses.iter();
-        Self {
+        let problem = service.problem_of(endpoint);
+        EndpointReport {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             cluster,
@@ -334,13 +220,91 @@ impl EndpointReport {
             kind: endpoint.kind.to_string(),
             addresses: addresses.map(|address| address.ip).collect(),
             ports: endpoint.ports.iter().map(PortReport::new).collect(),
-            state,
-            returned: false,
-            why: None,
-            age: Age::default(),
+            state: listed.state,
+            returned: listed.is_returned,
+            why: self.why(listed),
+            age: problem.map(Age::from).unwrap_or_default(),
             object: objects.join(" "),
         }
     }
+
+    /// Returns why an endpoint has its state, and why it is returned or not. Returns `None` if it is alive and returned.
+    fn why(&self, listed: &ListedEndpoint<'_>) -> Option<String> {
+        let (endpoint, is_returned) = (listed.endpoint, listed.is_returned);
+        if listed.state == EndpointState::Alive && is_returned {
+            return None;
+        }
+        let cause = match (listed.state, endpoint.liveness) {
+            (EndpointState::Down, EndpointLiveness::Unlinked) => Some("no Link names its cluster"),
+            (EndpointState::Down, _) => Some("its gateway is down"),
+            (EndpointState::NotReady, EndpointLiveness::NotReady) => {
+                Some("no pod behind its address is ready")
+            }
+            (EndpointState::NotReady, _) => return Some("its pod is not ready".to_owned()),
+            _ => None,
+        };
+        let is_elsewhere = matches!(self, Self::Endpoints(view) if !view.covers(endpoint));
+        let place = match endpoint {
+            one if is_elsewhere || is_returned && !one.is_alive() => None,
+            one if one.is_standby => Some("another step of the failover order answers"),
+            one if !one.is_selected => Some("a better kind answers for its cluster"),
+            _ => None,
+        };
+        let reply = match self {
+            _ if is_returned => Some(why_returned(listed).to_owned()),
+            Self::Endpoints(view) if is_elsewhere => Some(match view.covered().first() {
+                Some(one) if view.scope != Scope::Host => {
+                    format!("the name is that of cluster '{}'", one.labels()[1])
+                }
+                _ => "the name is that of another endpoint".to_owned(),
+            }),
+            Self::Failing(reason) => Some(format!("the name fails: {reason}")),
+            _ if cause.or(place).is_some() => None,
+            Self::Endpoints(_) => Some("it lacks the port".to_owned()),
+            Self::Nothing(reason) => Some((*reason).to_owned()),
+        };
+        let reasons = cause.into_iter().chain(place).map(str::to_owned);
+        Some(reasons.chain(reply).collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Returns why the replies contain an endpoint that is not alive, or not one of the name of its service.
+fn why_returned(listed: &ListedEndpoint<'_>) -> &'static str {
+    let is_included = listed.service.gateway_down == GatewayDown::Include
+        && listed.endpoint.liveness != EndpointLiveness::Unlinked;
+    match listed.endpoint {
+        one if one.is_alive() => "returned for names of its cluster",
+        _ if is_included => "returned because gateway-down is include",
+        _ => "returned because nothing better is left",
+    }
+}
+
+// === impl EndpointReport ===
+
+impl Report for EndpointReport {
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::wide("SERVICE").of(|one| format!("{}.{}", one.service, one.namespace)),
+            Column::text("RETURNED").of(|one: &Self| match one.returned {
+                true => "yes".to_owned(),
+                false => "no".to_owned(),
+            }),
+            Column::text("CLUSTER").of(|one: &Self| one.cluster.clone()),
+            Column::text("HOST").of(|one: &Self| one.hostname.clone()),
+            Column::text("ADDRESSES").of(|one: &Self| join_texts(&one.addresses)),
+            Column::text("PORTS").of(|one: &Self| join_texts(&one.ports)),
+            Column::text("STATE").of(|one: &Self| one.state.name().to_owned()),
+            Column::time("SINCE").of(|one: &Self| one.age.cell()),
+            Column::wide("KIND").of(|one: &Self| one.kind.clone()),
+            Column::text("OBJECT").of(|one: &Self| one.object.clone()),
+            Column::text("WHY").of(|one: &Self| one.why.clone().unwrap_or_default()),
+        ]
+    }
+}
+
+fn join_texts(texts: &[impl ToString]) -> String {
+    let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+    texts.join(" ")
 }
 
 // === impl PortReport ===
@@ -354,18 +318,18 @@ impl PortReport {
             port: port.number,
         }
     }
+}
 
-    fn to_text(&self) -> String {
-        let protocol = match self.protocol {
-            Protocol::Tcp => "",
-            Protocol::Udp => "/udp",
-            Protocol::Sctp => "/sctp",
-        };
-        let name = self
-            .name
-            .as_ref()
-            .map(|name| format!("{name}:"))
-            .unwrap_or_default();
-        format!("{name}{}{protocol}", self.port)
+impl fmt::Display for PortReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}:")?;
+        }
+        write!(f, "{}", self.port)?;
+        match self.protocol {
+            Protocol::Tcp => Ok(()),
+            Protocol::Udp => f.write_str("/udp"),
+            Protocol::Sctp => f.write_str("/sctp"),
+        }
     }
 }

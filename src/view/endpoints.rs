@@ -1,7 +1,7 @@
 //! The view `endpoints`: one row for each endpoint, and whether the name of its service returns it.
 
-use super::document::{Column, Document, Section};
-use super::endpoint::{EndpointReport, NameReply};
+use super::document::{Document, Section};
+use super::endpoint::{EndpointReport, ListedEndpoint, NameReply};
 use super::error::ViewError;
 use super::filter::Filter;
 use super::kind::View;
@@ -15,30 +15,14 @@ pub(super) fn endpoints(server: &Server, filter: &Filter) -> Result<Document, Vi
     let mut document = server.document(View::Endpoints, &shown);
     let listed = listed(&shown.published);
     let services = listed.iter().copied();
-    let selected = services
-        .clone()
-        .filter(|service| is_selected(filter, service));
-    let endpoints = selected.flat_map(|service| {
-        let reply = NameReply::of_own_name(service);
-        let endpoints = reply.endpoints(service);
-        endpoints.map(move |(endpoint, state, is_returned)| (service, endpoint, state, is_returned))
-    });
-    let endpoints = endpoints.filter(|(_, endpoint, state, _)| {
-        filter.has_cluster(endpoint.labels()[1]) && filter.has_state(state.name())
-    });
-    let version = shown.published.version;
-    let rows = page(filter, version, endpoints, &mut document)?;
-    let service = Column::text("SERVICE");
-    let mut section = Section::new(
-        "endpoints",
-        [service].into_iter().chain(EndpointReport::columns()),
-    );
-    for (service, endpoint, state, is_returned) in rows {
-        let reply = NameReply::of_own_name(service);
-        let report = reply.report(service, endpoint, state, is_returned);
-        let name = format!("{}.{}", report.service, report.namespace);
-        section.push([name].into_iter().chain(report.cells()), &report);
-    }
+    let selected = services.clone();
+    let selected = selected.filter(|service| is_selected(filter, service));
+    let endpoints = selected.flat_map(ListedEndpoint::of_service);
+    let endpoints = endpoints
+        .filter(|one| filter.has_cluster(one.cluster()) && filter.has_state(one.state.name()));
+    let rows = page(filter, shown.published.version, endpoints, &mut document)?;
+    let report = |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one);
+    let section = Section::of::<EndpointReport>("endpoints", rows.iter().map(report));
     document.sections.push(section);
     if let Some(sentence) = unmatched(filter, services) {
         document.fail(3, &sentence);

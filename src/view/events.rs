@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use strum::VariantArray as _;
 
-use super::document::{Column, Document, Section};
+use super::document::{Cell, Column, Document, Report, Section};
 use super::error::ViewError;
 use super::filter::Filter;
 use super::kind::View;
 use super::page::limit;
 use super::server::Server;
 use super::table::listed;
-use crate::model::{Timestamp, list_some};
+use crate::model::list_some;
 use crate::source::events::{Event, MAX_EVENTS};
 use crate::table::change::ChangeKind;
 
@@ -36,10 +36,7 @@ pub(super) fn events(server: &Server, filter: &Filter) -> Result<Document, ViewE
     let limit = filter.limit.map_or(MAX_EVENTS, |_| limit(filter));
     let more = selected.len().saturating_sub(limit);
     selected.drain(..more);
-    let mut section = Section::new("", columns());
-    for event in &selected {
-        section.push(cells(event), event.as_ref());
-    }
+    let section = Section::of::<Event>("", selected.iter().cloned());
     document.sections.push(section);
     if !is_complete {
         let since = known_since.to_text();
@@ -82,33 +79,23 @@ pub fn selects(filter: &Filter, event: &Event) -> bool {
     has_service && is_later && filter.has_cluster(cluster) && filter.has_kind(change.kind.into())
 }
 
-fn columns() -> [Column; 7] {
-    [
-        Column::wide("ID"),
-        Column::time("TIME"),
-        Column::text("KIND"),
-        Column::text("SERVICE"),
-        Column::wide("CLUSTER"),
-        Column::state(""),
-        Column::text("TEXT"),
-    ]
-}
-
-/// Returns an event as cells. Trouble is marked.
-pub(super) fn cells(event: &Event) -> [String; 7] {
-    let change = &event.change;
-    let kind: &str = change.kind.into();
-    let state = if change.is_trouble() { "attention" } else { "" };
-    [
-        event.id.to_string(),
-        Timestamp::to_text(event.moment),
-        kind.to_owned(),
-        list_some(&change.services, 1),
-        change
-            .cluster
-            .as_ref()
-            .map_or_else(String::new, ToString::to_string),
-        state.to_owned(),
-        change.text.to_string(),
-    ]
+impl Report for Event {
+    /// Trouble is marked.
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::wide("ID").of(|one| one.id.to_string()),
+            Column::time("TIME").of(|one: &Self| one.time.clone()),
+            Column::text("KIND").of(|one: &Self| <&str>::from(one.change.kind).to_owned()),
+            Column::text("SERVICE").of(|one: &Self| list_some(&one.change.services, 1)),
+            Column::wide("CLUSTER").of(|one: &Self| {
+                let cluster = one.change.cluster.as_ref();
+                cluster.map_or_else(String::new, ToString::to_string)
+            }),
+            Column::state("").of(|one: &Self| match one.change.is_trouble() {
+                true => "attention".to_owned(),
+                false => String::new(),
+            }),
+            Column::text("TEXT").of(|one: &Self| one.change.text.to_string()),
+        ]
+    }
 }

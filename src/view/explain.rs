@@ -4,36 +4,63 @@
 //! every answer does, so it cannot differ from the answer. It adds the objects behind the answer.
 
 mod address;
+mod answers;
 mod asked;
-mod explanation;
-mod missing;
-mod names;
+mod name;
 mod nearest;
-mod notes;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use serde_json::json;
 
 use super::document::{Column, Document, Section};
-use super::endpoint::EndpointReport;
+use super::endpoint::{EndpointReport, ListedEndpoint, NameReply};
 use super::error::ViewError;
-use super::events::cells;
 use super::filter::Filter;
 use super::kind::View;
 use super::page::{limit, page};
 use super::problems::ProblemReport;
 use super::server::{Server, Shown};
-use crate::model::{ClusterName, ServiceKey};
+use super::table::ServiceRow;
+use crate::model::{ClusterName, Exported, Hostname, Problem, ProblemKind, ServiceKey, mirrorable};
 use crate::source::events::Event;
-use crate::zone::Zones;
+use crate::table::{Service, Table};
+use crate::zone::{Name, Reading, Zones};
 use asked::Asked;
-use explanation::{Explanation, ListedEndpoint};
+use name::{ReadName, exists};
 
-pub(super) use explanation::AnswerReport;
+pub(super) use answers::AnswerReport;
 
 /// Maximum number of changes in an explanation.
 const MAX_CHANGES: usize = 10;
+
+/// The explanation of a name or an address.
+struct Explanation<'t> {
+    /// The absolute name, or the address.
+    name: String,
+    /// The meaning of the name, as a clause.
+    reading: String,
+    /// Whether the name exists.
+    exists: bool,
+    /// Whether the name is in a zone of this server.
+    is_served: bool,
+    /// The service that the name is about, which need not exist.
+    key: Option<ServiceKey>,
+    service: Option<&'t Service>,
+    /// The answer for each record type.
+    answers: Vec<AnswerReport>,
+    /// For an address: the names that return it.
+    names: Vec<String>,
+    /// All endpoints of the service, those that the replies contain first.
+    endpoints: Vec<ListedEndpoint<'t>>,
+    /// What the replies contain. `None`: the replies for the names of the services.
+    reply: Option<NameReply<'t>>,
+    /// All problems that concern the name.
+    problems: BTreeSet<Problem>,
+    /// If the name does not exist: the most similar names that exist.
+    nearest: Vec<String>,
+}
 
 /// Makes the document that explains a name or an address.
 pub(super) fn explain(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
@@ -42,119 +69,222 @@ pub(super) fn explain(server: &Server, filter: &Filter) -> Result<Document, View
     let table = shown.published.table.as_ref().ok_or(ViewError::NoTable)?;
     let asked = Asked::parse(&server.zones, table, text)
         .ok_or_else(|| ViewError::invalid("name", text, "it is not a domain name"))?;
-    let limit = limit(filter);
     let mut explained = match &asked {
-        Asked::Address(address) => address::explain(&server.zones, &shown.published, *address),
-        Asked::Name(name) => {
-            let watched = &server.namespaces;
-            Explanation::of_name(&server.zones, &shown.published, watched, name, limit)
-        }
-    }
-    .ok_or(ViewError::NoTable)?;
+        Asked::Address(address) => Explanation::of_address(server, &shown, table, *address),
+        Asked::Name(name) => Explanation::of_name(server, &shown, table, name, limit(filter)),
+    };
     explained
         .endpoints
         .retain(|one| filter.has_namespace(one.service.key.namespace.as_str()));
-    // Those of other services concern other names.
-    let listed = &explained.endpoints;
-    let own: BTreeSet<&ServiceKey> = listed.iter().map(|one| &one.service.key).collect();
-    let concerns = |key: &ServiceKey| own.contains(key);
-    let of_server = server.problems_of(&shown).into_iter();
-    let of_server = of_server.filter(|one| one.service.as_ref().is_none_or(concerns));
-    if explained.is_served {
-        explained.problems.extend(of_server);
-    }
-    document(server, filter, &shown, &asked, &explained)
+    explained.add_problems_of(server, &shown);
+    let mut document = server.document(View::Explain, &shown);
+    document.exit = if explained.exists { 0 } else { 3 };
+    let version = shown.published.version;
+    let listed = page(filter, version, explained.endpoints.iter(), &mut document)?;
+    let own = |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one);
+    let report = |one: &&ListedEndpoint<'_>| {
+        let reply = explained.reply.as_ref();
+        reply.map_or_else(|| own(one), |reply| reply.report(one))
+    };
+    let endpoints = Section::of::<EndpointReport>("endpoints", listed.iter().map(report));
+    document.sections = match filter.next {
+        None => explained.sections(server, &shown, endpoints),
+        Some(_) => vec![endpoints],
+    };
+    document.sections.retain(|section| !section.rows.is_empty());
+    Ok(document)
 }
 
 /// Returns whether a text is a name or an address, before a server is asked.
 pub fn is_subject(text: &str) -> bool {
-    Asked::parse(
-        &Zones::new(Vec::new()),
-        &crate::table::Table::default(),
-        text,
-    )
-    .is_some()
+    Asked::parse(&Zones::new(Vec::new()), &Table::default(), text).is_some()
 }
 
-fn document(
-    server: &Server,
-    filter: &Filter,
-    shown: &Shown,
-    asked: &Asked,
-    explained: &Explanation<'_>,
-) -> Result<Document, ViewError> {
-    let mut document = server.document(View::Explain, shown);
-    document.exit = if explained.exists { 0 } else { 3 };
-    let version = shown.published.version;
-    let endpoints = explained.endpoints.iter();
-    let listed = page(filter, version, endpoints, &mut document)?;
-    if filter.next.is_none() {
-        let events = events(server, shown, asked, explained);
-        document.sections.extend([
-            explained.head(),
-            ProblemReport::section("problems", &explained.problems),
-            explained.what_to_do(),
-            explained.answers(),
-            explained.records(),
-            lines("names", &explained.names),
-        ]);
-        document.sections.push(endpoints_section(&listed));
-        document.sections.extend([
-            lines("nearest names that exist", &explained.nearest),
-            lines("notes", &explained.notes),
-            changes(&events),
-        ]);
-    } else {
-        document.sections.push(endpoints_section(&listed));
+// === impl Explanation ===
+
+impl<'t> Explanation<'t> {
+    /// Explains a name. Answers list at most `limit` records.
+    fn of_name(
+        server: &'t Server,
+        shown: &'t Shown,
+        table: &'t Table,
+        name: &'t Name,
+        limit: usize,
+    ) -> Self {
+        let (zones, published) = (&*server.zones, &*shown.published);
+        let name = ReadName::new(zones, published, table, name);
+        let endpoints = name
+            .service
+            .iter()
+            .flat_map(|one| name.reply.endpoints(one));
+        let mut endpoints: Vec<ListedEndpoint<'_>> = endpoints.collect();
+        // The records have indexes of this order.
+        endpoints.sort_by_key(|one| !one.is_returned);
+        let exists = exists(&name.reading);
+        Self {
+            name: name.name.to_string(),
+            reading: name.describe(&endpoints, &server.namespaces),
+            exists,
+            is_served: !matches!(name.reading, Reading::Outside),
+            answers: AnswerReport::all(&name, published, &endpoints, limit),
+            names: Vec::new(),
+            endpoints,
+            problems: name.problems(),
+            nearest: match exists {
+                true => Vec::new(),
+                false => nearest::nearest(zones, table, name.name),
+            },
+            service: name.service,
+            key: name.key,
+            reply: Some(name.reply),
+        }
     }
-    document.sections.retain(|section| !section.rows.is_empty());
-    Ok(document)
+
+    /// Explains an address. Its endpoints are returned if the names of their services return them.
+    fn of_address(server: &'t Server, shown: &'t Shown, table: &'t Table, address: IpAddr) -> Self {
+        let endpoints = address::endpoints_with(table, address);
+        let (zones, published) = (&server.zones, &shown.published);
+        let names = address::names_with(zones, published, table, &endpoints, address);
+        Self {
+            name: address.to_string(),
+            reading: address::describe(names.len(), endpoints.len()),
+            exists: !names.is_empty(),
+            is_served: true,
+            key: None,
+            service: None,
+            answers: Vec::new(),
+            names: names.into_iter().collect(),
+            endpoints,
+            reply: None,
+            problems: BTreeSet::new(),
+            nearest: Vec::new(),
+        }
+    }
+
+    /// Returns the services that it is about.
+    fn services(&self) -> BTreeSet<ServiceKey> {
+        let of_endpoints = self.endpoints.iter().map(|one| &one.service.key);
+        of_endpoints.chain(&self.key).cloned().collect()
+    }
+
+    /// Adds the problems of the server. Those of other services concern other names.
+    fn add_problems_of(&mut self, server: &Server, shown: &Shown) {
+        if self.is_served {
+            let own = self.services();
+            let mut problems = server.problems_of(shown);
+            problems.retain(|one| one.service.as_ref().is_none_or(|key| own.contains(key)));
+            self.problems.extend(problems);
+        }
+    }
+
+    /// Returns the sections of the first page.
+    fn sections(&self, server: &Server, shown: &Shown, endpoints: Section) -> Vec<Section> {
+        let service = self.service.iter();
+        let row = |one: &&Service| ServiceRow::new(&server.zones, &shown.published, one);
+        let mut service = Section::of::<ServiceRow>("service", service.map(row));
+        // There is room for all columns of one row.
+        let columns = service.columns.iter_mut();
+        columns.for_each(|column| column.priority = 0);
+        vec![
+            self.head(),
+            ProblemReport::section(&self.problems),
+            self.what_to_do(),
+            service,
+            Section::of::<AnswerReport>("answers", &self.answers),
+            self.records(),
+            lines("names", &self.names),
+            endpoints,
+            lines("nearest names that exist", &self.nearest),
+            self.events(server, shown),
+        ]
+    }
+
+    /// Returns the name and its meaning, and why other clusters cannot mirror a Service of this one.
+    fn head(&self) -> Section {
+        let (name, reading, exists) = (&self.name, &self.reading, self.exists);
+        let mut section = Section::new("", [Column::text("")]);
+        let object = json!({"name": name, "reading": reading, "exists": exists});
+        section.push([name.clone()], &object);
+        let lines = [reading.clone()].into_iter();
+        for line in lines.chain(self.service.and_then(not_mirrorable)) {
+            section.push_text([format!("  {line}")]);
+        }
+        section
+    }
+
+    /// Returns what a person does about the problems, once for each kind and hint.
+    fn what_to_do(&self) -> Section {
+        let mut section = Section::new("what to do", [Column::text(""), Column::text("")]);
+        let hints = self.problems.iter().map(|one| (one.kind, one.hint()));
+        for (kind, hint) in hints.collect::<BTreeSet<_>>() {
+            let page = kind.anchor();
+            section.push_text([kind.to_string(), format!("{hint}; in the manual: {page}")]);
+        }
+        section
+    }
+
+    /// Returns the records that are of no endpoint: those of a zone.
+    fn records(&self) -> Section {
+        let mut section = Section::new("records", [Column::text(""), Column::text("")]);
+        if self.endpoints.is_empty() {
+            for record in self.answers.iter().flat_map(|answer| &answer.records) {
+                section.push_text([record.rtype.clone(), record.data.clone()]);
+            }
+        }
+        section
+    }
+
+    /// Returns the last changes of the services, the newest first.
+    fn events(&self, server: &Server, shown: &Shown) -> Section {
+        let endpoints = self.endpoints.iter();
+        let clusters = endpoints.filter_map(|one| one.endpoint.cluster.clone());
+        let clusters: BTreeSet<ClusterName> = clusters.collect();
+        let (known, services) = (&server.feeds.events, self.services());
+        let events = known.of_services(&services, &clusters, shown.at, MAX_CHANGES);
+        Section::of::<Event>("events", events)
+    }
+}
+
+/// Returns why other clusters cannot mirror an exported Service of this one, and what to do.
+fn not_mirrorable(service: &Service) -> Option<String> {
+    let own = service.endpoints.iter().chain(&service.not_ready);
+    let own: Vec<_> = own.filter(|one| one.is_local()).collect();
+    let is_private = |one: &Problem| one.kind == ProblemKind::NotExported;
+    let cluster = own
+        .first()
+        .filter(|_| !service.problems.iter().any(is_private))?
+        .cluster
+        .as_ref()?;
+    let hosts = own.iter().map(|one| {
+        let name = one.hostname.as_ref().filter(|name| {
+            one.addresses
+                .iter()
+                .all(|address| **name != Hostname::from_address(address.ip))
+        });
+        name.map_or("", Hostname::as_str)
+    });
+    let exported = Exported {
+        service: service.key.service.as_str(),
+        cluster: cluster.as_str(),
+        hosts: hosts.collect(),
+        is_headless: service.has_member,
+        has_ports: own.iter().any(|one| one.ports.iter().next().is_some()),
+    };
+    let reason = mirrorable(&exported).err()?;
+    Some(format!(
+        "other clusters cannot mirror it: {reason}; {}",
+        reason.hint()
+    ))
 }
 
 /// Returns a section of lines, each an object with its text.
 fn lines(title: &str, lines: &[String]) -> Section {
     let mut section = Section::new(title, [Column::text("")]);
     for line in lines {
-        section.push([line.clone()], &json!({"section": title, "text": line}));
+        section.push([line.clone()], &json!({"text": line}));
     }
     section
 }
 
-fn endpoints_section(listed: &[&ListedEndpoint<'_>]) -> Section {
-    let mut section = Section::new("endpoints", EndpointReport::columns());
-    for one in listed {
-        let report = one.report();
-        let mut object = serde_json::to_value(&report).unwrap_or_default();
-        object["section"] = "endpoints".into();
-        section.push(report.cells(), &object);
-    }
-    section
-}
-
-/// Returns the last changes of the services, the newest first.
-fn events(
-    server: &Server,
-    shown: &Shown,
-    asked: &Asked,
-    explained: &Explanation<'_>,
-) -> Vec<std::sync::Arc<Event>> {
-    let listed = &explained.endpoints;
-    let mut services: BTreeSet<ServiceKey> =
-        listed.iter().map(|one| one.service.key.clone()).collect();
-    services.extend(asked.service(&server.zones));
-    let clusters = listed.iter().filter_map(|one| one.endpoint.cluster.clone());
-    let clusters: BTreeSet<ClusterName> = clusters.collect();
-    let known = &server.feeds.events;
-    known.of_services(&services, &clusters, shown.at, MAX_CHANGES)
-}
-
-fn changes(events: &[std::sync::Arc<Event>]) -> Section {
-    let mut section = Section::new("last changes", [Column::time(""), Column::text("")]);
-    for event in events {
-        let [_, time, .., text] = cells(event);
-        let mut object = serde_json::to_value(event.as_ref()).unwrap_or_default();
-        object["section"] = "events".into();
-        section.push([time, text], &object);
-    }
-    section
-}
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use strum::VariantNames as _;
 
 use super::causes::Causes;
-use super::endpoint::EndpointState;
+use super::endpoint::{EndpointState, ListedEndpoint};
 use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
 use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKind, Table};
@@ -38,12 +38,9 @@ pub const INTENDED_FAILURES: [ProblemKind; 2] = [
 /// all replicas are usually of the same moment.
 const COMPARED_EVERY: Duration = Duration::from_secs(300);
 
-/// The facts about the current table, and about one of the past. Clones share them.
+/// The facts about the current table. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct CurrentFacts {
-    current: Arc<Mutex<Known>>,
-    past: Arc<Mutex<Known>>,
-}
+pub struct CurrentFacts(Arc<Mutex<Known>>);
 
 /// The facts about the table that was asked for last. A weak reference does not keep that table in memory.
 #[derive(Debug, Default)]
@@ -95,12 +92,12 @@ pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
 impl CurrentFacts {
     /// Returns the facts about a published table.
     pub fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
-        self.current.lock().facts_of(now)
-    }
-
-    /// Returns the facts about a table of the past. They do not take the place of those about the current one.
-    pub fn of_past(&self, past: &Arc<Published>) -> Arc<TableFacts> {
-        self.past.lock().facts_of(past)
+        let mut known = self.0.lock();
+        if !std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(now)) {
+            known.facts = Arc::new(TableFacts::of(now));
+            known.table = Arc::downgrade(now);
+        }
+        known.facts.clone()
     }
 
     /// Returns the hash of all answers at the last moment at which replicas are compared: a multiple of five minutes of the
@@ -113,7 +110,7 @@ impl CurrentFacts {
     ) -> Option<u64> {
         let interval = u64::try_from(COMPARED_EVERY.as_millis()).unwrap_or(u64::MAX);
         let moment = Timestamp(now.0 - now.0 % interval);
-        let mut known = self.current.lock();
+        let mut known = self.0.lock();
         if known.compared.0 != moment {
             let then = at(moment).ok().map(|then| then.published);
             let hash = then.and_then(|then| {
@@ -129,23 +126,11 @@ impl CurrentFacts {
     }
 }
 
-// === impl Known ===
-
-impl Known {
-    /// Returns the facts about a table, and computes them if they are of another one.
-    fn facts_of(&mut self, published: &Arc<Published>) -> Arc<TableFacts> {
-        if !std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(published)) {
-            self.facts = Arc::new(TableFacts::of(published));
-            self.table = Arc::downgrade(published);
-        }
-        self.facts.clone()
-    }
-}
-
 // === impl TableFacts ===
 
 impl TableFacts {
-    fn of(now: &Published) -> Self {
+    /// Computes the facts.
+    pub(super) fn of(now: &Published) -> Self {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
         let mut services = ServiceKind::ALL
@@ -203,10 +188,11 @@ struct ClusterCounts {
 fn count_endpoints(table: &Table) -> ByCluster<StateLabels> {
     let mut clusters: BTreeMap<&str, ClusterCounts> = BTreeMap::new();
     for service in table.services() {
-        for (endpoint, state, is_returned) in EndpointState::of_service(service) {
-            let counts = clusters.entry(endpoint.labels()[1]).or_default();
+        for one in ListedEndpoint::of_service(service) {
+            let counts = clusters.entry(one.cluster()).or_default();
             counts.total += 1;
-            *counts.endpoints.entry((state, is_returned)).or_default() += 1;
+            let labels = (one.state, one.is_returned);
+            *counts.endpoints.entry(labels).or_default() += 1;
         }
     }
     let mut by_size: Vec<_> = clusters.keys().copied().collect();

@@ -1,5 +1,7 @@
 //! The failover order of a service, in documents.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -45,5 +47,26 @@ impl FailoverReport {
             step: failover.answering + 1,
             steps: failover.steps.iter().enumerate().map(step).collect(),
         }
+    }
+}
+
+impl fmt::Display for FailoverReport {
+    /// Writes the order, the step that answers, and the others that are not alive or were not for a while.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: step {} of {}",
+            self.order,
+            self.step,
+            self.steps.len()
+        )?;
+        for step in &self.steps {
+            match &step.since {
+                Some(since) => write!(f, "; {} {} since {since}", step.clusters, step.state)?,
+                None if step.state == "alive" => {}
+                None => write!(f, "; {} {}", step.clusters, step.state)?,
+            }
+        }
+        Ok(())
     }
 }

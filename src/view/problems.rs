@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
-use super::causes::{level_state, sentence};
-use super::document::{Column, Document, Section};
+use super::causes::Counts;
+use super::document::{Cell, Column, Document, Report, Section};
 use super::error::ViewError;
 use super::filter::Filter;
 use super::kind::View;
@@ -16,18 +16,16 @@ use super::server::Server;
 use crate::model::{Level, Line, Problem, ProblemKind};
 use crate::table::Table;
 
-/// A problem.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// A problem, or a cause of several ones.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct ProblemReport {
-    /// The section of the document.
-    section: &'static str,
     /// The kind. The manual has a section for it.
     pub kind: ProblemKind,
     /// How bad it is.
     pub level: Level,
     /// What is wrong with every problem of the kind.
     pub sentence: &'static str,
-    /// The object, name, service or cluster that it concerns. Empty: the server.
+    /// What it concerns, if it is one thing: an object, a name, a service or a cluster. Empty: the server.
     pub subject: Line,
     /// The service, as `namespace/name`, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,15 +33,18 @@ pub(super) struct ProblemReport {
     /// The cluster, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// What is wrong in this case.
+    /// What is wrong in this case, if it is one problem, or one of the server.
     pub detail: Line,
     /// Since when it holds.
     #[serde(flatten)]
     pub age: Age,
-    /// What a person does.
+    /// What a person does, with the names of one of the problems.
     pub hint: String,
     /// The section of the manual for the kind: a page and its anchor.
     pub anchor: String,
+    /// What a cause affects.
+    #[serde(flatten)]
+    pub counts: Option<Counts>,
 }
 
 /// Makes the document of the problems.
@@ -61,9 +62,7 @@ pub(super) fn problems(server: &Server, filter: &Filter) -> Result<Document, Vie
     if !filter.selects_rows() {
         document.sections.push(server.causes_of(&shown).section());
     }
-    document
-        .sections
-        .push(ProblemReport::section("problems", rows));
+    document.sections.push(ProblemReport::section(rows));
     Ok(document)
 }
 
@@ -90,30 +89,13 @@ fn is_selected(filter: &Filter, problem: &Problem) -> bool {
 
 impl ProblemReport {
     /// Makes the section of some problems.
-    pub(super) fn section<'p>(
-        title: &'static str,
-        problems: impl IntoIterator<Item = &'p Problem>,
-    ) -> Section {
-        let columns = [
-            Column::state("LEVEL"),
-            Column::text("KIND"),
-            Column::text("SUBJECT"),
-            Column::time("SINCE"),
-            Column::text("PROBLEM"),
-            Column::wide("WHAT TO DO"),
-        ];
-        let mut section = Section::new(title, columns);
-        for problem in problems {
-            let report = Self::new(title, problem);
-            section.push(report.cells(), &report);
-        }
-        section
+    pub(super) fn section<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Section {
+        Section::of::<Self>("problems", problems.into_iter().map(Self::new))
     }
 
-    fn new(section: &'static str, problem: &Problem) -> Self {
+    pub(super) fn new(problem: &Problem) -> Self {
         let row = problem.kind.row();
         Self {
-            section,
             kind: problem.kind,
             level: row.level,
             sentence: row.sentence,
@@ -124,17 +106,35 @@ impl ProblemReport {
             age: problem.into(),
             hint: problem.hint(),
             anchor: problem.kind.anchor(),
+            counts: None,
         }
     }
 
-    fn cells(&self) -> [String; 6] {
-        [
-            level_state(self.level).to_owned(),
-            self.kind.to_string(),
-            self.subject.to_string(),
-            self.age.cell(),
-            sentence(self.sentence, &self.detail),
-            self.hint.clone(),
+    /// Returns what is wrong: what holds for the kind, and in this case.
+    fn text(&self) -> String {
+        let parts = [self.sentence, &self.detail];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(": ")
+    }
+}
+
+impl Report for ProblemReport {
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::state("LEVEL").of(|one| match one.level {
+                Level::Error => "failing".to_owned(),
+                Level::Warning => "attention".to_owned(),
+                Level::Note => "note".to_owned(),
+            }),
+            Column::text("KIND").of(|one: &Self| one.kind.to_string()),
+            Column::text("SUBJECT").of(|one: &Self| one.subject.to_string()),
+            Column::time("SINCE").of(|one: &Self| one.age.cell()),
+            Column::text("SERVICES").of(|one: &Self| {
+                let services = one.counts.filter(|counts| counts.services > 0);
+                services.map_or_else(String::new, |counts| counts.services.to_string())
+            }),
+            Column::text("PROBLEM").of(Self::text),
+            Column::wide("WHAT TO DO").of(|one: &Self| one.hint.clone()),
         ]
     }
 }

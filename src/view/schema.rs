@@ -3,7 +3,6 @@
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::causes::CauseReport;
 use super::endpoint::EndpointReport;
 use super::explain::AnswerReport;
 use super::problems::ProblemReport;
@@ -18,12 +17,13 @@ pub fn schemas() -> Value {
         "endpoints": schema::<EndpointReport>(),
         "explain": {
             "problems": schema::<ProblemReport>(),
+            "service": schema::<ServiceRow>(),
             "answers": schema::<AnswerReport>(),
             "endpoints": schema::<EndpointReport>(),
             "events": schema::<Event>(),
         },
         "problems": {
-            "causes": schema::<CauseReport>(),
+            "causes": schema::<ProblemReport>(),
             "problems": schema::<ProblemReport>(),
         },
         "events": schema::<Event>(),

@@ -1,5 +1,6 @@
 //! The server that is shown: its table, its source and its problems.
 
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use serde_json::Value;
 use super::causes::Causes;
 use super::document::Document;
 use super::error::ViewError;
-use super::facts::CurrentFacts;
+use super::facts::{CurrentFacts, TableFacts};
 use super::filter::Filter;
 use super::kind::View;
 use super::page::Place;
@@ -67,6 +68,7 @@ pub(super) struct Shown {
     pub(super) at: Option<Timestamp>,
     /// The time since which it answered, if it is one of the past.
     pub(super) start: Option<Timestamp>,
+    facts: OnceCell<Arc<TableFacts>>,
 }
 
 // === impl Server ===
@@ -101,13 +103,18 @@ impl Server {
         Ok(shown)
     }
 
+    fn now(&self) -> Shown {
+        Shown {
+            published: Arc::clone(&self.reader.load()),
+            at: None,
+            start: None,
+            facts: OnceCell::new(),
+        }
+    }
+
     fn at(&self, filter: &Filter) -> Result<Shown, ViewError> {
         let Some(time) = filter.at else {
-            return Ok(Shown {
-                published: Arc::clone(&self.reader.load()),
-                at: None,
-                start: None,
-            });
+            return Ok(self.now());
         };
         if time > Timestamp(unix_milliseconds()) {
             let text = time.to_text();
@@ -124,6 +131,7 @@ impl Server {
             published: moment.published,
             at: Some(time),
             start: Some(clock.wall(moment.start)),
+            facts: OnceCell::new(),
         })
     }
 
@@ -158,40 +166,35 @@ impl Server {
         problems
     }
 
+    /// Returns the facts about a table that is shown. Those of the past are computed once for each request.
+    pub(super) fn facts_of<'s>(&self, shown: &'s Shown) -> &'s TableFacts {
+        let facts = || match shown.at {
+            None => self.facts.of(&shown.published),
+            Some(_) => Arc::new(TableFacts::of(&shown.published)),
+        };
+        shown.facts.get_or_init(facts)
+    }
+
     /// Returns the problems of the server that a table does not have itself. Of the past, only those of that table are known.
     pub(super) fn problems_of(&self, shown: &Shown) -> Vec<Problem> {
-        let published = &shown.published;
-        let (facts, mut problems) = match shown.at {
-            None => (self.facts.of(published), self.problems(published)),
-            Some(_) => (
-                self.facts.of_past(published),
-                published.problem().into_iter().collect(),
-            ),
+        let mut problems = match shown.at {
+            None => self.problems(&shown.published),
+            Some(_) => shown.published.problem().into_iter().collect(),
         };
-        problems.extend(facts.default_cluster_name.clone());
+        problems.extend(self.facts_of(shown).default_cluster_name.clone());
         problems
     }
 
     /// Returns the causes of the problems of the current table and of the server.
     pub fn causes(&self) -> Causes {
-        let published = Arc::clone(&self.reader.load());
-        self.causes_of(&Shown {
-            published,
-            at: None,
-            start: None,
-        })
+        self.causes_of(&self.now())
     }
 
     /// Returns the causes of the problems of a table and of the server.
     pub(super) fn causes_of(&self, shown: &Shown) -> Causes {
-        let facts = match shown.at {
-            None => self.facts.of(&shown.published),
-            Some(_) => self.facts.of_past(&shown.published),
-        };
-        let mut causes = facts.causes.clone();
-        for problem in self.problems_of(shown) {
-            causes.add(&problem);
-        }
+        let mut causes = self.facts_of(shown).causes.clone();
+        let problems = self.problems_of(shown);
+        problems.iter().for_each(|problem| causes.add(problem));
         causes
     }
 }

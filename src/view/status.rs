@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::causes::LevelCounts;
 use super::clusters::ClusterReport;
-use super::document::{Column, Document, Section};
+use super::document::{Cell, Column, Document, Report, Section};
 use super::error::ViewError;
 use super::facts::ServiceStates;
 use super::filter::Filter;
@@ -85,7 +85,7 @@ pub(super) fn status(server: &Server, filter: &Filter) -> Result<Document, ViewE
         last_event: latest.id,
         ..Status::new(server, &shown)
     };
-    document.sections.push(status.section());
+    document.sections.push(Section::of::<Status>("", [status]));
     Ok(document)
 }
 
@@ -102,10 +102,7 @@ impl Status {
         } = server;
         let now = &shown.published;
         let table = now.table.as_ref();
-        let facts = match shown.at {
-            None => server.facts.of(now),
-            Some(_) => server.facts.of_past(now),
-        };
+        let facts = server.facts_of(shown);
         let history_start = feeds.clock.wall(server.reader.history_start());
         Self {
             replica: identity.replica.clone(),
@@ -136,35 +133,16 @@ impl Status {
             settings: Value::clone(&server.settings),
         }
     }
+}
 
-    fn section(&self) -> Section {
-        let mut section = Section::new("", [Column::text(""), Column::text("")]);
-        let number = |number: Option<u64>| number.map_or_else(String::new, |one| one.to_string());
-        let LevelCounts {
-            error,
-            warning,
-            note,
-        } = self.problems;
-        for (name, value) in [
-            ("replica", self.replica.clone()),
-            ("cluster", self.cluster.clone()),
-            ("version", self.version.to_owned()),
-            ("zones", self.zones.join(" ")),
-            ("state", self.state.to_owned()),
-            ("generation", number(self.generation)),
-            ("answers", number(self.table_hash)),
-            (
-                "problems",
-                format!("{error} errors, {warning} warnings, {note} notes"),
-            ),
-            ("history since", self.history_start.clone()),
-        ] {
-            section.push_text([name.to_owned(), value]);
-        }
-        if let Some(first) = section.rows.first_mut() {
-            // All rows are one object.
-            first.object = serde_json::to_value(self).unwrap_or_default();
-        }
-        section
+impl Report for Status {
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::state("STATE").of(|one| one.level.name().to_owned()),
+            Column::text("CLUSTER").of(|one: &Self| one.cluster.clone()),
+            Column::text("ZONES").of(|one: &Self| one.zones.join(" ")),
+            Column::text("VERSION").of(|one: &Self| one.version.to_owned()),
+            Column::time("SINCE").of(|one: &Self| one.since.clone().unwrap_or_default()),
+        ]
     }
 }

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use strum::IntoStaticStr;
 
 use super::age::Age;
-use super::document::{Column, Document, Section};
-use super::endpoint::EndpointState;
+use super::document::{Cell, Column, Document, Report, Section};
+use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::failover::FailoverReport;
 use super::filter::{Filter, hint};
@@ -16,7 +15,7 @@ use super::kind::View;
 use super::page::page;
 use super::server::Server;
 use crate::model::{GatewayDown, Problem, ProblemKind};
-use crate::table::{Impact, Published, Service, Table};
+use crate::table::{Impact, Published, Service, Table, list_clusters};
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone, Zones};
 
@@ -72,8 +71,11 @@ pub(super) struct ServiceRow {
 pub(super) struct ClusterCell {
     /// The cluster. Empty: an address of no single cluster.
     pub cluster: String,
+    /// The clusters of the federated service, if it is an address of several ones.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub members: String,
     /// The state of its endpoints: the worst, if there are several.
-    pub state: CellState,
+    pub state: EndpointState,
     /// The number of endpoints that are alive, returned or not.
     pub alive: u32,
     /// The number of endpoints.
@@ -83,27 +85,6 @@ pub(super) struct ClusterCell {
     /// Since when an endpoint is down or not ready: the earliest time.
     #[serde(flatten)]
     pub age: Age,
-}
-
-/// The state of a cell, the worst first.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
-pub(super) enum CellState {
-    /// An endpoint is down.
-    Down,
-    /// The name waits for an endpoint of the cluster (rule K8).
-    Expected,
-    /// An endpoint is not ready.
-    NotReady,
-    /// An endpoint is left out by a rule.
-    Omitted,
-    /// Another step of the failover order answers.
-    Standby,
-    /// All endpoints are alive.
-    Alive,
 }
 
 /// The order of the rows.
@@ -128,11 +109,9 @@ pub(super) fn table(server: &Server, filter: &Filter) -> Result<Document, ViewEr
             .sections
             .push(server.causes_of(&shown).above_services());
     }
-    let mut section = Section::new("services", columns());
-    for service in &rows {
-        let row = ServiceRow::new(&server.zones, published, service);
-        section.push(row.cells(), &row);
-    }
+    let rows = rows.into_iter();
+    let rows = rows.map(|service| ServiceRow::new(&server.zones, published, service));
+    let section = Section::of::<ServiceRow>("services", rows);
     document.sections.push(section);
     if let Some(sentence) = unmatched(filter, all()) {
         document.fail(3, &sentence);
@@ -173,24 +152,11 @@ pub(super) fn unmatched<'t>(
     })
 }
 
-fn columns() -> [Column; 8] {
-    [
-        Column::state("STATE"),
-        Column::text("SERVICE"),
-        Column::wide("KIND"),
-        Column::text("ANSWER"),
-        Column::text("RETURNED"),
-        Column::text("CLUSTERS"),
-        Column::wide("ORDER"),
-        Column::text("PROBLEM"),
-    ]
-}
-
 // === impl ServiceRow ===
 
 impl ServiceRow {
     /// Describes a service of the published table.
-    fn new(zones: &Zones, published: &Published, service: &Service) -> Self {
+    pub(super) fn new(zones: &Zones, published: &Published, service: &Service) -> Self {
         let clusters = ClusterCell::of_service(service);
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
@@ -216,26 +182,27 @@ impl ServiceRow {
             problem: problems.max_by_key(|kind| kind.row().level),
         }
     }
+}
 
-    fn cells(&self) -> [String; 8] {
-        let clusters: Vec<String> = self.clusters.iter().map(ClusterCell::to_text).collect();
-        let order = self.failover.as_ref().map(|failover| {
-            format!(
-                "{}: step {} of {}",
-                failover.order,
-                failover.step,
-                failover.steps.len()
-            )
-        });
-        [
-            self.state.name().to_owned(),
-            format!("{}.{}", self.service, self.namespace),
-            self.kind.to_owned(),
-            self.answer.to_owned(),
-            format!("{} of {}", self.returned, self.endpoints),
-            clusters.join(", "),
-            order.unwrap_or_default(),
-            self.problem.map_or("", ProblemKind::name).to_owned(),
+impl Report for ServiceRow {
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::state("STATE").of(|one| one.state.name().to_owned()),
+            Column::text("SERVICE").of(|one: &Self| format!("{}.{}", one.service, one.namespace)),
+            Column::wide("KIND").of(|one: &Self| one.kind.to_owned()),
+            Column::text("ANSWER").of(|one: &Self| one.answer.to_owned()),
+            Column::text("RETURNED")
+                .of(|one: &Self| format!("{} of {}", one.returned, one.endpoints)),
+            Column::text("CLUSTERS").of(|one: &Self| {
+                let clusters: Vec<String> = one.clusters.iter().map(ClusterCell::to_text).collect();
+                clusters.join(", ")
+            }),
+            Column::wide("ORDER").of(|one: &Self| {
+                let failover = one.failover.as_ref();
+                failover.map_or_else(String::new, ToString::to_string)
+            }),
+            Column::text("PROBLEM")
+                .of(|one: &Self| one.problem.map_or("", ProblemKind::name).to_owned()),
         ]
     }
 }
@@ -267,28 +234,31 @@ impl ClusterCell {
     /// Returns the cells of a service: its clusters, and those that its name waits for.
     fn of_service(service: &Service) -> Vec<Self> {
         let mut cells: BTreeMap<&str, Self> = BTreeMap::new();
-        for (endpoint, state, is_returned) in EndpointState::of_service(service) {
-            let cell = cells
-                .entry(endpoint.labels()[1])
-                .or_insert_with_key(|cluster| Self::new(cluster, CellState::Alive));
-            cell.state = cell.state.min(state.into());
-            if let Some(problem) = service.problem_of(endpoint) {
+        for one in ListedEndpoint::of_service(service) {
+            let cell = cells.entry(one.cluster());
+            let cell = cell.or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Alive));
+            cell.state = cell.state.min(one.state);
+            if let Some(problem) = service.problem_of(one.endpoint) {
                 cell.note_age(problem);
             }
             cell.endpoints += 1;
-            cell.alive += u32::from(state.is_alive());
-            cell.returned += u32::from(is_returned);
+            cell.alive += u32::from(one.state.is_alive());
+            cell.returned += u32::from(one.is_returned);
+        }
+        if let Some(cell) = cells.get_mut("") {
+            cell.members = list_clusters(service.federated.iter());
         }
         for cluster in service.missing_clusters() {
             let cell = cells.entry(cluster);
-            cell.or_insert_with_key(|cluster| Self::new(cluster, CellState::Expected));
+            cell.or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Expected));
         }
         cells.into_values().collect()
     }
 
-    fn new(cluster: &str, state: CellState) -> Self {
+    fn new(cluster: &str, state: EndpointState) -> Self {
         Self {
             cluster: cluster.to_owned(),
+            members: String::new(),
             state,
             alive: 0,
             endpoints: 0,
@@ -308,29 +278,17 @@ impl ClusterCell {
     /// Returns how many of its endpoints are alive, and the state unless all are.
     fn to_text(&self) -> String {
         let name = match self.cluster.as_str() {
-            "" => "federated",
-            name => name,
+            "" => format!("federated ({})", self.members),
+            name => name.to_owned(),
         };
         let counts = match self.endpoints {
             0 => String::new(),
             all => format!(" {}/{all}", self.alive),
         };
         let state = match self.state {
-            CellState::Alive => String::new(),
-            other => format!(" {}", <&str>::from(other)),
+            EndpointState::Alive => String::new(),
+            other => format!(" {}", other.name()),
         };
         format!("{name}{counts}{state}")
-    }
-}
-
-impl From<EndpointState> for CellState {
-    fn from(state: EndpointState) -> Self {
-        match state {
-            EndpointState::Alive => Self::Alive,
-            EndpointState::Down => Self::Down,
-            EndpointState::NotReady => Self::NotReady,
-            EndpointState::Standby => Self::Standby,
-            EndpointState::Omitted => Self::Omitted,
-        }
     }
 }

@@ -191,6 +191,16 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 
 /// Returns the names of a service that own records, sorted. Some may belong to another service.
 pub fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
+    let bases = bases_of_service(zone, table, service);
+    let names = bases.iter().flat_map(|base| {
+        let endpoints = service.endpoints.iter();
+        endpoints.flat_map(|endpoint| names_of_endpoint(zone.grammar, endpoint, base))
+    });
+    names.collect()
+}
+
+/// Returns the own names of a service in a zone: the canonical one, and the short one if it has that.
+pub(crate) fn bases_of_service(zone: &Zone, table: &Table, service: &Service) -> Vec<String> {
     let ([name, namespace], suffix) = (service.key.labels(), zone.name_suffix());
     let mut bases = vec![format!("{name}.{namespace}.{suffix}")];
     let owns_short_name = table
@@ -199,15 +209,11 @@ pub fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeS
     if owns_short_name && zone.grammar == Grammar::Global {
         bases.push(format!("{name}.{suffix}"));
     }
-    let names = bases.iter().flat_map(|base| {
-        let endpoints = service.endpoints.iter();
-        endpoints.flat_map(|endpoint| names_of_endpoint(zone.grammar, endpoint, base))
-    });
-    names.collect()
+    bases
 }
 
 /// Returns the names at and below `base` that have the records of an endpoint.
-fn names_of_endpoint(grammar: Grammar, endpoint: &Endpoint, base: &str) -> Vec<String> {
+pub(crate) fn names_of_endpoint(grammar: Grammar, endpoint: &Endpoint, base: &str) -> Vec<String> {
     let [host, cluster] = endpoint.labels();
     let is_global = grammar == Grammar::Global;
     let scopes = [

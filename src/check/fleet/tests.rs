@@ -55,7 +55,7 @@ fn table(member: &mut Member) -> &mut ReplicaTable {
 
 /// Returns the failing findings as `name: sentence`.
 fn failing(document: Document) -> Vec<String> {
-    let items = document.into_items().items;
+    let items = document.objects();
     let failing = items.iter().filter(|one| one["state"] == "failing");
     failing
         .map(|one| format!("{}: {}", text(one, "name"), text(one, "sentence")))
@@ -66,7 +66,7 @@ fn failing(document: Document) -> Vec<String> {
 fn clusters_that_agree_have_no_finding() {
     let document = fleet(|_| {});
     assert_eq!(document.exit, 0);
-    let items = document.into_items().items;
+    let items = document.objects();
     let states: Vec<&str> = items
         .iter()
         .map(|one| text(one, "state"))

@@ -82,8 +82,8 @@ function outcome() {
 }
 
 function parts() {
-  const { problems = [], names, endpoints = [], notes, events = [] } = found;
-  const own = serviceOf(found.name[0].name);
+  const { problems = [], names, endpoints = [], events = [] } = found;
+  const own = serviceOf(found.rows[0].name);
   const [serious, minor] = [false, true].map((isNote) => problems.filter(({ level }) => (level === "note") === isNote));
   return [
     part("Problems", serious.length && problemSections(serious, own)),
@@ -93,7 +93,7 @@ function parts() {
     part("Answer", found.answers && records(endpoints)),
     ...endpointParts(endpoints),
     part("Last changes", events.length && [changeList(events, own)]),
-    part("Notes", (minor.length || notes) && [...problemSections(minor, own), ...list(notes?.map(({ text }) => upper(text)))]),
+    part("Notes", minor.length && problemSections(minor, own)),
   ];
 }
 
@@ -101,19 +101,20 @@ function part(title, content) {
   return content ? element("div", { class: "part" }, element("h3", {}, title), ...content) : undefined;
 }
 
-const list = (items) => (items ? [element("ul", {}, ...items.map((item) => element("li", {}, item)))] : []);
 const nameLink = (target) => link(answerAddress(target), target.replace(/\.$/, ""));
-const links = (lines) => lines && list(lines.map(({ text }) => nameLink(text)));
+const links = (lines) => lines && [element("ul", {}, ...lines.map(({ text }) => element("li", {}, nameLink(text))))];
 
 /** The result in one line, and a command that asks for it. */
 function verdict() {
   const { result, ttl } = outcome();
-  const { name: full, reading } = found.name[0];
+  const { name: full, reading } = found.rows[0];
   const returned = (found.endpoints ?? []).filter((endpoint) => endpoint.returned);
   const isDead = returned.length > 0 && returned.every(({ state }) => isTrouble(state));
   const isTroubled = found.problems?.some(({ level }) => level !== "note");
   const color = result !== "NOERROR" ? colorOfResult(result) : isDead ? "failing" : isTroubled ? "attention" : "ok";
-  const facts = [Number.isInteger(ttl) && `TTL ${ttl} s`, commonPorts()].filter(Boolean).join(" · ");
+  const [{ failover } = {}] = found.service ?? [];
+  const order = failover && `order ${failover.order}, step ${failover.step} of ${failover.steps.length} answers`;
+  const facts = [Number.isInteger(ttl) && `TTL ${ttl} s`, commonPorts(), order].filter(Boolean).join(" · ");
   return element(
     "div",
     { class: "verdict" },

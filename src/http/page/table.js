@@ -59,7 +59,7 @@ export async function refresh(version) {
     return refresh();
   }
   if (own !== request) return;
-  rows = sections(document).rows ?? [];
+  rows = sections(document).services ?? [];
   next = document.continue;
   if (filters !== undefined && mark !== filters) announce(`${counted(rows.length, "service")}${next ? " and more" : ""}`);
   filters = mark;

@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::names::exists;
-use super::names::labels_below;
-use crate::model::ServiceKey;
+use super::name::exists;
+use super::nearest::name_of_object;
 use crate::table::{Claim, Grammar, Table};
 use crate::zone::{Name, Zone, Zones, read};
 
@@ -23,7 +22,7 @@ pub(super) enum Asked {
 // === impl Asked ===
 
 impl Asked {
-    /// Reads an address, `NAMESPACE/SERVICE`, or a name. A URL and a port are removed. Adds a zone to a name that lacks one: if it
+    /// Reads an address, `NAMESPACE/SERVICE`, or a name. A URL and a port are removed. The name of a mirror is that of its endpoints. Adds a zone to a name that lacks one: if it
     /// exists there, or ends with a namespace or a service that is known, or has at most two labels. A name with a final dot is complete.
     /// Returns `None` if the text is none of these.
     pub(super) fn parse(zones: &Zones, table: &Table, text: &str) -> Option<Self> {
@@ -46,9 +45,15 @@ impl Asked {
             .iter()
             .find_map(|domain| text.strip_suffix(domain));
         let text = own.unwrap_or(&text);
-        let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
-        let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
-        let candidates: Vec<Name> = forward.filter_map(with_zone).collect();
+        let mut candidates: Vec<Name> = Vec::new();
+        for text in [Some(text.to_owned()), name_of_object(table, text)]
+            .iter()
+            .flatten()
+        {
+            let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
+            let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
+            candidates.extend(forward.filter_map(with_zone));
+        }
         let is_real = |name: &&Name| exists(&read(zones, table, name));
         let last = text.rsplit('.').next().unwrap_or_default();
         let is_known = is_service
@@ -61,21 +66,6 @@ impl Asked {
         let chosen = candidates.iter().find(is_real);
         let chosen = chosen.or_else(|| candidates.first().filter(|_| is_known));
         Some(Self::Name(Box::new(chosen.cloned().unwrap_or(whole))))
-    }
-
-    /// Returns the service of a canonical name or of a name below it. The service need not exist.
-    pub(super) fn service(&self, zones: &Zones) -> Option<ServiceKey> {
-        let Self::Name(name) = self else {
-            return None;
-        };
-        zones.find(name)?;
-        match labels_below(zones, name).as_slice() {
-            [.., service, namespace] => Some(ServiceKey {
-                namespace: namespace.parse().ok()?,
-                service: service.parse().ok()?,
-            }),
-            _ => None,
-        }
     }
 }
 
@@ -133,6 +123,11 @@ mod tests {
                 "db.prod.global.",
             ),
             ("db.prod:5432", "db.prod.global."),
+            ("db-east.prod", "east.db.prod.global."),
+            (
+                "db-0-east.prod.svc.cluster.local",
+                "db-0.east.db.prod.global.",
+            ),
             ("http://[fd00::1]:80/", "fd00::1"),
             ("fd00::1", "fd00::1"),
             ("10.96.0.1:53", "10.96.0.1"),

@@ -1,44 +1,44 @@
-//! Similar names, for a name with a typing error. The labels are compared one by one: the zone, the namespace and the service, the
-//! cluster, the host, the port.
+//! Similar names, for a name with a typing error or in the form of Kubernetes or Linkerd.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::typing_errors;
-use crate::table::{Endpoint, Grammar, Service, Table};
+use crate::model::{ObjectKey, ObjectRef, typing_errors};
+use crate::table::{Endpoint, Service, Table};
+use crate::zone::print::{bases_of_service, names_of_endpoint};
 use crate::zone::{Name, Reading, Zone, Zones, read};
 
 /// Maximum number of similar names.
 const MAX_NAMES: usize = 5;
-/// Maximum number of candidates that are kept for each label of the name.
-const MAX_KEPT: usize = 5;
-/// Maximum number of labels of a service that are compared with a label of the name.
+/// Maximum number of names of services whose endpoints are looked at.
+const MAX_SERVICES: usize = 10;
+/// Maximum number of endpoints of a service that are looked at, and of services that are kept while all are compared.
 const MAX_COMPARED: usize = 1000;
 
-/// A name or a part of one, and its distance to what was asked for.
-type Similar = (usize, String);
-
-/// A service that a name may mean.
-struct Candidate<'t, 'n> {
-    distance: usize,
-    /// The name of the service, canonical or short.
-    base: String,
-    service: &'t Service,
-    /// The labels of the name before the service: none, `C`, or `H.C`.
-    scope: &'n [&'n str],
-}
+/// A name of a service, with its distance to the end of the one that was asked for.
+type Candidate<'t> = (usize, String, &'t Zone, &'t Service);
 
 /// Returns the names that exist and are most similar to a name that does not.
 pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> {
-    let labels = (0..name.count()).map(|index| name.label(index).unwrap_or_default());
-    let labels: Vec<&str> = labels.collect();
-    let ports = labels.iter().take_while(|label| label.starts_with('_'));
-    let (port, path) = labels.split_at(ports.count().min(2));
+    let own = zones.find(name).map(|(zone, _)| &zone.name);
+    let has_port = name.label(0).is_some_and(|label| label.starts_with('_'));
     let mut found = BTreeSet::new();
-    for (distance, zone, path) in similar_zones(zones, name, path) {
-        for candidate in similar_services(table, zone, path) {
-            let distance = distance + candidate.distance;
-            for (more, name) in names_of(&candidate, &port.join(".")) {
-                found.insert((distance + more, name));
+    for zone in zones.iter() {
+        if own.is_some_and(|own| *own != zone.name) {
+            continue;
+        }
+        let suffix = zone.name_suffix();
+        let mut asked = vec![name.to_string()];
+        if own.is_none() {
+            asked.push(format!("{name}{suffix}")); // it may lack the zone
+        }
+        let path = asked.iter().find_map(|text| text.strip_suffix(&suffix));
+        let of_object = path.and_then(|path| name_of_object(table, path.trim_end_matches('.')));
+        let of_object = of_object.map(|path| format!("{path}.{suffix}"));
+        found.extend(of_object.map(|name| (0, 0, name)));
+        for (_, base, zone, service) in similar_services(table, zone, &asked) {
+            for (name, endpoint) in names_of(zone, service, &base, has_port) {
+                let distance = asked.iter().map(|text| distance(text, &name, endpoint));
+                found.insert((distance.min().unwrap_or_default(), name.len(), name));
             }
         }
     }
@@ -47,72 +47,46 @@ pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> 
         let reading = name.map(|name| read(zones, table, &name));
         matches!(reading, Some(Reading::View(..) | Reading::Failing(..)))
     };
-    let names = found.into_iter().map(|(_, name)| name);
+    let names = found.into_iter().map(|(.., name)| name);
     let mut seen = BTreeSet::new();
     let names = names.filter(|name| seen.insert(name.clone()) && exists(name));
     names.take(MAX_NAMES).collect()
 }
 
-/// Returns the zones that a name may be in, with the labels of the name below them.
-fn similar_zones<'z, 'n>(
-    zones: &'z Zones,
-    name: &Name,
-    path: &'n [&'n str],
-) -> Vec<(usize, &'z Zone, &'n [&'n str])> {
-    let own = zones.find(name).map(|(zone, _)| &zone.name);
-    let candidates = zones
-        .iter()
-        .filter(|zone| own.is_none_or(|own| *own == zone.name));
-    let similar = candidates.map(|zone| {
-        let suffix = zone.name_suffix();
-        let text = suffix.trim_end_matches('.');
-        let count = text.split('.').count().min(path.len());
-        let (below, end) = path.split_at(path.len() - count);
-        let distance = typing_errors(&end.join("."), text);
-        // The name may also lack the zone.
-        if distance < text.len() || own.is_some() {
-            (distance, zone, below)
-        } else {
-            (text.len(), zone, path)
-        }
-    });
-    similar.collect()
+/// Returns the name for that of an object of Linkerd, both without a zone: `east.db.prod` for `db-east.prod`, `db-0.east.db.prod` for
+/// `db-0-east.prod`.
+pub(super) fn name_of_object(table: &Table, text: &str) -> Option<String> {
+    let (object, namespace) = text.split_once('.')?;
+    let object = ObjectRef::service(&ObjectKey::new(namespace, object));
+    table.services_in(namespace).find_map(|service| {
+        let mirror = service.mirrors.iter().find(|(_, one)| *one == object);
+        let of_mirror = mirror.map(|(cluster, _)| ["", cluster.as_str()]);
+        let is_of_object = |one: &&Endpoint| !one.is_local() && one.objects.contains(&object);
+        let endpoint = || service.endpoints.iter().find(is_of_object);
+        let scope = of_mirror.or_else(|| endpoint().map(Endpoint::labels))?;
+        let labels = scope.into_iter().chain(service.key.labels());
+        let labels: Vec<&str> = labels.filter(|label| !label.is_empty()).collect();
+        Some(labels.join("."))
+    })
 }
 
-/// Returns the services that labels below a zone may mean, the nearest first: by their canonical names, by their short ones, and
-/// if the namespace is missing.
-fn similar_services<'t, 'n>(
-    table: &'t Table,
-    zone: &Zone,
-    path: &'n [&'n str],
-) -> Vec<Candidate<'t, 'n>> {
-    let suffix = zone.name_suffix();
-    let mut found = Vec::new();
+/// Returns the names of services in a zone that are most similar to the ends of some names.
+fn similar_services<'t>(table: &'t Table, zone: &'t Zone, asked: &[String]) -> Vec<Candidate<'t>> {
+    let mut found: Vec<Candidate<'_>> = Vec::new();
+    let keep_nearest = |found: &mut Vec<Candidate<'_>>| {
+        found.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+        found.truncate(MAX_SERVICES);
+    };
     for service in table.services() {
-        let [name, namespace] = service.key.labels();
-        let canonical = || format!("{name}.{namespace}.{suffix}");
-        let mut add = |distance: usize, base: String, scope| {
-            found.push(Candidate {
-                distance,
-                base,
-                service,
-                scope,
-            });
-        };
-        if let [scope @ .., one, other] = path {
-            let distance = typing_errors(one, name) + typing_errors(other, namespace);
-            add(distance, canonical(), scope);
+        for base in bases_of_service(zone, table, service) {
+            let count = base.split('.').count();
+            let end = |text: &String| {
+                let labels: Vec<&str> = text.split('.').collect();
+                labels[labels.len().saturating_sub(count)..].join(".")
+            };
+            let distances = asked.iter().map(|text| typing_errors(&end(text), &base));
+            found.push((distances.min().unwrap_or_default(), base, zone, service));
         }
-        let (scope, label): (&[&str], &str) = match path {
-            [scope @ .., label] => (scope, label),
-            [] => (&[], ""),
-        };
-        let distance = typing_errors(label, name);
-        let owner = table.short_service(name);
-        if owner.is_some_and(|one| one.key == service.key) && zone.grammar == Grammar::Global {
-            add(distance, format!("{name}.{}", zone.name), scope);
-        }
-        add(distance + namespace.len() + 1, canonical(), scope);
         if found.len() > MAX_COMPARED {
             keep_nearest(&mut found);
         }
@@ -121,83 +95,36 @@ fn similar_services<'t, 'n>(
     found
 }
 
-fn keep_nearest(found: &mut Vec<Candidate<'_, '_>>) {
-    found.sort_by(|one, other| (one.distance, &one.base).cmp(&(other.distance, &other.base)));
-    found.truncate(2 * MAX_KEPT);
-}
-
-/// Returns the names of a service that are most similar to the labels before it.
-fn names_of(candidate: &Candidate<'_, '_>, port: &str) -> Vec<Similar> {
-    let Candidate {
-        base,
-        service,
-        scope,
-        ..
-    } = candidate;
-    let (rest, host, cluster) = match scope {
-        [] => (&[][..], None, None),
-        [cluster] => (&[][..], None, Some(*cluster)),
-        [rest @ .., host, cluster] => (rest, Some(*host), Some(*cluster)),
-    };
-    let length = |label: Option<&str>| label.map_or(0, |label| label.len() + 1);
-    let rest: usize = rest.iter().map(|label| label.len() + 1).sum();
-    let all = rest + length(host) + length(cluster);
-    let mut scopes: Vec<(usize, String, &[Endpoint])> =
-        vec![(all, base.clone(), &service.endpoints)];
-    let clusters = service.clusters().map(|one| one.as_str());
-    for (of_cluster, cluster) in similar_or_first(cluster, clusters) {
-        let endpoints = service.endpoints_at(&[&*cluster]);
-        let name = format!("{cluster}.{base}");
-        let hosts = endpoints.iter().map(|endpoint| endpoint.labels()[0]);
-        for (of_host, host) in similar_or_first(host, hosts.filter(|host| !host.is_empty())) {
-            let endpoints = service.endpoints_at(&[&*host, &*cluster]);
-            let distance = rest + of_cluster + of_host;
-            scopes.push((distance, format!("{host}.{name}"), endpoints));
-        }
-        scopes.push((rest + of_cluster + length(host), name, endpoints));
-    }
-    let names = scopes.into_iter().flat_map(|(distance, name, endpoints)| {
-        let ports = similar_ports(port, endpoints).into_iter();
-        ports.map(move |(more, prefix)| (distance + more, prefix + &name))
+/// Returns the names of a service with or without a port, each with one of its endpoints.
+fn names_of<'t>(
+    zone: &Zone,
+    service: &'t Service,
+    base: &str,
+    has_port: bool,
+) -> BTreeMap<String, &'t Endpoint> {
+    let endpoints = service.endpoints.iter().take(MAX_COMPARED);
+    let names = endpoints.flat_map(|endpoint| {
+        let names = names_of_endpoint(zone.grammar, endpoint, base);
+        names.into_iter().map(move |name| (name, endpoint))
     });
-    names.collect()
-}
-
-/// Returns the labels of a port and a protocol, as a prefix, that are most similar to those of the name. A name without these labels
-/// needs none.
-fn similar_ports(port: &str, endpoints: &[Endpoint]) -> Vec<Similar> {
-    if port.is_empty() {
-        return vec![(0, String::new())];
-    }
-    let ports = endpoints
-        .iter()
-        .take(MAX_COMPARED)
-        .flat_map(|one| &one.ports);
-    let labels = ports.filter_map(|port| {
-        let name = port.name.as_ref()?;
-        Some(format!("_{name}._{}", port.protocol.label()))
-    });
-    let labels: BTreeSet<String> = labels.collect();
-    let found = similar_or_first(Some(port), labels.iter().map(String::as_str));
-    found
-        .into_iter()
-        .map(|(distance, label)| (distance, label + "."))
+    names
+        .filter(|(name, _)| name.starts_with('_') == has_port)
         .collect()
 }
 
-/// Returns the labels that are most similar to a label, or the first ones, if the name lacks that label.
-fn similar_or_first<'l>(label: Option<&str>, all: impl Iterator<Item = &'l str>) -> Vec<Similar> {
-    let distance = |one: &str| match label {
-        Some(label) => typing_errors(label, one),
-        None => one.len() + 1,
-    };
-    let found = all
-        .take(MAX_COMPARED)
-        .map(|one| (distance(one), one.to_owned()));
-    let found: BTreeSet<Similar> = found.collect();
-    found.into_iter().take(MAX_KEPT).collect()
+/// Returns the distance of a name of an endpoint to the one that was asked for. Names of Kubernetes have a host without its cluster.
+fn distance(asked: &str, name: &str, endpoint: &Endpoint) -> usize {
+    let [host, cluster] = endpoint.labels();
+    let scope = format!("{host}.{cluster}.");
+    let errors = typing_errors(asked, name);
+    match name.contains(&scope) && !host.is_empty() {
+        true => errors.min(typing_errors(
+            asked,
+            &name.replacen(&scope, &format!("{host}."), 1),
+        )),
+        false => errors,
+    }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

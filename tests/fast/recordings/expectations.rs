@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use global_dns::model::{GatewayDown, ProblemKind};
 use global_dns::table::LocalMembers;
-use global_dns::view::EndpointState;
+use global_dns::view::{EndpointState, ListedEndpoint};
 use support::expectations::{Checkpoint, Expectations, Names};
 use support::names::{Answer, Case};
 use support::recordings;
@@ -227,10 +227,10 @@ fn r19_terminating_pod_is_first_not_ready_and_then_removed() {
     let states = |replay: &Replay| -> Vec<(String, EndpointState)> {
         let now = replay.reader.load();
         let nginx = now.table.as_ref().unwrap().service("default", "nginx");
-        let endpoints = EndpointState::of_service(nginx.unwrap());
-        let local = endpoints.filter(|(endpoint, ..)| endpoint.labels()[1] == "hub");
+        let endpoints = ListedEndpoint::of_service(nginx.unwrap());
+        let local = endpoints.filter(|one| one.cluster() == "hub");
         local
-            .map(|(endpoint, state, _)| (endpoint.labels()[0].to_owned(), state))
+            .map(|one| (one.endpoint.labels()[0].to_owned(), one.state))
             .collect()
     };
     let (first, second) = ("nginx-set-0".to_owned(), "nginx-set-1".to_owned());

@@ -63,7 +63,6 @@ fn substitute(server: &Server) -> String {
             vec![
                 line("nearest names that exist", "cache.prod.global."),
                 line("names", "pay.shop.global."),
-                line("notes", "a note"),
                 change,
             ],
         ),

@@ -1,11 +1,15 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::table::{Rules, ShortNames, Table};
+use crate::clock::unix_seconds;
+use crate::model::Timestamp;
+use crate::source::Feeds;
+use crate::table::{Built, Publisher, Rules, ShortNames};
 use crate::testing::{
-    backends, endpoint, exported, federated, gateway, listing, local, mirror, published, rules,
-    service_mirror, table, table_by, zones,
+    backends, endpoint, federated, gateway, link, listing, local, mirror, rules, service_mirror,
+    table, table_by, table_with_links, zones,
 };
+use crate::view::Identity;
 
 /// What an explanation says.
 #[derive(Debug)]
@@ -14,37 +18,78 @@ struct Explained {
     reading: String,
     /// The endpoints as `HOST returned: WHY`.
     endpoints: Vec<String>,
-    problems: BTreeSet<Problem>,
-    notes: Vec<String>,
+    /// The problems as `KIND SUBJECT: DETAIL`.
+    problems: Vec<String>,
     nearest: Vec<String>,
+    head: Vec<String>,
 }
 
 fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
-    let watched: Vec<Namespace> = watched.iter().map(|name| name.parse().unwrap()).collect();
-    let (name, now, zones) = (
-        Name::from_text(name).unwrap(),
-        published(table),
+    let publisher = Publisher::default();
+    let built = Built {
+        table,
+        is_changed: true,
+        has_other_answers: true,
+        services: Default::default(),
+        timers: Vec::new(),
+    };
+    publisher.publish(built, Timestamp::from_seconds(1), unix_seconds());
+    let mut server = Server::of_objects(
+        publisher.reader(),
+        Feeds::new(&[]),
         zones(&["global"]),
+        Identity::default(),
     );
-    let explained = Explanation::of_name(&zones, &now, &watched, &name, 100).unwrap();
-    let endpoint = |one: &ListedEndpoint<'_>| {
-        let report = one.report();
-        let returned = if report.returned { "+" } else { "-" };
-        let why: String = report.why.iter().map(|why| format!(": {why}")).collect();
-        format!("{returned}{} {}{why}", report.cluster, report.state.name())
+    server.namespaces = watched.iter().map(|name| name.parse().unwrap()).collect();
+    let filter = Filter {
+        name: Some(name.to_owned()),
+        ..Filter::default()
+    };
+    let document = explain(&server, &filter).unwrap();
+    let head = document.sections[0].rows.iter();
+    let head = head.map(|row| row.cells[0].clone()).collect();
+    let items = document.objects();
+    let of = |section: &'static str| items.iter().filter(move |one| one["section"] == section);
+    let text = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
+    let endpoint = |one: &Value| {
+        let returned = if one["returned"] == true { "+" } else { "-" };
+        let why = text(one, "why");
+        let why = if why.is_empty() {
+            why
+        } else {
+            format!(": {why}")
+        };
+        format!(
+            "{returned}{} {}{why}",
+            text(one, "cluster"),
+            text(one, "state")
+        )
+    };
+    let problem = |one: &Value| {
+        let [kind, subject, detail] = ["kind", "subject", "detail"].map(|field| text(one, field));
+        format!("{kind} {subject}: {detail}")
     };
     Explained {
-        exists: explained.exists,
-        endpoints: explained.endpoints.iter().map(endpoint).collect(),
-        reading: explained.reading,
-        problems: explained.problems,
-        notes: explained.notes,
-        nearest: explained.nearest,
+        exists: items[0]["exists"] == true,
+        reading: text(&items[0], "reading"),
+        endpoints: of("endpoints").map(endpoint).collect(),
+        problems: of("problems")
+            .map(problem)
+            .filter(|one| !one.contains("source-"))
+            .collect(),
+        nearest: of("nearest names that exist")
+            .map(|one| text(one, "text"))
+            .collect(),
+        head,
     }
 }
 
 fn explained(objects: &[Value], name: &str) -> Explained {
     explained_in(&[], table(objects), name)
+}
+
+fn as_texts(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
 }
 
 fn shop() -> Vec<Value> {
@@ -54,18 +99,6 @@ fn shop() -> Vec<Value> {
         endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
         mirror("prod", "db", "west"),
     ]
-}
-
-const MESHED: &str = "only meshed clients can use the addresses of other clusters' endpoints";
-const EMPTY_WEST: &str = "missing-host Service/prod/db-west: no host of cluster 'west'";
-
-/// Returns the problems of an explanation, and its notes.
-fn said(explained: &Explained) -> Vec<String> {
-    let problems = explained
-        .problems
-        .iter()
-        .map(|one| format!("{} {}: {}", one.kind, one.subject(), one.detail));
-    problems.chain(explained.notes.iter().cloned()).collect()
 }
 
 /// Each endpoint with the reason for which the replies contain it or not.
@@ -113,7 +146,7 @@ fn reason_of_an_endpoint_depends_on_the_name() {
         ),
         (
             "db-0.east.db.prod.global",
-            "service 'db' in namespace 'prod', cluster 'east': endpoint 'db-0'",
+            "service 'db' in namespace 'prod', cluster 'east', endpoint 'db-0': 1 of 1 endpoint",
             [
                 &format!("+{down}; returned because nothing better is left"),
                 "-east alive: the name is that of another endpoint",
@@ -160,80 +193,74 @@ fn reason_of_an_endpoint_depends_on_the_name() {
 }
 
 #[test]
-fn missing_name_has_notes_about_what_is_missing() {
+fn missing_name_has_its_reason_the_problems_and_the_nearest_names() {
     let mut objects = shop();
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", false)]));
     objects.push(mirror("prod", "idle", "west"));
-    let not_ready = "pod-not-ready prod/db: in this cluster: db-0";
-    let not_exported = "not-exported prod/db: cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported";
-    let cases: &[(&str, &[&str])] = &[
+    let of_db = [
+        "not-exported prod/db: cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported",
+        "pod-not-ready prod/db: in this cluster: db-0",
+        "missing-host Service/prod/db-west: no host of cluster 'west'",
+    ];
+    for (name, reading, problems) in [
         (
             "nope.prod.global",
-            &[
-                "there is no mirror of prod/nope: check that it is exported in its cluster (label \
-               mirror.linkerd.io/exported=true), that the cluster is linked, and that headless mirroring is on; while \
-               it is on, Linkerd does not mirror a headless Service that is exported as remote-discovery",
-            ],
+            "no service 'nope' in namespace 'prod': it has no mirror here",
+            &[][..],
         ),
         (
             "idle.prod.global",
+            "a service without endpoints",
             &["missing-host Service/prod/idle-west: no host of cluster 'west'"],
         ),
         (
             "west.db.prod.global",
-            &[
-                not_exported,
-                not_ready,
-                EMPTY_WEST,
-                "prod/db has endpoints in: east",
-                MESHED,
-            ],
+            "a service without endpoints in that cluster",
+            &of_db,
         ),
         (
             "db-7.east.db.prod.global",
-            &[
-                not_exported,
-                not_ready,
-                EMPTY_WEST,
-                "endpoints of prod/db in 'east': db-0, db-1",
-                MESHED,
-            ],
+            "a cluster without an endpoint of that hostname",
+            &of_db,
         ),
         (
             "_http._tcp.db.prod.global",
-            &[
-                not_exported,
-                not_ready,
-                EMPTY_WEST,
-                "named ports of prod/db: _dns-tcp._tcp, _dns._udp, _sql._tcp",
-                MESHED,
-            ],
+            "a name without an endpoint with that port",
+            &of_db,
         ),
-        ("nope.global", &["no namespace has a service of that name"]),
+        ("nope.global", "a short name that no service has", &[]),
         (
             "a.b.c.d.e.f.g.global",
-            &[
-                "valid names look like db.prod, west.db.prod and db-0.west.db.prod, also without the namespace, and with \
-                 _sql._tcp before them",
-            ],
+            "not a valid form of name: names look like db.prod, west.db.prod and db-0.west.db.prod, also without the namespace, and \
+             with _sql._tcp before them",
+            &[],
         ),
-        ("example.com", &["zones served here: global."]),
-    ];
-    for (name, notes) in cases {
+        (
+            "www.example.com",
+            "in none of the zones of this server (global.)",
+            &[],
+        ),
+    ] {
         let explained = explained(&objects, name);
         assert!(!explained.exists, "{name}");
-        assert_eq!(said(&explained), *notes, "{name}");
+        assert_eq!(
+            (
+                explained.reading.as_str(),
+                &as_texts(&explained.problems)[..]
+            ),
+            (reading, problems),
+            "{name}"
+        );
         assert!(!explained.nearest.is_empty(), "{name}");
     }
     let unwatched = explained_in(&["shop"], table(&objects), "nope.prod.global");
-    assert_eq!(
-        unwatched.notes,
-        ["namespace 'prod' is not watched; --namespace selects others"]
-    );
+    let reading =
+        "no service 'nope' in namespace 'prod': the setting namespaces does not have this one";
+    assert_eq!(unwatched.reading, reading);
 }
 
 #[test]
-fn local_service_that_is_not_a_member_has_a_note_with_the_command() {
+fn local_service_that_is_not_a_member_has_a_problem_with_the_command() {
     let own = |name: &str, labels: Value| {
         let [mut service, slice] = local("prod", name, &[("h-0", "10.0.0.1", true)]);
         service["metadata"]["labels"] = labels;
@@ -265,41 +292,24 @@ fn local_service_that_is_not_a_member_has_a_note_with_the_command() {
         for below in ["", "h-0.hub."] {
             let explained = explained(&objects, &format!("{below}{name}.prod.global"));
             assert_eq!(
-                (explained.exists, said(&explained)),
+                (explained.exists, explained.problems),
                 (false, vec![note.clone()])
             );
         }
     }
     assert!(explained(&objects, "good.prod.global").exists);
-    // The command of the note is sufficient.
+    // The command is sufficient.
     let exported = own("plain", json!({exported: "true"}));
     assert!(explained(&exported, "plain.prod.global").exists);
 }
 
 #[test]
-fn hosts_without_an_endpoint_mirror_are_in_notes() {
+fn host_without_an_endpoint_mirror_is_a_problem_of_all_names_of_its_service() {
     let mut objects = shop();
     objects.truncate(3);
-    objects.push(listing(
-        "prod",
-        "db-east",
-        &[
-            ("db-0", "10.96.0.1"),
-            ("db-2", "10.96.0.7"),
-            ("db-3", "10.96.0.8"),
-            ("db-4", "10.96.0.9"),
-            ("db-5", "10.96.0.10"),
-        ],
-    ));
-    // Two objects have the name of an endpoint mirror: the mirror of another service of the same pods, and that of a
-    // Service for one pod.
-    objects.push(mirror("prod", "cache", "east"));
-    objects.push(endpoint("prod", "cache", "east", "db-4", &["10.96.0.9"]));
-    objects.push(service_mirror("prod", "db-5", "east", "10.96.0.11"));
-    let gone = "missing-host Service/prod/db-east: lists db-2 (10.96.0.7), db-3 (10.96.0.8), db-4 (10.96.0.9), db-5 \
-                (10.96.0.10)";
-    let other = "Service/prod/db-east lists db-4, but Service/prod/db-4-east is the endpoint mirror of a host of prod/cache";
-    let own = "Service/prod/db-east lists db-5, but Service/prod/db-5-east is the mirror of prod/db-5 at another address";
+    let hosts = [("db-0", "10.96.0.1"), ("db-2", "10.96.0.7")];
+    objects.push(listing("prod", "db-east", &hosts));
+    let gone = "missing-host Service/prod/db-east: lists db-2 (10.96.0.7)";
     for (name, exists) in [
         ("db.prod.global", true),
         ("east.db.prod.global", true),
@@ -310,12 +320,7 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
     ] {
         let explained = explained(&objects, name);
         assert_eq!(explained.exists, exists, "{name}");
-        for note in [gone, other, own] {
-            assert!(
-                said(&explained).contains(&note.to_owned()),
-                "{name}: {explained:#?}"
-            );
-        }
+        assert_eq!(explained.problems, [gone], "{name}");
     }
 }
 
@@ -323,13 +328,24 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
 #[test]
 fn names_of_kubernetes_and_linkerd_have_the_name_to_ask_for() {
     let objects = shop();
-    let host = explained(&objects, "db-0.db.prod.global");
-    let note = "a host has its cluster in its name: ask for db-0.east.db.prod";
-    assert!(host.notes.contains(&note.to_owned()), "{host:?}");
-    let mirror = explained(&objects, "db-east.prod.global");
-    let note =
-        "'db-east' is Linkerd's mirror of 'db' in cluster 'east': ask for db.prod or east.db.prod";
-    assert_eq!(mirror.notes, [note]);
+    for (name, nearest) in [
+        ("db-0.db.prod.global", "db-0.east.db.prod.global."),
+        ("db-east.prod.global", "east.db.prod.global."),
+        ("db-1-east.prod.global", "db-1.east.db.prod.global."),
+    ] {
+        assert_eq!(explained(&objects, name).nearest[0], nearest);
+    }
+}
+
+#[test]
+fn exported_service_that_cannot_be_mirrored_has_the_reason() {
+    let mut objects = local("prod", "db", &[("", "10.0.0.1", true)]).to_vec();
+    objects[0]["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
+    let reason = "  other clusters cannot mirror it: no pod has a hostname, so that Linkerd makes no mirrors of them; give its pods \
+                  hostnames, as a StatefulSet does";
+    assert_eq!(explained(&objects, "db.prod").head[2..], [reason]);
+    let objects = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+    assert_eq!(explained(&objects, "db.prod").head.len(), 2);
 }
 
 #[test]
@@ -337,10 +353,12 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     let mut objects = shop();
     objects.push(mirror("shop", "db", "west"));
     let explained = |rules: Rules, name: &str| explained_in(&[], table_by(&rules, &objects), name);
-    let conflicts = |explained: &Explained| {
-        let conflicts = explained.problems.iter().filter(|one| one.is_conflict());
-        let conflicts = conflicts.map(|one| (one.kind.name(), one.subject().to_string()));
-        conflicts.collect::<Vec<_>>()
+    let conflict = "short-name db: exists in namespaces prod, shop";
+    let has_conflict = |explained: &Explained| {
+        explained
+            .problems
+            .iter()
+            .any(|one| one.starts_with(conflict))
     };
     for name in ["db.global", "east.db.global", "_sql._tcp.east.db.global"] {
         let explained = explained(rules(), name);
@@ -349,12 +367,7 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
             explained.reading,
             "ambiguous: 'db' exists in the namespaces prod, shop"
         );
-        assert_eq!(explained.notes, [""; 0], "{name}");
-        assert_eq!(
-            conflicts(&explained),
-            [("short-name", "db".to_owned())],
-            "{name}"
-        );
+        assert!(has_conflict(&explained), "{name}: {explained:?}");
     }
     let pinned = Rules {
         pinned_names: [("db".parse().unwrap(), "test".parse().unwrap())].into(),
@@ -364,55 +377,42 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
         short_names,
         ..rules()
     };
-    for (rules, note) in [
+    for (rules, reading) in [
         (
             pinned,
-            "the short name 'db' is pinned to namespace 'test', which has no such service; namespaces that have it: prod, shop",
+            "'db' is pinned to namespace 'test', which has no such service; namespaces that have it: prod, shop",
         ),
         (
             short_names(ShortNames::Pinned),
-            "shortNames.which is pinned, and no setting assigns the short name 'db' to a namespace with such a service; namespaces \
-             that have it: prod, shop",
+            "no setting assigns the short name 'db' to a namespace (shortNames.pinned); namespaces that have it: prod, shop",
         ),
         (
             short_names(ShortNames::None),
-            "short names are off; namespaces that have 'db': prod, shop",
+            "short names are off; namespaces that have it: prod, shop",
         ),
     ] {
         let explained = explained(rules, "db.global");
-        assert_eq!(explained.notes, [note]);
-        assert_eq!(conflicts(&explained), []);
+        assert_eq!(explained.reading, reading);
+        assert!(!has_conflict(&explained), "{explained:?}");
     }
     // The name with its namespace is answered, and also shows the conflict.
     let explained = explained(rules(), "db.prod.global");
     assert!(explained.exists);
-    assert_eq!(conflicts(&explained)[0].0, "short-name");
+    assert!(has_conflict(&explained), "{explained:?}");
 }
 
-/// The EndpointSlice of a mirror says whether its gateway is down, or nothing is ready behind it.
 #[test]
-fn endpoints_that_are_down_have_their_cause() {
-    let mut objects = shop();
-    objects.push(service_mirror("prod", "db", "north", "10.96.5.1"));
-    objects.push(gateway("prod", "db-0-east", false));
-    let down = |objects: &[Value], name: &str| {
-        let problems = said(&explained(objects, name)).into_iter();
-        let is_down = |one: &String| {
-            ["gateway-down", "service-not"]
-                .iter()
-                .any(|kind| one.starts_with(kind))
-        };
-        problems.filter(is_down).collect::<Vec<_>>()
-    };
-    let gateway_down = "gateway-down prod/db: cluster 'east': db-0";
-    let not_ready = "service-not-ready prod/db: cluster 'north': its cluster IP";
-    assert_eq!(down(&objects, "db.prod.global"), [gateway_down, not_ready]);
-    objects.push(backends("prod", "db-north", true, false));
-    let both = "gateway-down prod/db: cluster 'north': its cluster IP";
-    assert_eq!(down(&objects, "db.prod.global"), [gateway_down, both]);
-    let own = [exported("prod", "web", "10.96.6.1")];
-    assert_eq!(
-        down(&own, "web.prod.global"),
-        ["service-not-ready prod/web: cluster 'hub': its cluster IP"]
-    );
+fn cluster_without_a_link_is_a_problem_of_the_names_of_its_services() {
+    let objects = [
+        mirror("prod", "db", "east"),
+        mirror("prod", "web", "west"),
+        link("east", "east"),
+    ];
+    let table = table_with_links(&rules(), &objects);
+    let unlinked = "unlinked west: its endpoints are down".to_owned();
+    for (name, expected) in [("db.prod", false), ("web.prod", true)] {
+        let explained = explained_in(&[], table.clone(), name);
+        let is_unlinked = explained.problems.contains(&unlinked);
+        assert_eq!(is_unlinked, expected, "{explained:?}");
+    }
 }

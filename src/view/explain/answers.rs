@@ -1,0 +1,153 @@
+//! The answers for a name, record by record.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::name::ReadName;
+use crate::table::{Endpoint, Published};
+use crate::view::document::{Cell, Column, Report};
+use crate::view::endpoint::ListedEndpoint;
+use crate::wire::records_within;
+use crate::zone::answer::answer_question;
+use crate::zone::{AnswerContext, Reading, Record, RecordType, Section};
+
+/// The answer for one record type.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::view) struct AnswerReport {
+    /// `A`, `AAAA` and `SRV`; at an apex `SOA` and `NS`; at `dns-version` `TXT`.
+    rtype: String,
+    /// `NOERROR`, `NODATA`, `NXDOMAIN`, `REFUSED`, `SERVFAIL`.
+    result: &'static str,
+    /// TTL of the records, or of the negative answer, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<u32>,
+    /// Why it is SERVFAIL: the text of the extended error, or what its code means.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The number of records, and how many of them fit into a reply: over UDP with 1,232 octets, and over TCP.
+    count: usize,
+    over_udp: usize,
+    over_tcp: usize,
+    /// The first records.
+    pub(super) records: Vec<RecordReport>,
+}
+
+/// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct RecordReport {
+    /// Owner name, with the final dot.
+    name: String,
+    /// Type, such as `A`.
+    #[serde(rename = "type")]
+    pub(super) rtype: String,
+    /// TTL, seconds.
+    ttl: u32,
+    /// Data, as in a zone file (RFC 1035 section 5.1).
+    pub(super) data: String,
+    /// The index of the endpoint that the record comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint: Option<usize>,
+}
+
+/// Maximum length of a reply over UDP, for clients that announce so much (`answers.udpMax`), and over TCP, in octets.
+const UDP_LIMIT: usize = 1232;
+const TCP_LIMIT: usize = u16::MAX as usize;
+
+// === impl AnswerReport ===
+
+impl AnswerReport {
+    /// Returns the answers of the types that a name can have, each with at most `limit` records.
+    pub(super) fn all(
+        name: &ReadName<'_>,
+        published: &Published,
+        endpoints: &[ListedEndpoint<'_>],
+        limit: usize,
+    ) -> Vec<Self> {
+        let listed = endpoints.iter().enumerate();
+        let indexes = listed.map(|(index, one)| (std::ptr::from_ref(one.endpoint), index));
+        let indexes: HashMap<*const Endpoint, usize> = indexes.collect();
+        let types: &[RecordType] = match &name.reading {
+            Reading::Apex(..) => &[RecordType::SOA, RecordType::NS],
+            Reading::Version(_) => &[RecordType::TXT],
+            _ => &RecordType::OF_SERVICES,
+        };
+        let answer = |rtype: &RecordType| Self::new(name, published, *rtype, &indexes, limit);
+        types.iter().map(answer).collect()
+    }
+
+    fn new(
+        name: &ReadName<'_>,
+        published: &Published,
+        rtype: RecordType,
+        indexes: &HashMap<*const Endpoint, usize>,
+        limit: usize,
+    ) -> Self {
+        let answer = answer_question(name.zones, published, name.name, rtype);
+        let sources = answer.endpoints();
+        let records = answer.records(AnswerContext::new(name.name, published.serial));
+        let in_answer = || records.iter().filter(|one| one.section == Section::Answer);
+        let listed = in_answer().take(limit).enumerate().map(|(place, record)| {
+            let source = sources.get(place).map(|one| std::ptr::from_ref(*one));
+            let endpoint = source.and_then(|source| indexes.get(&source).copied());
+            RecordReport::new(record, endpoint)
+        });
+        let fitting = |limit| records_within(&answer, name.name, limit);
+        Self {
+            rtype: rtype.to_string(),
+            result: answer.result().into(),
+            ttl: records.first().map(|record| record.ttl),
+            reason: answer.failure(),
+            records: listed.collect(),
+            count: in_answer().count(),
+            over_udp: fitting(UDP_LIMIT),
+            over_tcp: fitting(TCP_LIMIT),
+        }
+    }
+
+    /// Returns the number of records, and how many of them fit into a reply if not all do.
+    fn sizes(&self) -> String {
+        let (count, over_udp, over_tcp) = (self.count, self.over_udp, self.over_tcp);
+        match () {
+            () if count == 0 => String::new(),
+            () if over_tcp < count => {
+                format!("{over_tcp} of {count} over TCP, {over_udp} over UDP (TC)")
+            }
+            () if over_udp < count => format!("{count}, {over_udp} over UDP (TC)"),
+            () => count.to_string(),
+        }
+    }
+}
+
+impl Report for AnswerReport {
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::text("TYPE").of(|one| one.rtype.clone()),
+            Column::text("RESULT").of(|one: &Self| one.result.to_owned()),
+            Column::text("TTL").of(|one: &Self| {
+                let ttl = one.ttl.as_ref();
+                ttl.map_or_else(String::new, ToString::to_string)
+            }),
+            Column::text("RECORDS").of(Self::sizes),
+            Column::text("REASON").of(|one: &Self| one.reason.clone().unwrap_or_default()),
+        ]
+    }
+}
+
+// === impl RecordReport ===
+
+impl RecordReport {
+    fn new(record: &Record<'_>, endpoint: Option<usize>) -> Self {
+        let text = record.data.to_string();
+        let (rtype, data) = text.split_once('\t').unwrap_or_default();
+        Self {
+            name: record.owner.to_string(),
+            rtype: rtype.to_owned(),
+            ttl: record.ttl,
+            data: data.to_owned(),
+            endpoint,
+        }
+    }
+}

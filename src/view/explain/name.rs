@@ -1,0 +1,257 @@
+//! The name that is explained: what it means, the service that it is about, and the problems that concern it.
+
+use std::collections::BTreeSet;
+
+use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey, list_some};
+use crate::table::{Claim, Grammar, NoOwner, Published, Service, ShortName, Table};
+use crate::view::endpoint::{ListedEndpoint, NameReply};
+use crate::zone::{MissingReason, Name, Reading, Scope, Zones, read, yields};
+
+/// Maximum number of namespaces in a sentence.
+const MAX_LISTED: usize = 30;
+
+/// A name, as it was read from the table.
+pub(super) struct ReadName<'t> {
+    pub(super) zones: &'t Zones,
+    pub(super) table: &'t Table,
+    pub(super) name: &'t Name,
+    pub(super) reading: Reading<'t>,
+    /// What the replies for it contain.
+    pub(super) reply: NameReply<'t>,
+    /// The service that it is about, or that the longest part of it that exists is about.
+    pub(super) service: Option<&'t Service>,
+    /// The key of that service, or of one that does not exist.
+    pub(super) key: Option<ServiceKey>,
+    /// The labels below the zone, without `svc` in a zone with the grammar `mcs`.
+    labels: Vec<&'t str>,
+    is_mcs: bool,
+}
+
+/// Returns whether a name exists (RFC 8020).
+pub(super) fn exists(reading: &Reading<'_>) -> bool {
+    !matches!(reading, Reading::Outside | Reading::Missing(..))
+}
+
+// === impl ReadName ===
+
+impl<'t> ReadName<'t> {
+    pub(super) fn new(
+        zones: &'t Zones,
+        published: &'t Published,
+        table: &'t Table,
+        name: &'t Name,
+    ) -> Self {
+        let zone = zones.find(name);
+        let is_mcs = zone.is_some_and(|(zone, _)| zone.grammar == Grammar::Mcs);
+        let count = zone.map_or(name.count(), |(_, count)| count);
+        let mut labels: Vec<&str> = (0..count).filter_map(|index| name.label(index)).collect();
+        labels.pop_if(|last| is_mcs && *last == "svc");
+        let mut read = Self {
+            reading: read(zones, table, name),
+            reply: NameReply::of_name(zones, published, name),
+            service: None,
+            key: None,
+            zones,
+            table,
+            name,
+            labels,
+            is_mcs,
+        };
+        read.service = match &read.reading {
+            Reading::View(_, view) => Some(view.service),
+            Reading::Failing(_, service, _) => Some(service),
+            _ => read.service_of_labels(),
+        };
+        let own = read.service.map(|service| service.key.clone());
+        read.key = own.or_else(|| read.key_of_labels().filter(|_| zone.is_some()));
+        read
+    }
+
+    /// Returns the service of the last labels.
+    fn service_of_labels(&self) -> Option<&'t Service> {
+        let canonical = match self.labels.as_slice() {
+            [.., service, namespace] => self.table.service(namespace, service),
+            _ => None,
+        };
+        if self.is_mcs {
+            return canonical;
+        }
+        let canonical = canonical.filter(|service| !yields(self.table, service));
+        canonical.or_else(|| self.table.short_service(self.labels.last()?))
+    }
+
+    fn key_of_labels(&self) -> Option<ServiceKey> {
+        let [.., service, namespace] = self.labels.as_slice() else {
+            return None;
+        };
+        Some(ServiceKey {
+            namespace: namespace.parse().ok()?,
+            service: service.parse().ok()?,
+        })
+    }
+
+    /// Describes the meaning of the name. `listed` are the endpoints of the service. `watched` are the watched namespaces; empty:
+    /// all.
+    pub(super) fn describe(&self, listed: &[ListedEndpoint<'_>], watched: &[Namespace]) -> String {
+        let text = match &self.reading {
+            Reading::Outside => {
+                let names: Vec<&str> = self.zones.iter().map(|zone| zone.name.as_str()).collect();
+                format!("in none of the zones of this server ({})", names.join(" "))
+            }
+            Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
+            Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
+                "this server's own name; its address is not known: set answers.nsAddresses"
+                    .to_owned()
+            }
+            Reading::NsHost(_) => "this server's own name".to_owned(),
+            Reading::Version(_) => "the version of the Kubernetes DNS specification".to_owned(),
+            Reading::Empty(_) => {
+                "an empty non-terminal: names exist below it, and it has no records".to_owned()
+            }
+            Reading::Failing(_, service, _) => describe_service(&service.key) + &counted(listed),
+            Reading::View(..) => self.describe_view(listed),
+            Reading::Missing(_, reason) => self.describe_missing(*reason, watched),
+        };
+        match &self.reply {
+            NameReply::Failing(reason) => format!("{text}; the name fails: {reason}"),
+            NameReply::Endpoints(_) | NameReply::Nothing(_) => text,
+        }
+    }
+
+    /// Describes the part of a service that the name stands for.
+    fn describe_view(&self, listed: &[ListedEndpoint<'_>]) -> String {
+        let Reading::View(_, view) = &self.reading else {
+            return String::new();
+        };
+        let mut text = describe_service(&view.service.key);
+        let first = view.covered().first().map(|one| one.labels());
+        let [host, cluster] = first.unwrap_or_default();
+        let mut counted_ones = listed.to_vec();
+        if view.scope >= Scope::Cluster {
+            text += &format!(", cluster '{cluster}'");
+            counted_ones.retain(|one| one.cluster() == cluster);
+        }
+        if view.scope == Scope::Host {
+            text += &format!(", endpoint '{host}'");
+            counted_ones.retain(|one| one.endpoint.labels()[0] == host);
+        }
+        let describe_port = |port: &Port| {
+            let (name, protocol) = (port.name.as_ref()?, port.protocol.label());
+            Some(format!(", port '{name}' over {protocol}"))
+        };
+        text += &view.port.and_then(describe_port).unwrap_or_default();
+        text + &counted(&counted_ones)
+    }
+
+    /// Describes why the name does not exist.
+    fn describe_missing(&self, reason: MissingReason, watched: &[Namespace]) -> String {
+        let own = self.labels.iter().filter(|label| !label.starts_with('_'));
+        let own: Vec<&str> = own.copied().collect();
+        let short = own.last().and_then(|label| self.table.short_name(label));
+        match (reason, own.as_slice(), short) {
+            (MissingReason::NoForm, ..) if self.is_mcs => {
+                "not a valid form of name: those of KEP-1645 look like db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc"
+            }
+            (MissingReason::NoForm, ..) => {
+                "not a valid form of name: names look like db.prod, west.db.prod and db-0.west.db.prod, also without the namespace, \
+                 and with _sql._tcp before them"
+            }
+            (MissingReason::NoOwner, [.., name], Some(short)) => {
+                return describe_no_owner(name, short);
+            }
+            (MissingReason::NoService | MissingReason::NoOwner, [.., service, namespace], _) => {
+                let is_watched =
+                    watched.is_empty() || watched.iter().any(|one| one.as_str() == *namespace);
+                let why = match is_watched {
+                    true => "it has no mirror here",
+                    false => "the setting namespaces does not have this one",
+                };
+                return format!("no service '{service}' in namespace '{namespace}': {why}");
+            }
+            (MissingReason::NoService | MissingReason::NoOwner, ..) => {
+                "a short name that no service has"
+            }
+            (MissingReason::NoEndpoint, ..) => "a service without endpoints",
+            (MissingReason::NoCluster, ..) => "a service without endpoints in that cluster",
+            (MissingReason::NoHost, ..) => "a cluster without an endpoint of that hostname",
+            (MissingReason::NoPort, ..) => "a name without an endpoint with that port",
+        }
+        .to_owned()
+    }
+
+    /// Returns the problems of the service, of its objects and clusters, and of the name itself. If there is no service: those of the
+    /// objects that would make one.
+    pub(super) fn problems(&self) -> BTreeSet<Problem> {
+        let key = self.key.as_ref();
+        let concerns = |problem: &&Problem| match (&problem.service, &problem.object) {
+            (Some(own), _) => key == Some(own),
+            // Only the name of the object is known.
+            (None, Some(object)) => key.is_some_and(|key| {
+                let [service, namespace] = key.labels();
+                object.key.name.text().contains(service) && *object.key.namespace == *namespace
+            }),
+            (None, None) => match (&problem.name, &problem.cluster) {
+                (Some(name), _) => self.is_concerned(problem.kind, name),
+                (None, Some(cluster)) => self
+                    .service
+                    .is_some_and(|service| service.all_clusters().any(|own| own == cluster)),
+                (None, None) => false,
+            },
+        };
+        let non_member = key.and_then(|key| self.table.non_member(key));
+        let problems = self.table.problems().filter(concerns).cloned();
+        problems.chain(non_member).collect()
+    }
+
+    /// Returns whether the problem of a name concerns this one: it is this one, hides it, or is the short name of its service.
+    fn is_concerned(&self, kind: ProblemKind, name: &str) -> bool {
+        // A problem of a zone has the name of that zone.
+        let own = [self.labels.join("."), self.name.to_string()];
+        // A name that is hidden hides the names below it. Below an ambiguous short name, no name exists.
+        let hides = kind == ProblemKind::Shadowed
+            || matches!(&self.reading, Reading::Missing(_, MissingReason::NoOwner));
+        let is_below = |own: &str, name: &str| {
+            let labels = own.strip_suffix(name);
+            labels.is_some_and(|labels| labels.ends_with('.'))
+        };
+        let is_own = |own: &String| own == name || hides && is_below(own, name);
+        let is_short = |service: &Service| {
+            let service = service.key.service.as_str();
+            name == service || is_below(name, service)
+        };
+        own.iter().any(is_own) || self.service.is_some_and(is_short)
+    }
+}
+
+fn describe_service(key: &ServiceKey) -> String {
+    format!("service '{}' in namespace '{}'", key.service, key.namespace)
+}
+
+/// Returns how many of the endpoints the replies contain.
+fn counted(endpoints: &[ListedEndpoint<'_>]) -> String {
+    let returned = endpoints.iter().filter(|one| one.is_returned).count();
+    match endpoints.len() {
+        0 => ": no endpoints".to_owned(),
+        1 => format!(": {returned} of 1 endpoint"),
+        count => format!(": {returned} of {count} endpoints"),
+    }
+}
+
+/// Describes a short name without an owner.
+fn describe_no_owner(name: &str, short: &ShortName) -> String {
+    let reason = match short.owner().err() {
+        Some(NoOwner::Ambiguous) => {
+            let namespaces = list_some(short.namespaces(Claim::Headless), MAX_LISTED);
+            return format!("ambiguous: '{name}' exists in the namespaces {namespaces}");
+        }
+        Some(NoOwner::Pinned(namespace)) => {
+            format!("'{name}' is pinned to namespace '{namespace}', which has no such service")
+        }
+        Some(NoOwner::Off) => "short names are off".to_owned(),
+        Some(NoOwner::Unpinned) | None => {
+            format!("no setting assigns the short name '{name}' to a namespace (shortNames.pinned)")
+        }
+    };
+    let namespaces = list_some(short.namespaces(Claim::Other), MAX_LISTED);
+    format!("{reason}; namespaces that have it: {namespaces}")
+}
