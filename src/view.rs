@@ -38,19 +38,24 @@ pub use page::MAX_LIMIT;
 pub use schema::schemas;
 pub use server::{Identity, Server};
 
-/// Makes the document of what a filter selects.
+use server::Shown;
+
+/// Makes the document of what a filter selects. Each view adds its sections.
 ///
 /// # Errors
 ///
 /// If the filter has values without a meaning, or if what it selects is not known any more.
 pub fn document(view: View, server: &Server, filter: &Filter) -> Result<Document, ViewError> {
+    let shown = Shown::new(server, filter)?;
+    let mut document = shown.document(view);
     match view {
-        View::Table => table::table(server, filter),
-        View::Endpoints => endpoints::endpoints(server, filter),
-        View::Explain => explain::explain(server, filter),
-        View::Problems => problems::problems(server, filter),
-        View::Events => events::events(server, filter),
-        View::Status => status::status(server, filter),
-        View::Zone => zone::zone(server, filter),
-    }
+        View::Table => table::table(&shown, &mut document),
+        View::Endpoints => endpoints::endpoints(&shown, &mut document),
+        View::Explain => explain::explain(&shown, &mut document),
+        View::Problems => problems::problems(&shown, &mut document),
+        View::Events => events::events(&shown, &mut document),
+        View::Status => status::status(&shown, &mut document),
+        View::Zone => zone::zone(&shown, &mut document),
+    }?;
+    Ok(document)
 }

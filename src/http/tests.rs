@@ -347,7 +347,7 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
         (
             "table?offset=7",
             400,
-            "unknown parameter 'offset' of table; it takes: ",
+            "parameter: 'offset' cannot be used: table takes ",
         ),
         (
             "table?at=now",

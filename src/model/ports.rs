@@ -1,5 +1,6 @@
 //! Ports, and the lists of ports that endpoints share.
 
+use std::fmt;
 use std::ops::Deref;
 use std::sync::LazyLock;
 
@@ -13,11 +14,13 @@ use super::interned::Pool;
 use super::label::PortName;
 
 /// A port with its name and protocol.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Port {
     /// Port number.
+    #[serde(rename = "port")]
     pub number: u16,
     /// Port name. A single port may have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<PortName>,
     /// Transport protocol.
     pub protocol: Protocol,
@@ -64,6 +67,20 @@ impl Port {
     /// Returns whether the port has the labels `_name._protocol`.
     pub fn is_named(&self, name: &str, protocol: &str) -> bool {
         self.protocol.label() == protocol && self.name.as_ref().is_some_and(|n| n.as_str() == name)
+    }
+}
+
+impl fmt::Display for Port {
+    /// Writes `NAME:NUMBER/PROTOCOL`. The name may be absent, and TCP is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}:")?;
+        }
+        write!(f, "{}", self.number)?;
+        match self.protocol {
+            Protocol::Tcp => Ok(()),
+            other => write!(f, "/{}", other.label()),
+        }
     }
 }
 

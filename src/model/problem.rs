@@ -54,6 +54,7 @@ const MAX_DETAIL: usize = 400;
     Serialize,
     Deserialize,
     IntoStaticStr,
+    VariantArray,
     JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]

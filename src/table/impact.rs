@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use strum::IntoStaticStr;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::service::{NameFailure, Service};
@@ -20,6 +20,7 @@ use crate::model::{Problem, ProblemKind};
     Ord,
     Serialize,
     IntoStaticStr,
+    VariantArray,
     JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use strum::VariantArray as _;
 
 use super::age::Age;
 use super::document::Section;
@@ -48,14 +49,6 @@ pub(super) struct Counts {
     pub endpoints: u32,
     /// The number of services that clients cannot reach, and that it affects.
     pub failing: u32,
-}
-
-/// The numbers of problems by level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct LevelCounts {
-    pub(super) error: u32,
-    pub(super) warning: u32,
-    pub(super) note: u32,
 }
 
 // === impl Causes ===
@@ -169,14 +162,10 @@ impl Causes {
     }
 
     /// Returns the numbers of problems by level.
-    pub(super) fn levels(&self) -> LevelCounts {
-        let mut counts = LevelCounts::default();
+    pub(super) fn levels(&self) -> BTreeMap<Level, u32> {
+        let mut counts: BTreeMap<_, _> = Level::VARIANTS.iter().map(|level| (*level, 0)).collect();
         for cause in self.by_key.values() {
-            *match cause.first.kind.row().level {
-                Level::Error => &mut counts.error,
-                Level::Warning => &mut counts.warning,
-                Level::Note => &mut counts.note,
-            } += cause.counts.count;
+            *counts.entry(cause.first.kind.row().level).or_default() += cause.counts.count;
         }
         counts
     }
@@ -208,27 +197,22 @@ impl Cause {
 
     /// Describes it. `cluster` is the one that it concerns.
     fn report(&self, cluster: Option<&ClusterName>) -> ProblemReport {
-        let first = ProblemReport::new(&self.first);
-        let is_one = self.counts.count == 1;
-        let has_detail = is_one || self.first.kind.row().family == Family::Server;
-        let since = self.since;
-        let age = since.map(|(since, is_new)| Age::new(Some(since), !is_new));
-        ProblemReport {
-            subject: match cluster {
-                Some(cluster) => cluster.as_str().into(),
-                None if is_one => first.subject,
-                None => Line::default(),
-            },
-            cluster: cluster.map(ToString::to_string),
-            service: first.service.filter(|_| is_one),
-            detail: if has_detail {
-                first.detail
-            } else {
-                Line::default()
-            },
-            age: age.unwrap_or_default(),
-            counts: Some(self.counts),
-            ..first
+        let mut report = ProblemReport::new(&self.first);
+        if self.counts.count > 1 {
+            report.subject = Line::default();
+            report.service = None;
+            if self.first.kind.row().family != Family::Server {
+                report.detail = Line::default();
+            }
         }
+        report.cluster = cluster.map(ToString::to_string);
+        if let Some(cluster) = cluster {
+            report.subject = cluster.as_str().into();
+        }
+        if let Some((since, is_new)) = self.since {
+            report.age = Age::new(Some(since), !is_new);
+        }
+        report.counts = Some(self.counts);
+        report
     }
 }

@@ -105,35 +105,29 @@ pub(super) trait Report: Serialize + Sized {
 // === impl Document ===
 
 impl Document {
-    /// Adds a sentence that says why the command fails, with its exit code.
-    pub fn fail(&mut self, exit: u8, sentence: &str) {
-        self.exit = self.exit.max(exit);
-        let mut section = Section::new("", [Column::text("")]);
-        section.push_text([sentence.to_owned()]);
-        self.sections.push(section);
+    /// Adds a sentence, if there is one, and the exit code of the command for it.
+    pub fn fail_if(&mut self, exit: u8, sentence: Option<String>) {
+        if let Some(sentence) = sentence {
+            self.exit = self.exit.max(exit);
+            let mut section = Section::new("", [Column::text("")]);
+            section.push_text([sentence]);
+            self.sections.push(section);
+        }
     }
 
     /// Returns the document with the objects of all rows. Each names its section, if that has a title.
-    pub fn into_items(self) -> Self {
-        if self.items.is_some() {
-            return self;
-        }
-        let objects = |section: Section| {
-            let Section { title, rows, .. } = section;
-            let objects = rows.into_iter().map(|row| row.object);
-            objects.map(move |mut object| {
+    pub fn into_items(mut self) -> Self {
+        let items = self.items.get_or_insert_default();
+        for Section { title, rows, .. } in self.sections.drain(..) {
+            for mut object in rows.into_iter().map(|row| row.object) {
                 if !title.is_empty() && object.is_object() {
                     object["section"] = title.as_str().into();
                 }
-                object
-            })
-        };
-        let objects = self.sections.into_iter().flat_map(objects);
-        Self {
-            items: Some(objects.filter(|object| !object.is_null()).collect()),
-            sections: Vec::new(),
-            ..self
+                items.push(object);
+            }
         }
+        items.retain(|object| !object.is_null());
+        self
     }
 
     /// Returns the objects of all rows.

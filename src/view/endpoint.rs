@@ -1,7 +1,7 @@
 //! Endpoints in documents: their states, and whether the replies for a name contain them. Views and metrics take both from here.
 
 use std::net::IpAddr;
-use std::{fmt, ptr};
+use std::ptr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use strum::IntoStaticStr;
 
 use super::age::Age;
 use super::document::{Cell, Column, Report};
-use crate::model::{GatewayDown, Port, Protocol};
+use crate::model::{GatewayDown, Port};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::answer_question;
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
@@ -30,7 +30,7 @@ pub(super) struct EndpointReport {
     /// IPv4 and IPv6 addresses.
     pub addresses: Vec<IpAddr>,
     /// Ports.
-    pub ports: Vec<PortReport>,
+    pub ports: Vec<Port>,
     /// Whether connections can succeed, and if they can, its place in the name of its service.
     pub state: EndpointState,
     /// Whether the replies for the name contain it.
@@ -43,18 +43,6 @@ pub(super) struct EndpointReport {
     pub age: Age,
     /// Source object. A merged endpoint has several.
     pub object: String,
-}
-
-/// The report on one port.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct PortReport {
-    /// Name, label `P`, if the port has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Protocol, label `R`.
-    pub protocol: Protocol,
-    /// Port number.
-    pub port: u16,
 }
 
 /// The state of an endpoint, the worst first: whether connections to it can succeed, and if they can, its place in the name of
@@ -219,7 +207,7 @@ impl<'t> NameReply<'t> {
             hostname,
             kind: endpoint.kind.to_string(),
             addresses: addresses.map(|address| address.ip).collect(),
-            ports: endpoint.ports.iter().map(PortReport::new).collect(),
+            ports: endpoint.ports.to_vec(),
             state: listed.state,
             returned: listed.is_returned,
             why: self.why(listed),
@@ -305,31 +293,4 @@ impl Report for EndpointReport {
 fn join_texts(texts: &[impl ToString]) -> String {
     let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
     texts.join(" ")
-}
-
-// === impl PortReport ===
-
-impl PortReport {
-    fn new(port: &Port) -> Self {
-        let name = port.name.as_ref().map(ToString::to_string);
-        Self {
-            name,
-            protocol: port.protocol,
-            port: port.number,
-        }
-    }
-}
-
-impl fmt::Display for PortReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = &self.name {
-            write!(f, "{name}:")?;
-        }
-        write!(f, "{}", self.port)?;
-        match self.protocol {
-            Protocol::Tcp => Ok(()),
-            Protocol::Udp => f.write_str("/udp"),
-            Protocol::Sctp => f.write_str("/sctp"),
-        }
-    }
 }

@@ -3,29 +3,21 @@
 use super::document::{Document, Section};
 use super::endpoint::{EndpointReport, ListedEndpoint, NameReply};
 use super::error::ViewError;
-use super::filter::Filter;
-use super::kind::View;
-use super::page::page;
-use super::server::Server;
-use super::table::{is_selected, listed, unmatched};
+use super::filter::is_listed;
+use super::server::Shown;
 
-/// Makes the document of the endpoints.
-pub(super) fn endpoints(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    let shown = server.shown(filter)?;
-    let mut document = server.document(View::Endpoints, &shown);
-    let listed = listed(&shown.published);
-    let services = listed.iter().copied();
-    let selected = services.clone();
-    let selected = selected.filter(|service| is_selected(filter, service));
-    let endpoints = selected.flat_map(ListedEndpoint::of_service);
-    let endpoints = endpoints
-        .filter(|one| filter.has_cluster(one.cluster()) && filter.has_state(one.state.name()));
-    let rows = page(filter, shown.published.version, endpoints, &mut document)?;
+/// Adds the endpoints.
+pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, services) = (shown.filter, shown.services());
+    let selected = services.iter().filter(|service| filter.selects(service));
+    let endpoints = selected.flat_map(|service| ListedEndpoint::of_service(service));
+    let endpoints = endpoints.filter(|one| {
+        is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
+    });
+    let rows = shown.page(endpoints, document)?;
     let report = |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one);
     let section = Section::of::<EndpointReport>("endpoints", rows.iter().map(report));
     document.sections.push(section);
-    if let Some(sentence) = unmatched(filter, services) {
-        document.fail(3, &sentence);
-    }
-    Ok(document)
+    document.fail_if(3, filter.unmatched(&services));
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Why there is no document.
 
-use super::kind::{Parameter, View};
+use super::kind::View;
 use crate::model::ProblemKind;
 
 /// Maximum number of characters of a text in the sentence about it.
@@ -33,17 +33,9 @@ impl ViewError {
     }
 
     pub(super) fn unknown_parameter(view: View, name: &str) -> Self {
-        let known: Vec<&str> = view
-            .parameters()
-            .iter()
-            .map(|&one: &Parameter| one.into())
-            .collect();
-        let shown: String = name.chars().take(MAX_SHOWN).collect();
-        Self::Invalid(format!(
-            "unknown parameter '{}' of {}; it takes: {}",
-            shown.escape_debug(),
-            view.name(),
-            known.join(", ")
-        ))
+        let parameters = view.parameters().iter();
+        let known: Vec<&str> = parameters.map(Into::into).collect();
+        let why = format!("{} takes {}", view.name(), known.join(", "));
+        Self::invalid("parameter", name, &why)
     }
 }

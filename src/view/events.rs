@@ -1,71 +1,52 @@
 //! The view `events`: the last changes of answers, the newest last.
 
-use std::sync::Arc;
-
 use strum::VariantArray as _;
 
 use super::document::{Cell, Column, Document, Report, Section};
 use super::error::ViewError;
-use super::filter::Filter;
-use super::kind::View;
+use super::filter::{Filter, is_listed};
 use super::page::limit;
-use super::server::Server;
-use super::table::listed;
+use super::server::Shown;
 use crate::model::list_some;
 use crate::source::events::{Event, MAX_EVENTS};
 use crate::table::change::ChangeKind;
 
-/// Makes the document of the events. Without a position or a time, the last ones are selected.
-pub(super) fn events(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    let shown = server.shown(&Filter::default())?;
-    let mut document = server.document(View::Events, &shown);
-    check_kinds(filter)?;
-    let known = &server.feeds.events;
+/// Adds the events. Without a position or a time, the last ones are selected.
+pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, known) = (shown.filter, &shown.server.feeds.events);
+    let kinds: Vec<&str> = ChangeKind::VARIANTS.iter().map(Into::into).collect();
+    if let Some(kind) = filter
+        .kind
+        .iter()
+        .find(|one| !kinds.contains(&one.as_str()))
+    {
+        let kinds = format!("the kinds are {}", kinds.join(", "));
+        return Err(ViewError::invalid("kind", kind, &kinds));
+    }
     let (all, known_since) = known.all();
-    let (events, is_complete) = match filter.after {
+    let (mut events, is_complete) = match filter.after {
         None => (all, filter.since.is_none_or(|since| since >= known_since)),
         Some(id) => match known.after(id, MAX_EVENTS) {
             Some(later) => (later, true),
             None => (all, false),
         },
     };
-    let mut selected: Vec<Arc<Event>> = events
-        .into_iter()
-        .filter(|one| selects(filter, one))
-        .collect();
+    events.retain(|one| selects(filter, one));
     let limit = filter.limit.map_or(MAX_EVENTS, |_| limit(filter));
-    let more = selected.len().saturating_sub(limit);
-    selected.drain(..more);
-    let section = Section::of::<Event>("", selected.iter().cloned());
-    document.sections.push(section);
-    if !is_complete {
-        let since = known_since.to_text();
-        document.fail(0, &format!("this server knows the events since {since}"));
-    }
-    if selected.is_empty() {
-        let services = listed(&shown.published);
-        let unmatched = filter.unmatched(services.iter().copied());
-        let none = || format!("no such change since {}", known_since.to_text());
-        document.fail(0, &unmatched.unwrap_or_else(none));
-    }
-    Ok(document)
-}
-
-/// Returns an error if a kind does not exist.
-pub(super) fn check_kinds(filter: &Filter) -> Result<(), ViewError> {
-    let names = || ChangeKind::VARIANTS.iter().map(<&str>::from);
-    let mut unknown = filter.kind.iter();
-    match unknown.find(|kind| names().all(|name| name != kind.as_str())) {
-        None => Ok(()),
-        Some(kind) => {
-            let names = names().collect::<Vec<_>>().join(", ");
-            Err(ViewError::invalid(
-                "kind",
-                kind,
-                &format!("the kinds are {names}"),
-            ))
-        }
-    }
+    events.drain(..events.len().saturating_sub(limit));
+    let none = || format!("no such change since {}", known_since.to_text());
+    let unmatched = || filter.unmatched(&shown.services()).unwrap_or_else(none);
+    let unmatched = events.is_empty().then(unmatched);
+    document.sections.push(Section::of::<Event>("", events));
+    let incomplete = || {
+        format!(
+            "this server knows the events since {}",
+            known_since.to_text()
+        )
+    };
+    document.fail_if(0, (!is_complete).then(incomplete));
+    document.fail_if(0, unmatched);
+    Ok(())
 }
 
 /// Returns whether an event is selected: by its keys, its kind and its time. An event that names no service concerns all.
@@ -76,7 +57,8 @@ pub fn selects(filter: &Filter, event: &Event) -> bool {
         || services.any(|key| filter.has_service(key.namespace.as_str(), key.service.as_str()));
     let cluster = change.cluster.as_ref().map_or("", |one| one.as_str());
     let is_later = filter.since.is_none_or(|since| since <= event.moment);
-    has_service && is_later && filter.has_cluster(cluster) && filter.has_kind(change.kind.into())
+    let is_of_kind = is_listed(&filter.kind, change.kind.into());
+    has_service && is_later && is_of_kind && is_listed(&filter.cluster, cluster)
 }
 
 impl Report for Event {

@@ -17,16 +17,14 @@ use serde_json::json;
 use super::document::{Column, Document, Section};
 use super::endpoint::{EndpointReport, ListedEndpoint, NameReply};
 use super::error::ViewError;
-use super::filter::Filter;
-use super::kind::View;
-use super::page::{limit, page};
+use super::page::limit;
 use super::problems::ProblemReport;
-use super::server::{Server, Shown};
+use super::server::Shown;
 use super::table::ServiceRow;
 use crate::model::{ClusterName, Exported, Hostname, Problem, ProblemKind, ServiceKey, mirrorable};
 use crate::source::events::Event;
 use crate::table::{Service, Table};
-use crate::zone::{Name, Reading, Zones};
+use crate::zone::{Reading, Zones};
 use asked::Asked;
 use name::{ReadName, exists};
 
@@ -36,6 +34,7 @@ pub(super) use answers::AnswerReport;
 const MAX_CHANGES: usize = 10;
 
 /// The explanation of a name or an address.
+#[derive(Default)]
 struct Explanation<'t> {
     /// The absolute name, or the address.
     name: String,
@@ -43,8 +42,8 @@ struct Explanation<'t> {
     reading: String,
     /// Whether the name exists.
     exists: bool,
-    /// Whether the name is in a zone of this server.
-    is_served: bool,
+    /// Whether the name is in no zone of this server.
+    is_outside: bool,
     /// The service that the name is about, which need not exist.
     key: Option<ServiceKey>,
     service: Option<&'t Service>,
@@ -62,37 +61,37 @@ struct Explanation<'t> {
     nearest: Vec<String>,
 }
 
-/// Makes the document that explains a name or an address.
-pub(super) fn explain(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    let shown = server.shown(filter)?;
+/// Adds the explanation of a name or an address.
+pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, zones) = (shown.filter, &*shown.server.zones);
     let text = filter.name.as_deref().unwrap_or_default();
-    let table = shown.published.table.as_ref().ok_or(ViewError::NoTable)?;
-    let asked = Asked::parse(&server.zones, table, text)
+    let table = shown.table().ok_or(ViewError::NoTable)?;
+    let asked = Asked::parse(zones, table, text)
         .ok_or_else(|| ViewError::invalid("name", text, "it is not a domain name"))?;
     let mut explained = match &asked {
-        Asked::Address(address) => Explanation::of_address(server, &shown, table, *address),
-        Asked::Name(name) => Explanation::of_name(server, &shown, table, name, limit(filter)),
+        Asked::Address(address) => Explanation::of_address(shown, table, *address),
+        Asked::Name(name) => {
+            let name = ReadName::new(zones, &shown.published, table, name);
+            Explanation::of_name(shown, name)
+        }
     };
     explained
         .endpoints
         .retain(|one| filter.has_namespace(one.service.key.namespace.as_str()));
-    explained.add_problems_of(server, &shown);
-    let mut document = server.document(View::Explain, &shown);
+    explained.add_problems_of(shown);
     document.exit = if explained.exists { 0 } else { 3 };
-    let version = shown.published.version;
-    let listed = page(filter, version, explained.endpoints.iter(), &mut document)?;
-    let own = |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one);
-    let report = |one: &&ListedEndpoint<'_>| {
-        let reply = explained.reply.as_ref();
-        reply.map_or_else(|| own(one), |reply| reply.report(one))
+    let listed = shown.page(explained.endpoints.iter(), document)?;
+    let report = |one: &&ListedEndpoint<'_>| match &explained.reply {
+        Some(reply) => reply.report(one),
+        None => NameReply::of_own_name(one.service).report(one),
     };
     let endpoints = Section::of::<EndpointReport>("endpoints", listed.iter().map(report));
     document.sections = match filter.next {
-        None => explained.sections(server, &shown, endpoints),
+        None => explained.sections(shown, endpoints),
         Some(_) => vec![endpoints],
     };
     document.sections.retain(|section| !section.rows.is_empty());
-    Ok(document)
+    Ok(())
 }
 
 /// Returns whether a text is a name or an address, before a server is asked.
@@ -103,36 +102,26 @@ pub fn is_subject(text: &str) -> bool {
 // === impl Explanation ===
 
 impl<'t> Explanation<'t> {
-    /// Explains a name. Answers list at most `limit` records.
-    fn of_name(
-        server: &'t Server,
-        shown: &'t Shown,
-        table: &'t Table,
-        name: &'t Name,
-        limit: usize,
-    ) -> Self {
-        let (zones, published) = (&*server.zones, &*shown.published);
-        let name = ReadName::new(zones, published, table, name);
-        let endpoints = name
-            .service
-            .iter()
-            .flat_map(|one| name.reply.endpoints(one));
+    /// Explains a name. Answers list as many records as a page has rows.
+    fn of_name(shown: &'t Shown<'_>, name: ReadName<'t>) -> Self {
+        let services = name.service.iter();
+        let endpoints = services.flat_map(|one| name.reply.endpoints(one));
         let mut endpoints: Vec<ListedEndpoint<'_>> = endpoints.collect();
         // The records have indexes of this order.
         endpoints.sort_by_key(|one| !one.is_returned);
         let exists = exists(&name.reading);
         Self {
             name: name.name.to_string(),
-            reading: name.describe(&endpoints, &server.namespaces),
+            reading: name.describe(&endpoints, &shown.server.namespaces),
             exists,
-            is_served: !matches!(name.reading, Reading::Outside),
-            answers: AnswerReport::all(&name, published, &endpoints, limit),
+            is_outside: matches!(name.reading, Reading::Outside),
+            answers: AnswerReport::all(&name, &shown.published, &endpoints, limit(shown.filter)),
             names: Vec::new(),
             endpoints,
             problems: name.problems(),
             nearest: match exists {
                 true => Vec::new(),
-                false => nearest::nearest(zones, table, name.name),
+                false => nearest::nearest(name.zones, name.table, name.name),
             },
             service: name.service,
             key: name.key,
@@ -141,23 +130,16 @@ impl<'t> Explanation<'t> {
     }
 
     /// Explains an address. Its endpoints are returned if the names of their services return them.
-    fn of_address(server: &'t Server, shown: &'t Shown, table: &'t Table, address: IpAddr) -> Self {
+    fn of_address(shown: &Shown<'_>, table: &'t Table, address: IpAddr) -> Self {
         let endpoints = address::endpoints_with(table, address);
-        let (zones, published) = (&server.zones, &shown.published);
-        let names = address::names_with(zones, published, table, &endpoints, address);
+        let names = address::names_with(shown, table, &endpoints, address);
         Self {
             name: address.to_string(),
             reading: address::describe(names.len(), endpoints.len()),
             exists: !names.is_empty(),
-            is_served: true,
-            key: None,
-            service: None,
-            answers: Vec::new(),
             names: names.into_iter().collect(),
             endpoints,
-            reply: None,
-            problems: BTreeSet::new(),
-            nearest: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -168,20 +150,19 @@ impl<'t> Explanation<'t> {
     }
 
     /// Adds the problems of the server. Those of other services concern other names.
-    fn add_problems_of(&mut self, server: &Server, shown: &Shown) {
-        if self.is_served {
+    fn add_problems_of(&mut self, shown: &Shown<'_>) {
+        if !self.is_outside {
             let own = self.services();
-            let mut problems = server.problems_of(shown);
+            let mut problems = shown.problems();
             problems.retain(|one| one.service.as_ref().is_none_or(|key| own.contains(key)));
             self.problems.extend(problems);
         }
     }
 
     /// Returns the sections of the first page.
-    fn sections(&self, server: &Server, shown: &Shown, endpoints: Section) -> Vec<Section> {
-        let service = self.service.iter();
-        let row = |one: &&Service| ServiceRow::new(&server.zones, &shown.published, one);
-        let mut service = Section::of::<ServiceRow>("service", service.map(row));
+    fn sections(&self, shown: &Shown<'_>, endpoints: Section) -> Vec<Section> {
+        let service = self.service.map(|one| ServiceRow::new(shown, one));
+        let mut service = Section::of::<ServiceRow>("service", service);
         // There is room for all columns of one row.
         let columns = service.columns.iter_mut();
         columns.for_each(|column| column.priority = 0);
@@ -195,7 +176,7 @@ impl<'t> Explanation<'t> {
             lines("names", &self.names),
             endpoints,
             lines("nearest names that exist", &self.nearest),
-            self.events(server, shown),
+            self.events(shown),
         ]
     }
 
@@ -235,12 +216,12 @@ impl<'t> Explanation<'t> {
     }
 
     /// Returns the last changes of the services, the newest first.
-    fn events(&self, server: &Server, shown: &Shown) -> Section {
+    fn events(&self, shown: &Shown<'_>) -> Section {
         let endpoints = self.endpoints.iter();
         let clusters = endpoints.filter_map(|one| one.endpoint.cluster.clone());
         let clusters: BTreeSet<ClusterName> = clusters.collect();
-        let (known, services) = (&server.feeds.events, self.services());
-        let events = known.of_services(&services, &clusters, shown.at, MAX_CHANGES);
+        let (known, at) = (&shown.server.feeds.events, shown.filter.at);
+        let events = known.of_services(&self.services(), &clusters, at, MAX_CHANGES);
         Section::of::<Event>("events", events)
     }
 }

@@ -7,9 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use schemars::JsonSchema;
-use serde::Serialize;
-use strum::VariantNames as _;
+use strum::{VariantArray as _, VariantNames as _};
 
 use super::causes::Causes;
 use super::endpoint::{EndpointState, ListedEndpoint};
@@ -59,7 +57,7 @@ pub struct TableFacts {
     /// The numbers of services.
     pub services: BTreeMap<ServiceKind, u32>,
     /// The numbers of services by how bad their state is.
-    pub(super) states: ServiceStates,
+    pub(super) states: BTreeMap<Impact, u32>,
     /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
     pub endpoints: ByCluster<StateLabels>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
@@ -71,14 +69,6 @@ pub struct TableFacts {
     pub causes: Causes,
     /// The problem that endpoints have the default cluster name, if they do. The server has it once.
     pub default_cluster_name: Option<Problem>,
-}
-
-/// The numbers of services by how bad their state is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct ServiceStates {
-    pub(super) ok: u32,
-    pub(super) attention: u32,
-    pub(super) failing: u32,
 }
 
 /// The state of an endpoint, and whether the name of its service returns it.
@@ -133,18 +123,11 @@ impl TableFacts {
     pub(super) fn of(now: &Published) -> Self {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
-        let mut services = ServiceKind::ALL
-            .iter()
-            .map(|kind| (*kind, 0))
-            .collect::<BTreeMap<_, _>>();
-        let mut states = ServiceStates::default();
+        let mut services: BTreeMap<_, _> = ServiceKind::ALL.iter().map(|kind| (*kind, 0)).collect();
+        let mut states: BTreeMap<_, _> = Impact::VARIANTS.iter().map(|state| (*state, 0)).collect();
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
-            *match service.impact() {
-                Impact::Fine => &mut states.ok,
-                Impact::Attention => &mut states.attention,
-                Impact::Failing => &mut states.failing,
-            } += 1;
+            *states.entry(service.impact()).or_default() += 1;
         }
         let names = LinkState::VARIANTS.iter();
         let mut clusters: BTreeMap<_, _> = names.map(|name| (*name, 0)).collect();
@@ -177,31 +160,20 @@ fn failing_services(table: &Table) -> Vec<(ProblemKind, ServiceKey)> {
     failing.map(|(kind, key)| (kind, key.clone())).collect()
 }
 
-/// The numbers of endpoints of one cluster.
-#[derive(Default)]
-struct ClusterCounts {
-    total: u32,
-    endpoints: BTreeMap<StateLabels, u32>,
-}
-
 /// Counts the endpoints by cluster.
 fn count_endpoints(table: &Table) -> ByCluster<StateLabels> {
-    let mut clusters: BTreeMap<&str, ClusterCounts> = BTreeMap::new();
-    for service in table.services() {
-        for one in ListedEndpoint::of_service(service) {
-            let counts = clusters.entry(one.cluster()).or_default();
-            counts.total += 1;
-            let labels = (one.state, one.is_returned);
-            *counts.endpoints.entry(labels).or_default() += 1;
-        }
+    let mut clusters: BTreeMap<&str, BTreeMap<StateLabels, u32>> = BTreeMap::new();
+    for one in table.services().flat_map(ListedEndpoint::of_service) {
+        let counts = clusters.entry(one.cluster()).or_default();
+        *counts.entry((one.state, one.is_returned)).or_default() += 1;
     }
-    let mut by_size: Vec<_> = clusters.keys().copied().collect();
-    by_size.sort_by_cached_key(|name| Reverse(clusters[name].total));
+    let mut by_size: Vec<&str> = clusters.keys().copied().collect();
+    by_size.sort_by_cached_key(|name| Reverse(clusters[name].values().sum::<u32>()));
     let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
     let mut endpoints = BTreeMap::new();
     for (name, counts) in clusters {
         let name = own.get(name).copied().unwrap_or(OTHER).to_owned();
-        for (labels, count) in counts.endpoints {
+        for (labels, count) in counts {
             *endpoints.entry((name.clone(), labels)).or_default() += count;
         }
     }

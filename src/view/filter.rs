@@ -1,5 +1,6 @@
 //! What a request selects. The API reads it from a query string, and the commands from their flags.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use super::error::ViewError;
@@ -79,14 +80,12 @@ impl Filter {
             Parameter::At => self.at = Some(time()?),
             Parameter::Since => self.since = Some(time()?),
             Parameter::After => {
-                let id = value
-                    .parse()
-                    .map_err(|_| invalid("use the ID of an event"))?;
-                self.after = Some(id);
+                let id = value.parse().ok();
+                self.after = Some(id.ok_or_else(|| invalid("use the ID of an event"))?);
             }
             Parameter::Limit => {
-                let limit = value.parse().map_err(|_| invalid("use a number"))?;
-                self.limit = Some(limit);
+                let limit = value.parse().ok();
+                self.limit = Some(limit.ok_or_else(|| invalid("use a number"))?);
             }
             Parameter::Continue => self.next = Some(value.to_owned()),
         }
@@ -131,10 +130,7 @@ impl Filter {
     pub fn has_service(&self, namespace: &str, service: &str) -> bool {
         self.has_namespace(namespace)
             && (self.text.is_empty() || {
-                let forms = [
-                    format!("{namespace}/{service}"),
-                    format!("{service}.{namespace}"),
-                ];
+                let forms = forms([service, namespace]);
                 let mut texts = self.text.iter();
                 texts.any(|text| forms.iter().any(|form| form.contains(text.as_str())))
             })
@@ -146,57 +142,59 @@ impl Filter {
         self.namespace.is_empty() || namespaces.any(|one| one.as_str() == namespace)
     }
 
-    /// Returns whether a cluster is selected.
-    pub fn has_cluster(&self, cluster: &str) -> bool {
-        self.cluster.is_empty() || self.cluster.iter().any(|one| one == cluster)
+    /// Returns whether a service is selected, but for its state: by its name, and by an endpoint in one of the clusters.
+    pub(super) fn selects(&self, service: &Service) -> bool {
+        let [name, namespace] = service.key.labels();
+        let is_in = |cluster: &str| is_listed(&self.cluster, cluster);
+        self.has_service(namespace, name)
+            && (self.cluster.is_empty() || clusters(service).any(is_in))
     }
 
-    /// Returns whether a state is selected.
-    pub fn has_state(&self, state: &str) -> bool {
-        self.state.is_empty() || self.state.iter().any(|one| one == state)
-    }
-
-    /// Returns whether a kind is selected.
-    pub fn has_kind(&self, kind: &str) -> bool {
-        self.kind.is_empty() || self.kind.iter().any(|one| one == kind)
-    }
-
-    /// Returns what of the filter none of the services matches, with a similar name that exists. Returns `None` if one matches
-    /// the namespaces and texts, or if there are none.
-    pub fn unmatched<'t>(
-        &self,
-        services: impl Iterator<Item = &'t Service> + Clone,
-    ) -> Option<String> {
-        let names = services.map(|service| service.key.labels());
-        let mut matching = names
-            .clone()
-            .filter(|[service, namespace]| self.has_service(namespace, service));
-        if self.namespace.is_empty() && self.text.is_empty() || matching.next().is_some() {
-            return None;
-        }
-        let exists = |one: &&Namespace| names.clone().all(|[_, other]| other != one.as_str());
-        if let Some(namespace) = self.namespace.iter().find(exists) {
-            let namespaces = names.map(|[_, namespace]| namespace.to_owned());
+    /// Returns what of the filter none of the services matches, with a similar one that exists: its namespaces, its texts, or a
+    /// cluster. Returns `None` if all match.
+    pub(super) fn unmatched(&self, services: &[&Service]) -> Option<String> {
+        let names = || services.iter().map(|service| service.key.labels());
+        let namespaces: BTreeSet<&str> = names().map(|[_, namespace]| namespace).collect();
+        let is_unknown = |one: &&Namespace| !namespaces.contains(one.as_str());
+        let selects_all = self.namespace.is_empty() && self.text.is_empty();
+        if selects_all || names().any(|[name, namespace]| self.has_service(namespace, name)) {
+            let known: BTreeSet<&str> = services.iter().flat_map(|one| clusters(one)).collect();
+            let mut clusters = self.cluster.iter();
+            let cluster = clusters.find(|one| !known.contains(one.as_str()))?;
+            let hint = hint(cluster, known);
+            Some(format!("no endpoint in cluster '{cluster}'{hint}"))
+        } else if let Some(namespace) = self.namespace.iter().find(is_unknown) {
             let hint = hint(namespace.as_str(), namespaces);
-            return Some(format!("no service in namespace '{namespace}'{hint}"));
+            Some(format!("no service in namespace '{namespace}'{hint}"))
+        } else {
+            let selected = names().filter(|[_, namespace]| self.has_namespace(namespace));
+            let forms: Vec<String> = selected.flat_map(forms).collect();
+            let hint = hint(self.text.first()?, forms.iter().map(String::as_str));
+            let texts = self.text.join("' or '");
+            Some(format!("no service matches '{texts}'{hint}"))
         }
-        let text = self.text.first().map_or("", String::as_str);
-        let selected = names.filter(|[_, namespace]| self.has_namespace(namespace));
-        let forms = selected.flat_map(|[service, namespace]| {
-            let name = format!("{service}.{namespace}");
-            [service.to_owned(), name, format!("{namespace}/{service}")]
-        });
-        let hint = hint(text, forms);
-        Some(format!(
-            "no service matches '{}'{hint}",
-            self.text.join("' or '")
-        ))
     }
 }
 
+/// Returns whether a list selects a value. An empty list selects all.
+pub(super) fn is_listed(list: &[String], value: &str) -> bool {
+    list.is_empty() || list.iter().any(|one| one == value)
+}
+
+/// Returns the ways to write the name of a service.
+fn forms([service, namespace]: [&str; 2]) -> [String; 3] {
+    let name = format!("{service}.{namespace}");
+    [service.to_owned(), name, format!("{namespace}/{service}")]
+}
+
+fn clusters(service: &Service) -> impl Iterator<Item = &str> {
+    let endpoints = service.endpoints.iter().chain(&service.not_ready);
+    endpoints.map(|endpoint| endpoint.labels()[1])
+}
+
 /// Returns a question for the name that is most similar to a given one, if one is similar.
-pub(super) fn hint(given: &str, names: impl Iterator<Item = String>) -> String {
-    let similar = most_similar(given, names);
+fn hint<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    let similar = most_similar(given, names.into_iter().map(str::to_owned));
     similar.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
@@ -230,7 +228,7 @@ mod tests {
     #[test]
     fn unknown_parameter_is_refused_with_those_of_the_view() {
         let error = Filter::of_query(View::Status, &query(&[("limit", "7")])).unwrap_err();
-        let expected = "unknown parameter 'limit' of status; it takes: at";
+        let expected = "parameter: 'limit' cannot be used: status takes at";
         assert_eq!(error.to_string(), expected);
         for (name, value) in [("namespace", "a b"), ("at", "x"), ("limit", "-1")] {
             assert!(

@@ -1,6 +1,5 @@
 //! Pages of lists. A list of a table continues in that table, whatever has changed since.
 
-use super::document::Document;
 use super::error::ViewError;
 use super::filter::Filter;
 
@@ -41,21 +40,4 @@ impl Place {
 /// Returns the number of rows of a page.
 pub(super) fn limit(filter: &Filter) -> usize {
     filter.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT)
-}
-
-/// Returns the rows of a page, and notes in the document where the next one begins. `version` is that of the table.
-pub(super) fn page<T>(
-    filter: &Filter,
-    version: u64,
-    rows: impl Iterator<Item = T>,
-    document: &mut Document,
-) -> Result<Vec<T>, ViewError> {
-    let offset = Place::of(filter)?.map_or(0, |place| place.offset);
-    let limit = limit(filter);
-    let mut rows = rows.skip(offset);
-    let page: Vec<T> = rows.by_ref().take(limit).collect();
-    document.next = rows
-        .next()
-        .map(|_| format!("{version}.{}", offset + page.len()));
-    Ok(page)
 }

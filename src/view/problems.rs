@@ -9,10 +9,8 @@ use super::age::Age;
 use super::causes::Counts;
 use super::document::{Cell, Column, Document, Report, Section};
 use super::error::ViewError;
-use super::filter::Filter;
-use super::kind::View;
-use super::page::page;
-use super::server::Server;
+use super::filter::{Filter, is_listed};
+use super::server::Shown;
 use crate::model::{Level, Line, Problem, ProblemKind};
 use crate::table::Table;
 
@@ -47,23 +45,20 @@ pub(super) struct ProblemReport {
     pub counts: Option<Counts>,
 }
 
-/// Makes the document of the problems.
-pub(super) fn problems(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    let shown = server.shown(filter)?;
-    let mut document = server.document(View::Problems, &shown);
-    let of_server = server.problems_of(&shown);
-    let of_table = shown.published.table.iter().flat_map(Table::problems);
+/// Adds the problems.
+pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, of_server) = (shown.filter, shown.problems());
+    let of_table = shown.table().into_iter().flat_map(Table::problems);
     let all = of_server.iter().chain(of_table);
     // Documents are made one at a time, so that the list of all is in memory once.
     let mut selected: Vec<&Problem> = all.filter(|one| is_selected(filter, one)).collect();
     selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some(), *one));
-    let version = shown.published.version;
-    let rows = page(filter, version, selected.into_iter(), &mut document)?;
+    let rows = shown.page(selected, document)?;
     if !filter.selects_rows() {
-        document.sections.push(server.causes_of(&shown).section());
+        document.sections.push(shown.causes().section());
     }
     document.sections.push(ProblemReport::section(rows));
-    Ok(document)
+    Ok(())
 }
 
 /// Returns whether a problem is selected: by its kind, its cluster, and its service, object or text.
@@ -82,7 +77,7 @@ fn is_selected(filter: &Filter, problem: &Problem) -> bool {
                 && (filter.text.is_empty() || filter.text.iter().any(is_part))
         }
     };
-    has_name && filter.has_kind(problem.kind.name()) && filter.has_cluster(cluster)
+    has_name && is_listed(&filter.kind, problem.kind.name()) && is_listed(&filter.cluster, cluster)
 }
 
 // === impl ProblemReport ===

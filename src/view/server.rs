@@ -13,14 +13,15 @@ use super::error::ViewError;
 use super::facts::{CurrentFacts, TableFacts};
 use super::filter::Filter;
 use super::kind::View;
-use super::page::Place;
+use super::page::{Place, limit};
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, Timestamp};
 use crate::server::{Certificate, RefusedClients};
+use crate::source::events::Latest;
 use crate::source::{Feeds, problem_of_failures};
-use crate::table::Published;
 use crate::table::publish::Reader;
+use crate::table::{Published, Service, Table};
 use crate::zone::Zones;
 
 /// What a server is called, and where it answers.
@@ -61,13 +62,15 @@ pub struct Server {
     pub facts: CurrentFacts,
 }
 
-/// A table that is shown.
-pub(super) struct Shown {
+/// What a request shows: a table of a server.
+pub(super) struct Shown<'s> {
+    pub(super) server: &'s Server,
+    pub(super) filter: &'s Filter,
     pub(super) published: Arc<Published>,
-    /// The time of the answers, if it is one of the past.
-    pub(super) at: Option<Timestamp>,
-    /// The time since which it answered, if it is one of the past.
+    /// The time since which the table answered, if it is one of the past.
     pub(super) start: Option<Timestamp>,
+    /// The last event before the table was read, so that the table is at least as new.
+    pub(super) latest: Latest,
     facts: OnceCell<Arc<TableFacts>>,
 }
 
@@ -91,61 +94,6 @@ impl Server {
         }
     }
 
-    /// Returns the table that a filter selects: the current one, that of a time, or that of an earlier page.
-    pub(super) fn shown(&self, filter: &Filter) -> Result<Shown, ViewError> {
-        let mut shown = self.at(filter)?;
-        if let Some(Place { version, .. }) = Place::of(filter)?
-            && shown.published.version != version
-        {
-            let earlier = self.reader.of_version(version);
-            shown.published = earlier.ok_or(ViewError::Gone)?;
-        }
-        Ok(shown)
-    }
-
-    fn now(&self) -> Shown {
-        Shown {
-            published: Arc::clone(&self.reader.load()),
-            at: None,
-            start: None,
-            facts: OnceCell::new(),
-        }
-    }
-
-    fn at(&self, filter: &Filter) -> Result<Shown, ViewError> {
-        let Some(time) = filter.at else {
-            return Ok(self.now());
-        };
-        if time > Timestamp(unix_milliseconds()) {
-            let text = time.to_text();
-            return Err(ViewError::invalid("at", &text, "it is in the future"));
-        }
-        let clock = self.feeds.clock;
-        let moment = self.reader.at(clock.of_wall(time)).map_err(|early| {
-            let start = clock.wall(early.start).to_text();
-            ViewError::NotKnown(format!(
-                "the history begins at {start}; this server does not know earlier tables"
-            ))
-        })?;
-        Ok(Shown {
-            published: moment.published,
-            at: Some(time),
-            start: Some(clock.wall(moment.start)),
-            facts: OnceCell::new(),
-        })
-    }
-
-    /// Returns a document without sections.
-    pub(super) fn document(&self, view: View, shown: &Shown) -> Document {
-        Document {
-            kind: view.name().to_owned(),
-            replica: self.identity.replica.clone(),
-            generation: shown.published.generation,
-            at: shown.at.map(Timestamp::to_exact_text),
-            ..Document::default()
-        }
-    }
-
     /// Returns the problem that the server is shutting down, if it is.
     pub fn shutdown(&self) -> Option<Problem> {
         let is_draining = self.draining.load(Ordering::Relaxed);
@@ -166,35 +114,120 @@ impl Server {
         problems
     }
 
-    /// Returns the facts about a table that is shown. Those of the past are computed once for each request.
-    pub(super) fn facts_of<'s>(&self, shown: &'s Shown) -> &'s TableFacts {
-        let facts = || match shown.at {
-            None => self.facts.of(&shown.published),
-            Some(_) => Arc::new(TableFacts::of(&shown.published)),
-        };
-        shown.facts.get_or_init(facts)
+    /// Returns the causes of the problems of the current table and of the server.
+    pub fn causes(&self) -> Causes {
+        Shown::now(self, &Filter::default()).causes()
+    }
+}
+
+// === impl Shown ===
+
+impl<'s> Shown<'s> {
+    /// Returns the table that a filter selects: the current one, that of a time, or that of an earlier page.
+    pub(super) fn new(server: &'s Server, filter: &'s Filter) -> Result<Self, ViewError> {
+        let mut shown = Self::now(server, filter);
+        if let Some(time) = filter.at {
+            shown.select(time)?;
+        }
+        if let Some(Place { version, .. }) = Place::of(filter)?
+            && shown.published.version != version
+        {
+            let earlier = server.reader.of_version(version);
+            shown.published = earlier.ok_or(ViewError::Gone)?;
+        }
+        Ok(shown)
+    }
+
+    fn now(server: &'s Server, filter: &'s Filter) -> Self {
+        let latest = server.feeds.events.latest();
+        Self {
+            server,
+            filter,
+            published: Arc::clone(&server.reader.load()),
+            start: None,
+            latest,
+            facts: OnceCell::new(),
+        }
+    }
+
+    /// Selects the table of a time.
+    fn select(&mut self, time: Timestamp) -> Result<(), ViewError> {
+        if time > Timestamp(unix_milliseconds()) {
+            let text = time.to_text();
+            return Err(ViewError::invalid("at", &text, "it is in the future"));
+        }
+        let (clock, reader) = (self.server.feeds.clock, &self.server.reader);
+        let moment = reader.at(clock.of_wall(time)).map_err(|early| {
+            let start = clock.wall(early.start).to_text();
+            ViewError::NotKnown(format!(
+                "the history begins at {start}; this server does not know earlier tables"
+            ))
+        })?;
+        self.published = moment.published;
+        self.start = Some(clock.wall(moment.start));
+        Ok(())
+    }
+
+    /// Returns a document without sections.
+    pub(super) fn document(&self, view: View) -> Document {
+        Document {
+            kind: view.name().to_owned(),
+            replica: self.server.identity.replica.clone(),
+            generation: self.published.generation,
+            at: self.filter.at.map(Timestamp::to_exact_text),
+            ..Document::default()
+        }
+    }
+
+    /// Returns the rows of a page, and notes in the document where the next one begins.
+    pub(super) fn page<T>(
+        &self,
+        rows: impl IntoIterator<Item = T>,
+        document: &mut Document,
+    ) -> Result<Vec<T>, ViewError> {
+        let offset = Place::of(self.filter)?.map_or(0, |place| place.offset);
+        let mut rows = rows.into_iter().skip(offset);
+        let page: Vec<T> = rows.by_ref().take(limit(self.filter)).collect();
+        let next = format!("{}.{}", self.published.version, offset + page.len());
+        document.next = rows.next().map(|_| next);
+        Ok(page)
+    }
+
+    /// Returns the table, if there is one.
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.published.table.as_ref()
+    }
+
+    /// Returns the services with names, sorted.
+    pub(super) fn services(&self) -> Vec<&Service> {
+        let services = self.table().into_iter().flat_map(Table::sorted_services);
+        services.filter(|service| service.is_listed()).collect()
+    }
+
+    /// Returns the facts about the table. Those of the past are computed once for each request.
+    pub(super) fn facts(&self) -> &TableFacts {
+        self.facts.get_or_init(|| match self.filter.at {
+            None => self.server.facts.of(&self.published),
+            Some(_) => Arc::new(TableFacts::of(&self.published)),
+        })
     }
 
     /// Returns the problems of the server that a table does not have itself. Of the past, only those of that table are known.
-    pub(super) fn problems_of(&self, shown: &Shown) -> Vec<Problem> {
-        let mut problems = match shown.at {
-            None => self.problems(&shown.published),
-            Some(_) => shown.published.problem().into_iter().collect(),
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let mut problems = match self.filter.at {
+            None => self.server.problems(&self.published),
+            Some(_) => self.published.problem().into_iter().collect(),
         };
-        problems.extend(self.facts_of(shown).default_cluster_name.clone());
+        problems.extend(self.facts().default_cluster_name.clone());
         problems
     }
 
-    /// Returns the causes of the problems of the current table and of the server.
-    pub fn causes(&self) -> Causes {
-        self.causes_of(&self.now())
-    }
-
-    /// Returns the causes of the problems of a table and of the server.
-    pub(super) fn causes_of(&self, shown: &Shown) -> Causes {
-        let mut causes = self.facts_of(shown).causes.clone();
-        let problems = self.problems_of(shown);
-        problems.iter().for_each(|problem| causes.add(problem));
+    /// Returns the causes of the problems of the table and of the server.
+    pub(super) fn causes(&self) -> Causes {
+        let mut causes = self.facts().causes.clone();
+        self.problems()
+            .iter()
+            .for_each(|problem| causes.add(problem));
         causes
     }
 }

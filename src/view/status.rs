@@ -1,20 +1,18 @@
 //! The view `status`: the server and its source.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::causes::LevelCounts;
 use super::clusters::ClusterReport;
 use super::document::{Cell, Column, Document, Report, Section};
 use super::error::ViewError;
-use super::facts::ServiceStates;
-use super::filter::Filter;
-use super::kind::View;
-use super::server::{Server, Shown};
+use super::server::Shown;
 use crate::VERSION;
 use crate::clock::unix_milliseconds;
-use crate::model::{ClusterName, Timestamp};
+use crate::model::{Level, Timestamp};
 use crate::table::Impact;
 use crate::zone::Zone;
 
@@ -65,51 +63,33 @@ pub(super) struct Status {
     /// How bad the worst problem or service is.
     level: Impact,
     /// The numbers of services by their state.
-    services: ServiceStates,
+    services: BTreeMap<Impact, u32>,
     /// The numbers of problems by level.
-    problems: LevelCounts,
+    problems: BTreeMap<Level, u32>,
     /// The clusters: this one, and those of Links.
     clusters: Vec<ClusterReport>,
     /// The settings, as `serve --print-settings` prints them.
     settings: Value,
 }
 
-/// Makes the document of the server.
-pub(super) fn status(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    // In this order, the table is at least as new as the number that a client continues from.
-    let latest = server.feeds.events.latest();
-    let shown = server.shown(filter)?;
-    let mut document = server.document(View::Status, &shown);
-    let status = Status {
-        tables: latest.version,
-        last_event: latest.id,
-        ..Status::new(server, &shown)
-    };
-    document.sections.push(Section::of::<Status>("", [status]));
-    Ok(document)
+/// Adds the server.
+pub(super) fn status(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let section = Section::of::<Status>("", [Status::new(shown)]);
+    document.sections.push(section);
+    Ok(())
 }
 
 // === impl Status ===
 
 impl Status {
-    fn new(server: &Server, shown: &Shown) -> Self {
-        let causes = server.causes_of(shown);
-        let Server {
-            identity,
-            zones,
-            feeds,
-            ..
-        } = server;
-        let now = &shown.published;
-        let table = now.table.as_ref();
-        let facts = server.facts_of(shown);
+    fn new(shown: &Shown<'_>) -> Self {
+        let (server, now, table) = (shown.server, &shown.published, shown.table());
+        let (identity, zones, feeds) = (&server.identity, &server.zones, &server.feeds);
+        let (facts, causes) = (shown.facts(), shown.causes());
         let history_start = feeds.clock.wall(server.reader.history_start());
         Self {
             replica: identity.replica.clone(),
-            cluster: identity
-                .cluster
-                .as_ref()
-                .map_or_else(String::new, ClusterName::to_string),
+            cluster: identity.cluster.iter().map(ToString::to_string).collect(),
             version: VERSION,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
             name_suffixes: zones.iter().map(Zone::name_suffix).collect(),
@@ -120,14 +100,14 @@ impl Status {
             serial: table.map(|_| now.serial),
             table_hash: table.map(|_| facts.hash),
             from: shown.start.map(Timestamp::to_exact_text),
-            tables: 0,
-            last_event: 0,
+            tables: shown.latest.version,
+            last_event: shown.latest.id,
             history_start: history_start.to_exact_text(),
             time: Timestamp(unix_milliseconds()).to_text(),
             age: feeds.age().as_secs(),
             watches: feeds.all().iter().map(ToString::to_string).collect(),
             level: causes.impact(),
-            services: facts.states,
+            services: facts.states.clone(),
             problems: causes.levels(),
             clusters: ClusterReport::all(identity.cluster.as_ref(), table),
             settings: Value::clone(&server.settings),

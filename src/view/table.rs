@@ -1,6 +1,7 @@
 //! The view `table`: one row for each service, those with trouble first, below what is wrong with the server and its source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,14 +11,12 @@ use super::document::{Cell, Column, Document, Report, Section};
 use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::failover::FailoverReport;
-use super::filter::{Filter, hint};
-use super::kind::View;
-use super::page::page;
-use super::server::Server;
+use super::filter::is_listed;
+use super::server::Shown;
 use crate::model::{GatewayDown, Problem, ProblemKind};
-use crate::table::{Impact, Published, Service, Table, list_clusters};
+use crate::table::{Impact, Service, list_clusters};
 use crate::zone::answer::answer_question;
-use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone, Zones};
+use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone};
 
 /// A service.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -87,89 +86,44 @@ pub(super) struct ClusterCell {
     pub age: Age,
 }
 
-/// The order of the rows.
-const STATES: [Impact; 3] = [Impact::Failing, Impact::Attention, Impact::Fine];
-
-/// Makes the document of the services. A cluster of the filter selects the services with an endpoint in it.
-pub(super) fn table(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    let shown = server.shown(filter)?;
-    let published = &shown.published;
-    let mut document = server.document(View::Table, &shown);
-    let listed = listed(published);
-    let all = || listed.iter().copied();
-    let of_state = |state: Impact| {
-        let selected = all().filter(move |service| service.impact() == state);
-        selected
-            .filter(move |service| filter.has_state(state.name()) && is_selected(filter, service))
-    };
-    let selected = STATES.into_iter().flat_map(of_state);
-    let rows = page(filter, published.version, selected, &mut document)?;
+/// Adds the services, below what is wrong with the server. A cluster of the filter selects the services with an endpoint in it.
+pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, all) = (shown.filter, shown.services());
+    let is_selected =
+        |one: &&&Service| filter.selects(one) && is_listed(&filter.state, one.impact().name());
+    let mut selected: Vec<&Service> = all.iter().filter(is_selected).copied().collect();
+    selected.sort_by_cached_key(|service| Reverse(service.impact()));
+    let rows = shown.page(selected, document)?;
     if filter.next.is_none() {
-        document
-            .sections
-            .push(server.causes_of(&shown).above_services());
+        document.sections.push(shown.causes().above_services());
     }
-    let rows = rows.into_iter();
-    let rows = rows.map(|service| ServiceRow::new(&server.zones, published, service));
+    let rows = rows.iter().map(|service| ServiceRow::new(shown, service));
     let section = Section::of::<ServiceRow>("services", rows);
     document.sections.push(section);
-    if let Some(sentence) = unmatched(filter, all()) {
-        document.fail(3, &sentence);
-    }
-    Ok(document)
-}
-
-/// Returns the services with names, sorted.
-pub(super) fn listed(published: &Published) -> Vec<&Service> {
-    let services = published.table.iter().flat_map(Table::sorted_services);
-    services.filter(|service| service.is_listed()).collect()
-}
-
-/// Returns whether a service is selected, but for its state.
-pub(super) fn is_selected(filter: &Filter, service: &Service) -> bool {
-    let [name, namespace] = service.key.labels();
-    filter.has_service(namespace, name)
-        && (filter.cluster.is_empty() || clusters(service).any(|one| filter.has_cluster(one)))
-}
-
-fn clusters(service: &Service) -> impl Iterator<Item = &str> {
-    let endpoints = service.endpoints.iter().chain(&service.not_ready);
-    endpoints.map(|endpoint| endpoint.labels()[1])
-}
-
-/// Returns what of the filter no service matches: a name, or else a cluster.
-pub(super) fn unmatched<'t>(
-    filter: &Filter,
-    services: impl Iterator<Item = &'t Service> + Clone,
-) -> Option<String> {
-    let of_names = filter.unmatched(services.clone());
-    of_names.or_else(|| {
-        let all: BTreeSet<&str> = services.flat_map(clusters).collect();
-        let is_unknown = |one: &&String| !all.contains(one.as_str());
-        let cluster = filter.cluster.iter().find(is_unknown)?;
-        let hint = hint(cluster, all.iter().map(|&one| one.to_owned()));
-        Some(format!("no endpoint in cluster '{cluster}'{hint}"))
-    })
+    document.fail_if(3, filter.unmatched(&all));
+    Ok(())
 }
 
 // === impl ServiceRow ===
 
 impl ServiceRow {
-    /// Describes a service of the published table.
-    pub(super) fn new(zones: &Zones, published: &Published, service: &Service) -> Self {
+    /// Describes a service of the table that is shown.
+    pub(super) fn new(shown: &Shown<'_>, service: &Service) -> Self {
         let clusters = ClusterCell::of_service(service);
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
         let gate = service.gate.as_ref();
         let problems = service.problems.iter().map(|problem| problem.kind);
+        let name = service.key.service.as_str();
+        let owner = shown.table().and_then(|table| table.short_service(name));
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             kind: service.kind.name(),
             state: service.impact(),
-            answer: result(zones, published, service).into(),
+            answer: result(shown, service).into(),
             ttl: service.ttl,
-            owns_short_name: owns_short_name(service, published.table.as_ref()),
+            owns_short_name: owner.is_some_and(|owner| owner.key == service.key),
             returned: sum(|cell| cell.returned),
             alive: sum(|cell| cell.alive),
             endpoints: sum(|cell| cell.endpoints),
@@ -207,16 +161,9 @@ impl Report for ServiceRow {
     }
 }
 
-/// Returns whether the short name of a service is that of this one.
-fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
-    let key = &service.key;
-    let short = table.and_then(|table| table.short_name(key.service.as_str()));
-    short.is_some_and(|short| short.owner() == Ok(&key.namespace))
-}
-
 /// Returns the result of a query for the name of a service, the best of its types.
-fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResult {
-    let key = &service.key;
+fn result(shown: &Shown<'_>, service: &Service) -> AnswerResult {
+    let (zones, key) = (&shown.server.zones, &service.key);
     let suffix = zones.iter().next().map(Zone::name_suffix);
     let own = suffix.map(|suffix| format!("{}.{}.{suffix}", key.service, key.namespace));
     let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
@@ -224,7 +171,7 @@ fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResu
     };
     let results = RecordType::OF_SERVICES
         .into_iter()
-        .map(|rtype| answer_question(zones, published, &own, rtype).result());
+        .map(|rtype| answer_question(zones, &shown.published, &own, rtype).result());
     results.min().unwrap_or(AnswerResult::NxDomain)
 }
 

@@ -4,10 +4,8 @@ use serde_json::{Value, json};
 
 use super::document::{Column, Document, Section};
 use super::error::ViewError;
-use super::filter::Filter;
-use super::kind::View;
 use super::page::{Place, limit};
-use super::server::Server;
+use super::server::Shown;
 use crate::table::Grammar;
 use crate::zone::print::ZoneFile;
 use crate::zone::{Zone, ZoneName, Zones};
@@ -15,13 +13,11 @@ use crate::zone::{Zone, ZoneName, Zones};
 /// The low bits of a place in a zone: the number of lines before it in its part. The others are the number of the part.
 const LINE_BITS: u32 = 32;
 
-/// Makes the document of a zone.
-pub(super) fn zone(server: &Server, filter: &Filter) -> Result<Document, ViewError> {
-    let shown = server.shown(filter)?;
-    let mut document = server.document(View::Zone, &shown);
-    let zone = choose_zone(&server.zones, filter.zone.as_deref())?;
-    let version = shown.published.version;
-    let file = ZoneFile::new(&server.zones, zone, &shown.published).ok_or(ViewError::NoTable)?;
+/// Adds the lines of a zone.
+pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, zones) = (shown.filter, &shown.server.zones);
+    let zone = choose_zone(zones, filter.zone.as_deref())?;
+    let file = ZoneFile::new(zones, zone, &shown.published).ok_or(ViewError::NoTable)?;
     let place = Place::of(filter)?.map_or(0, |place| place.offset);
     let (first, mut line) = (place >> LINE_BITS, place & ((1 << LINE_BITS) - 1));
     let mut section = Section::new("", [Column::text("")]);
@@ -32,13 +28,13 @@ pub(super) fn zone(server: &Server, filter: &Filter) -> Result<Document, ViewErr
         page.for_each(|line| section.push([line.clone()], &record(line)));
         if lines.len() > line + room {
             let place = (part << LINE_BITS) | (line + room);
-            document.next = Some(format!("{version}.{place}"));
+            document.next = Some(format!("{}.{place}", shown.published.version));
             break;
         }
         line = 0;
     }
     document.sections.push(section);
-    Ok(document)
+    Ok(())
 }
 
 /// Returns a line as an object.

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::table::{Endpoint, Published, Table};
+use crate::table::{Endpoint, Table};
 use crate::view::endpoint::{ListedEndpoint, NameReply};
+use crate::view::server::Shown;
+use crate::zone::Name;
 use crate::zone::print::{bases_of_service, names_of_endpoint};
-use crate::zone::{Name, Zones};
 
 /// Returns the endpoints of all services that have an address. The names of their services return them or not.
 pub(super) fn endpoints_with(table: &Table, address: IpAddr) -> Vec<ListedEndpoint<'_>> {
@@ -17,14 +18,13 @@ pub(super) fn endpoints_with(table: &Table, address: IpAddr) -> Vec<ListedEndpoi
 
 /// Returns the names that return an address, of endpoints that have it.
 pub(super) fn names_with(
-    zones: &Zones,
-    published: &Published,
+    shown: &Shown<'_>,
     table: &Table,
     endpoints: &[ListedEndpoint<'_>],
     address: IpAddr,
 ) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for zone in zones.iter() {
+    for zone in shown.server.zones.iter() {
         for one in endpoints {
             for base in bases_of_service(zone, table, one.service) {
                 names.extend(names_of_endpoint(zone.grammar, one.endpoint, &base));
@@ -32,18 +32,16 @@ pub(super) fn names_with(
         }
     }
     // Names with a port have no addresses.
-    names.retain(|name| !name.starts_with('_') && is_returned(zones, published, name, address));
+    names.retain(|name| !name.starts_with('_') && is_returned(shown, name, address));
     names
 }
 
-fn is_returned(zones: &Zones, published: &Published, name: &str, address: IpAddr) -> bool {
-    let Some(name) = Name::from_text(name) else {
-        return false;
-    };
-    match NameReply::of_name(zones, published, &name) {
-        NameReply::Endpoints(view) => view.endpoints().any(|one| has(one, address)),
-        NameReply::Failing(_) | NameReply::Nothing(_) => false,
-    }
+fn is_returned(shown: &Shown<'_>, name: &str, address: IpAddr) -> bool {
+    let (zones, published) = (&shown.server.zones, &shown.published);
+    Name::from_text(name).is_some_and(|name| {
+        let reply = NameReply::of_name(zones, published, &name);
+        matches!(reply, NameReply::Endpoints(view) if view.endpoints().any(|one| has(one, address)))
+    })
 }
 
 fn has(endpoint: &Endpoint, address: IpAddr) -> bool {

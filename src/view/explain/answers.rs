@@ -1,12 +1,12 @@
 //! The answers for a name, record by record.
 
-use std::collections::HashMap;
+use std::ptr;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::name::ReadName;
-use crate::table::{Endpoint, Published};
+use crate::table::Published;
 use crate::view::document::{Cell, Column, Report};
 use crate::view::endpoint::ListedEndpoint;
 use crate::wire::records_within;
@@ -66,15 +66,12 @@ impl AnswerReport {
         endpoints: &[ListedEndpoint<'_>],
         limit: usize,
     ) -> Vec<Self> {
-        let listed = endpoints.iter().enumerate();
-        let indexes = listed.map(|(index, one)| (std::ptr::from_ref(one.endpoint), index));
-        let indexes: HashMap<*const Endpoint, usize> = indexes.collect();
         let types: &[RecordType] = match &name.reading {
             Reading::Apex(..) => &[RecordType::SOA, RecordType::NS],
             Reading::Version(_) => &[RecordType::TXT],
             _ => &RecordType::OF_SERVICES,
         };
-        let answer = |rtype: &RecordType| Self::new(name, published, *rtype, &indexes, limit);
+        let answer = |rtype: &RecordType| Self::new(name, published, *rtype, endpoints, limit);
         types.iter().map(answer).collect()
     }
 
@@ -82,7 +79,7 @@ impl AnswerReport {
         name: &ReadName<'_>,
         published: &Published,
         rtype: RecordType,
-        indexes: &HashMap<*const Endpoint, usize>,
+        endpoints: &[ListedEndpoint<'_>],
         limit: usize,
     ) -> Self {
         let answer = answer_question(name.zones, published, name.name, rtype);
@@ -90,9 +87,12 @@ impl AnswerReport {
         let records = answer.records(AnswerContext::new(name.name, published.serial));
         let in_answer = || records.iter().filter(|one| one.section == Section::Answer);
         let listed = in_answer().take(limit).enumerate().map(|(place, record)| {
-            let source = sources.get(place).map(|one| std::ptr::from_ref(*one));
-            let endpoint = source.and_then(|source| indexes.get(&source).copied());
-            RecordReport::new(record, endpoint)
+            let source = sources.get(place);
+            // Those that are returned come first, in the same order.
+            let is_source = |one: &ListedEndpoint<'_>| {
+                source.is_some_and(|source| ptr::eq(*source, one.endpoint))
+            };
+            RecordReport::new(record, endpoints.iter().position(is_source))
         });
         let fitting = |limit| records_within(&answer, name.name, limit);
         Self {

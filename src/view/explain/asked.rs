@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use http::uri::Authority;
+
 use super::name::exists;
 use super::nearest::name_of_object;
 use crate::table::{Claim, Grammar, Table};
@@ -22,9 +24,9 @@ pub(super) enum Asked {
 // === impl Asked ===
 
 impl Asked {
-    /// Reads an address, `NAMESPACE/SERVICE`, or a name. A URL and a port are removed. The name of a mirror is that of its endpoints. Adds a zone to a name that lacks one: if it
-    /// exists there, or ends with a namespace or a service that is known, or has at most two labels. A name with a final dot is complete.
-    /// Returns `None` if the text is none of these.
+    /// Reads an address, `NAMESPACE/SERVICE`, or a name. A URL and a port are removed. The name of a mirror is that of its endpoints.
+    /// Adds a zone to a name that lacks one: if it exists there, or ends with a namespace or a service that is known, or has at most
+    /// two labels. A name with a final dot is complete. Returns `None` if the text is none of these.
     pub(super) fn parse(zones: &Zones, table: &Table, text: &str) -> Option<Self> {
         let text = host_of(text);
         if let Ok(address) = text.parse::<IpAddr>() {
@@ -34,7 +36,7 @@ impl Asked {
             Some((namespace, service)) if !service.contains('/') => {
                 (format!("{service}.{namespace}"), true)
             }
-            _ => (text.to_owned(), false),
+            _ => (text, false),
         };
         let whole = Name::from_text(&text)?;
         let is_complete = text.ends_with('.') || zones.find(&whole).is_some();
@@ -70,22 +72,14 @@ impl Asked {
 }
 
 /// Returns the host of a URL or of a host with a port; another text as it is.
-fn host_of(text: &str) -> &str {
-    let (text, is_url) = match text.split_once("://") {
-        Some((_, rest)) => (rest.split(['/', '?', '#']).next().unwrap_or_default(), true),
-        None => (text, false),
+fn host_of(text: &str) -> String {
+    let text = match text.split_once("://") {
+        Some((_, rest)) => rest.split(['/', '?', '#']).next().unwrap_or_default(),
+        None => text,
     };
-    let text = match text.rsplit_once('@') {
-        Some((_, host)) if is_url => host,
-        _ => text,
-    };
-    if let Some((host, _)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return host;
-    }
-    match text.split_once(':') {
-        // An IPv6 address has several.
-        Some((host, port)) if port.bytes().all(|octet| octet.is_ascii_digit()) => host,
-        _ => text,
+    match text.parse::<Authority>() {
+        Ok(authority) => authority.host().trim_matches(['[', ']']).to_owned(),
+        Err(_) => text.to_owned(),
     }
 }
 

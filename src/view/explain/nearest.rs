@@ -1,6 +1,6 @@
 //! Similar names, for a name with a typing error or in the form of Kubernetes or Linkerd.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::model::{ObjectKey, ObjectRef, typing_errors};
 use crate::table::{Endpoint, Service, Table};
@@ -36,9 +36,9 @@ pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> 
         let of_object = of_object.map(|path| format!("{path}.{suffix}"));
         found.extend(of_object.map(|name| (0, 0, name)));
         for (_, base, zone, service) in similar_services(table, zone, &asked) {
-            for (name, endpoint) in names_of(zone, service, &base, has_port) {
-                let distance = asked.iter().map(|text| distance(text, &name, endpoint));
-                found.insert((distance.min().unwrap_or_default(), name.len(), name));
+            for (written, name) in names_of(zone, service, &base, has_port) {
+                let errors = asked.iter().map(|text| typing_errors(text, &written));
+                found.insert((errors.min().unwrap_or_default(), name.len(), name));
             }
         }
     }
@@ -95,36 +95,23 @@ fn similar_services<'t>(table: &'t Table, zone: &'t Zone, asked: &[String]) -> V
     found
 }
 
-/// Returns the names of a service with or without a port, each with one of its endpoints.
-fn names_of<'t>(
-    zone: &Zone,
-    service: &'t Service,
-    base: &str,
-    has_port: bool,
-) -> BTreeMap<String, &'t Endpoint> {
-    let endpoints = service.endpoints.iter().take(MAX_COMPARED);
-    let names = endpoints.flat_map(|endpoint| {
-        let names = names_of_endpoint(zone.grammar, endpoint, base);
-        names.into_iter().map(move |name| (name, endpoint))
-    });
+/// Returns the names of a service with or without a port, each with what people may write for it: the name itself, and that of
+/// Kubernetes, which has a host without its cluster.
+fn names_of(zone: &Zone, service: &Service, base: &str, has_port: bool) -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    for endpoint in service.endpoints.iter().take(MAX_COMPARED) {
+        let [host, cluster] = endpoint.labels();
+        let (scope, host) = (format!("{host}.{cluster}."), format!("{host}."));
+        let of_endpoint = names_of_endpoint(zone.grammar, endpoint, base).into_iter();
+        for name in of_endpoint.filter(|name| name.starts_with('_') == has_port) {
+            let of_kubernetes = (host != ".").then(|| name.replacen(&scope, &host, 1));
+            names.extend(of_kubernetes.map(|written| (written, name.clone())));
+            names.push((name.clone(), name));
+        }
+    }
     names
-        .filter(|(name, _)| name.starts_with('_') == has_port)
-        .collect()
 }
 
-/// Returns the distance of a name of an endpoint to the one that was asked for. Names of Kubernetes have a host without its cluster.
-fn distance(asked: &str, name: &str, endpoint: &Endpoint) -> usize {
-    let [host, cluster] = endpoint.labels();
-    let scope = format!("{host}.{cluster}.");
-    let errors = typing_errors(asked, name);
-    match name.contains(&scope) && !host.is_empty() {
-        true => errors.min(typing_errors(
-            asked,
-            &name.replacen(&scope, &format!("{host}."), 1),
-        )),
-        false => errors,
-    }
-}
 #[cfg(test)]
 mod tests {
     use super::*;

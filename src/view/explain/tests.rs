@@ -9,7 +9,7 @@ use crate::testing::{
     backends, endpoint, federated, gateway, link, listing, local, mirror, rules, service_mirror,
     table, table_by, table_with_links, zones,
 };
-use crate::view::Identity;
+use crate::view::{Filter, Identity, Server, View, document};
 
 /// What an explanation says.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
         name: Some(name.to_owned()),
         ..Filter::default()
     };
-    let document = explain(&server, &filter).unwrap();
+    let document = document(View::Explain, &server, &filter).unwrap();
     let head = document.sections[0].rows.iter();
     let head = head.map(|row| row.cells[0].clone()).collect();
     let items = document.objects();
