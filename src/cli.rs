@@ -29,7 +29,7 @@ pub use command::{Cli, Command};
 pub use environment::unknown_variables;
 pub use fleet::FleetArgs;
 pub use groups::{KubeconfigArgs, LogArgs, SourceArgs};
-pub use print::{Form, harmless, json, local_time, note, print, write};
+pub use print::{Form, harmless, json, local_text, note, print, write};
 pub use serve::{DemoArgs, ServeArgs};
 pub use values::Output;
 pub use view::{EventsArgs, ExplainArgs, ServerArgs, TableArgs, ViewArgs};

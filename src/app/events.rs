@@ -14,7 +14,7 @@ use tokio_util::io::StreamReader;
 
 use super::command_log::log_to_stderr;
 use super::remote::{RunningServer, find_server};
-use crate::cli::{EventsArgs, Output, harmless, local_time, note, print, write};
+use crate::cli::{EventsArgs, Output, local_text, note, print, write};
 use crate::model::{Timestamp, list_some};
 use crate::view::{Filter, View};
 
@@ -147,8 +147,8 @@ impl Printed {
         }
         let services = event["services"].as_array().into_iter().flatten();
         let services = list_some(services.filter_map(Value::as_str), 1);
-        let (time, kind, sentence) = (local_time(text("time")), text("kind"), text("text"));
+        let [time, kind, sentence] = ["time", "kind", "text"].map(text);
         let line = format!("{time}  {kind:12}  {services:24}  {sentence}");
-        write(&(harmless(&line) + "\n"))
+        write(&(local_text(&line) + "\n"))
     }
 }

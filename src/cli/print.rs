@@ -87,9 +87,7 @@ impl Form {
         }
         for row in &section.rows {
             let cell = |index: usize| row.cells.get(index).map_or("", String::as_str);
-            let cells = columns
-                .iter()
-                .map(|(index, column)| cell_text(column.kind, cell(*index)));
+            let cells = columns.iter().map(|(index, _)| local_text(cell(*index)));
             rows.push(cells.collect());
         }
         let width = |index: usize| rows.iter().map(|row| row[index].chars().count()).max();
@@ -135,35 +133,23 @@ impl Form {
     }
 }
 
-/// Returns a cell as a terminal can show it without harm. Times are in the zone of the reader.
-fn cell_text(kind: ColumnKind, cell: &str) -> String {
-    match kind {
-        ColumnKind::Time => {
-            let (word, time) = cell.rsplit_once(' ').unwrap_or(("", cell));
-            let separator = if word.is_empty() { "" } else { " " };
-            format!("{}{separator}{}", harmless(word), local_time(time))
-        }
-        ColumnKind::Text | ColumnKind::State => harmless(cell),
-    }
+/// Returns a text as a terminal can show it without harm. The times in it are in the zone of the reader.
+pub fn local_text(text: &str) -> String {
+    let is_end = |c: char| " (),;".contains(c);
+    let pieces = text.split_inclusive(is_end).map(|piece| {
+        let word = piece.trim_end_matches(is_end);
+        let time = local_time(word);
+        time.unwrap_or_else(|| word.to_owned()) + &piece[word.len()..]
+    });
+    harmless(&pieces.collect::<String>())
 }
 
-/// Returns a time for people: `2026-11-24 03:12:00 CET`, or with an offset if the zone has no name for it. In UTC it stays as it
-/// is: `2026-11-24T03:12:00Z`. So does a text of another form.
-pub fn local_time(text: &str) -> String {
-    time_in(text, &ZONE)
-}
-
-fn time_in(text: &str, zone: &TimeZone) -> String {
-    match text.parse::<Timestamp>() {
-        Ok(time) if *zone != TimeZone::UTC => {
-            let fraction = if text.contains('.') { "%.3f" } else { "" };
-            let local = time.to_zoned(zone.clone());
-            local
-                .strftime(&format!("%Y-%m-%d %H:%M:%S{fraction} %Z"))
-                .to_string()
-        }
-        _ => harmless(text),
-    }
+/// Returns a time (RFC 3339) for people: `2026-11-24 03:12:00 CET`, or with an offset if the zone has no name for it.
+fn local_time(text: &str) -> Option<String> {
+    let time = text.parse::<Timestamp>().ok()?;
+    let fraction = if text.contains('.') { "%.3f" } else { "" };
+    let form = format!("%Y-%m-%d %H:%M:%S{fraction} %Z");
+    Some(time.to_zoned(ZONE.clone()).strftime(&form).to_string())
 }
 
 /// Replaces control characters and marks of direction, but no tab. The text may be from a forged pod or object, and a terminal would

@@ -103,6 +103,10 @@ pub(crate) async fn wait_until_stuck(liveness: &Liveness) -> String {
 
 /// Publishes a table of these objects.
 fn publish(publisher: &Publisher, objects: &[Value]) {
+    publish_at(publisher, objects, Timestamp(1));
+}
+
+fn publish_at(publisher: &Publisher, objects: &[Value], now: Timestamp) {
     let built = Built {
         table: table(objects),
         is_changed: true,
@@ -110,7 +114,7 @@ fn publish(publisher: &Publisher, objects: &[Value]) {
         services: ServiceKeys::new(),
         timers: Vec::new(),
     };
-    publisher.publish(built, Timestamp(1), 1);
+    publisher.publish(built, now, 1);
 }
 
 /// The age of a history.
@@ -176,16 +180,6 @@ async fn metrics_have_a_limited_number_of_clusters_and_failing_services() {
 #[test]
 fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     let minute = |minutes: u64| Timestamp(minutes * 60_000);
-    let publish = |publisher: &Publisher, host: &str, now| {
-        let built = Built {
-            table: table(&database(host)),
-            is_changed: true,
-            has_other_answers: true,
-            services: ServiceKeys::new(),
-            timers: Vec::new(),
-        };
-        publisher.publish(built, now, 1);
-    };
     let replica = || (Publisher::new(minute(1), HOUR), CurrentFacts::default());
     let hash = |(publisher, facts): &(Publisher, CurrentFacts), now| {
         let reader = publisher.reader();
@@ -197,13 +191,14 @@ fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     assert_eq!(hash(&first, minute(4)), None);
     assert_eq!(hash(&first, minute(5)), None);
     for replica in [&first, &second] {
-        publish(&replica.0, "db-0", minute(9));
+        publish_at(&replica.0, &database("db-0"), minute(9));
     }
     let expected = Some(table(&database("db-0")).answers_hash());
     assert_eq!(hash(&first, minute(10)), expected);
     // The second is scraped later, when the answers of both have changed.
     for (number, replica) in [(1, &first), (2, &first), (1, &second)] {
-        publish(&replica.0, &format!("db-{number}"), minute(10 + number));
+        let objects = database(&format!("db-{number}"));
+        publish_at(&replica.0, &objects, minute(10 + number));
     }
     for replica in [&first, &second] {
         assert_eq!(hash(replica, minute(14)), expected);
@@ -301,17 +296,7 @@ async fn list_continues_in_its_table_or_is_gone() {
         let first = items(&api, "table?limit=2").await;
         assert_eq!(first["items"].as_array().unwrap().len(), 2);
         let place = first["continue"].as_str().unwrap();
-        publisher.publish(
-            Built {
-                table: table(&["a", "x"].map(service)),
-                is_changed: true,
-                has_other_answers: true,
-                services: ServiceKeys::new(),
-                timers: Vec::new(),
-            },
-            Timestamp(10_000),
-            2,
-        );
+        publish_at(&publisher, &["a", "x"].map(service), Timestamp(10_000));
         let path = format!("/api/v1/table?limit=2&continue={place}");
         let response = get(&api, &path, &[]).await;
         assert_eq!(response.status(), status);

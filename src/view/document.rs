@@ -72,7 +72,7 @@ pub struct Column {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ColumnKind {
-    /// A time (RFC 3339), with or without a word before it: `before 2026-11-24T03:12:00Z`. It is printed in the local zone.
+    /// A time (RFC 3339), with or without a word before it: `before 2026-11-24T03:12:00Z`.
     Time,
     /// `ok`, `attention` or `failing`, which are printed in colors, or another word.
     State,

@@ -53,18 +53,13 @@ impl FailoverReport {
 impl fmt::Display for FailoverReport {
     /// Writes the order, the step that answers, and the others that are not alive or were not for a while.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: step {} of {}",
-            self.order,
-            self.step,
-            self.steps.len()
-        )?;
-        for step in &self.steps {
-            match &step.since {
-                Some(since) => write!(f, "; {} {} since {since}", step.clusters, step.state)?,
-                None if step.state == "alive" => {}
-                None => write!(f, "; {} {}", step.clusters, step.state)?,
+        let (order, step, steps) = (&self.order, self.step, &self.steps);
+        write!(f, "{order}: step {step} of {}", steps.len())?;
+        for step in steps {
+            let since = step.since.iter().map(|since| format!(" since {since}"));
+            let since: String = since.collect();
+            if step.state != "alive" || !since.is_empty() {
+                write!(f, "; {} {}{since}", step.clusters, step.state)?;
             }
         }
         Ok(())
