@@ -125,33 +125,41 @@ impl Causes {
         causes.map(|(_, cause)| cause.counts.count).sum()
     }
 
-    /// Returns the causes that need attention. Those that make most services fail come first, then by level, then the newest.
-    fn serious(&self) -> Vec<ProblemReport> {
+    /// Returns the section of the causes that need attention.
+    pub(super) fn section(&self) -> Section {
+        self.section_of(|_| true)
+    }
+
+    /// Returns the section of those that are more than a problem of one service: of the server, its source and clusters, and of
+    /// names that several services have.
+    pub(super) fn above_services(&self) -> Section {
+        let mut section = self.section_of(|cause| {
+            cause.service.is_none() && cause.kind.row().family != Family::Skipped
+        });
+        // The objects of a table are services.
+        let rows = section.rows.iter_mut();
+        rows.for_each(|row| row.object = Value::Null);
+        section
+    }
+
+    /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
+    /// newest. The first ones are listed.
+    fn section_of(&self, is_shown: impl Fn(&ProblemReport) -> bool) -> Section {
         let serious = self.by_key.iter();
         let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
         serious.sort_by_key(|(_, cause)| {
             let level = cause.first.kind.row().level;
             Reverse((cause.impact(), cause.counts.failing, level, cause.since))
         });
-        let report = |((_, cluster), cause): (&CauseKey, &Cause)| cause.report(cluster.as_ref());
-        serious.into_iter().map(report).collect()
-    }
-
-    /// Returns the section of the causes that need attention.
-    pub(super) fn section(&self) -> Section {
-        section_of(&self.serious())
-    }
-
-    /// Returns the section of those that are more than a problem of one service: of the server, its source and clusters, and of
-    /// names that several services have.
-    pub(super) fn above_services(&self) -> Section {
-        let mut causes = self.serious();
-        causes
-            .retain(|cause| cause.service.is_none() && cause.kind.row().family != Family::Skipped);
-        let mut section = section_of(&causes);
-        // The objects of a table are services.
-        let rows = section.rows.iter_mut();
-        rows.for_each(|row| row.object = Value::Null);
+        let reports = serious.into_iter();
+        let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref()));
+        let mut reports = reports.filter(is_shown);
+        let listed = reports.by_ref().take(MAX_CAUSES);
+        let mut section = Section::of::<ProblemReport>("causes", listed);
+        let more = reports.count();
+        if more > 0 {
+            section.push_text([String::new(), format!("and {more} more")]);
+        }
         section
     }
 
@@ -169,17 +177,6 @@ impl Causes {
         }
         counts
     }
-}
-
-/// Returns the section of some causes. The first ones are listed.
-fn section_of(causes: &[ProblemReport]) -> Section {
-    let listed = causes.iter().take(MAX_CAUSES);
-    let mut section = Section::of::<ProblemReport>("causes", listed);
-    let more = causes.len().saturating_sub(MAX_CAUSES);
-    if more > 0 {
-        section.push_text([String::new(), format!("and {more} more")]);
-    }
-    section
 }
 
 // === impl Cause ===

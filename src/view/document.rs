@@ -198,34 +198,29 @@ impl Section {
 impl Column {
     /// Returns a column of texts.
     pub fn text(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            priority: 0,
-            kind: ColumnKind::Text,
-        }
+        Self::new(name, 0, ColumnKind::Text)
     }
 
     /// Returns a column of texts that only `-o wide` shows.
     pub fn wide(name: &str) -> Self {
-        Self {
-            priority: 1,
-            ..Self::text(name)
-        }
+        Self::new(name, 1, ColumnKind::Text)
     }
 
     /// Returns a column of times.
     pub fn time(name: &str) -> Self {
-        Self {
-            kind: ColumnKind::Time,
-            ..Self::text(name)
-        }
+        Self::new(name, 0, ColumnKind::Time)
     }
 
     /// Returns a column of states.
     pub fn state(name: &str) -> Self {
+        Self::new(name, 0, ColumnKind::State)
+    }
+
+    fn new(name: &str, priority: u8, kind: ColumnKind) -> Self {
         Self {
-            kind: ColumnKind::State,
-            ..Self::text(name)
+            name: name.to_owned(),
+            priority,
+            kind,
         }
     }
 

@@ -42,19 +42,14 @@ struct Explanation<'t> {
     reading: String,
     /// Whether the name exists.
     exists: bool,
-    /// Whether the name is in no zone of this server.
-    is_outside: bool,
-    /// The service that the name is about, which need not exist.
-    key: Option<ServiceKey>,
-    service: Option<&'t Service>,
+    /// What the name means. `None`: it is an address, and the replies are those for the names of the services.
+    read: Option<ReadName<'t>>,
     /// The answer for each record type.
     answers: Vec<AnswerReport>,
     /// For an address: the names that return it.
     names: Vec<String>,
     /// All endpoints of the service, those that the replies contain first.
     endpoints: Vec<ListedEndpoint<'t>>,
-    /// What the replies contain. `None`: the replies for the names of the services.
-    reply: Option<NameReply<'t>>,
     /// All problems that concern the name.
     problems: BTreeSet<Problem>,
     /// If the name does not exist: the most similar names that exist.
@@ -81,8 +76,8 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
     explained.add_problems_of(shown);
     document.exit = if explained.exists { 0 } else { 3 };
     let listed = shown.page(explained.endpoints.iter(), document)?;
-    let report = |one: &&ListedEndpoint<'_>| match &explained.reply {
-        Some(reply) => reply.report(one),
+    let report = |one: &&ListedEndpoint<'_>| match &explained.read {
+        Some(name) => name.reply.report(one),
         None => NameReply::of_own_name(one.service).report(one),
     };
     let endpoints = Section::of::<EndpointReport>("endpoints", listed.iter().map(report));
@@ -114,7 +109,6 @@ impl<'t> Explanation<'t> {
             name: name.name.to_string(),
             reading: name.describe(&endpoints, &shown.server.namespaces),
             exists,
-            is_outside: matches!(name.reading, Reading::Outside),
             answers: AnswerReport::all(&name, &shown.published, &endpoints, limit(shown.filter)),
             names: Vec::new(),
             endpoints,
@@ -123,9 +117,7 @@ impl<'t> Explanation<'t> {
                 true => Vec::new(),
                 false => nearest::nearest(name.zones, name.table, name.name),
             },
-            service: name.service,
-            key: name.key,
-            reply: Some(name.reply),
+            read: Some(name),
         }
     }
 
@@ -146,12 +138,14 @@ impl<'t> Explanation<'t> {
     /// Returns the services that it is about.
     fn services(&self) -> BTreeSet<ServiceKey> {
         let of_endpoints = self.endpoints.iter().map(|one| &one.service.key);
-        of_endpoints.chain(&self.key).cloned().collect()
+        let of_name = self.read.iter().flat_map(|name| &name.key);
+        of_endpoints.chain(of_name).cloned().collect()
     }
 
     /// Adds the problems of the server. Those of other services concern other names.
     fn add_problems_of(&mut self, shown: &Shown<'_>) {
-        if !self.is_outside {
+        let is_outside = |name: &ReadName<'_>| matches!(name.reading, Reading::Outside);
+        if !self.read.as_ref().is_some_and(is_outside) {
             let own = self.services();
             let mut problems = shown.problems();
             problems.retain(|one| one.service.as_ref().is_none_or(|key| own.contains(key)));
@@ -161,8 +155,9 @@ impl<'t> Explanation<'t> {
 
     /// Returns the sections of the first page.
     fn sections(&self, shown: &Shown<'_>, endpoints: Section) -> Vec<Section> {
-        let service = self.service.map(|one| ServiceRow::new(shown, one));
-        let mut service = Section::of::<ServiceRow>("service", service);
+        let service = self.read.iter().flat_map(|name| name.service);
+        let row = service.map(|one| ServiceRow::new(shown, one));
+        let mut service = Section::of::<ServiceRow>("service", row);
         // There is room for all columns of one row.
         let columns = service.columns.iter_mut();
         columns.for_each(|column| column.priority = 0);
@@ -186,8 +181,9 @@ impl<'t> Explanation<'t> {
         let mut section = Section::new("", [Column::text("")]);
         let object = json!({"name": name, "reading": reading, "exists": exists});
         section.push([name.clone()], &object);
+        let service = self.read.as_ref().and_then(|name| name.service);
         let lines = [reading.clone()].into_iter();
-        for line in lines.chain(self.service.and_then(not_mirrorable)) {
+        for line in lines.chain(service.and_then(not_mirrorable)) {
             section.push_text([format!("  {line}")]);
         }
         section

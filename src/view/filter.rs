@@ -79,14 +79,8 @@ impl Filter {
             Parameter::Zone => self.zone = Some(value.to_owned()),
             Parameter::At => self.at = Some(time()?),
             Parameter::Since => self.since = Some(time()?),
-            Parameter::After => {
-                let id = value.parse().ok();
-                self.after = Some(id.ok_or_else(|| invalid("use the ID of an event"))?);
-            }
-            Parameter::Limit => {
-                let limit = value.parse().ok();
-                self.limit = Some(limit.ok_or_else(|| invalid("use a number"))?);
-            }
+            Parameter::After => self.after = Some(number(name, value)?),
+            Parameter::Limit => self.limit = Some(number(name, value)?),
             Parameter::Continue => self.next = Some(value.to_owned()),
         }
         Ok(())
@@ -174,6 +168,12 @@ impl Filter {
             Some(format!("no service matches '{texts}'{hint}"))
         }
     }
+}
+
+/// Reads a number: of rows, or the ID of an event.
+fn number<T: FromStr>(name: &str, value: &str) -> Result<T, ViewError> {
+    let number = value.parse().ok();
+    number.ok_or_else(|| ViewError::invalid(name, value, "use a number"))
 }
 
 /// Returns whether a list selects a value. An empty list selects all.

@@ -87,12 +87,11 @@ impl AnswerReport {
         let records = answer.records(AnswerContext::new(name.name, published.serial));
         let in_answer = || records.iter().filter(|one| one.section == Section::Answer);
         let listed = in_answer().take(limit).enumerate().map(|(place, record)| {
-            let source = sources.get(place);
             // Those that are returned come first, in the same order.
-            let is_source = |one: &ListedEndpoint<'_>| {
-                source.is_some_and(|source| ptr::eq(*source, one.endpoint))
-            };
-            RecordReport::new(record, endpoints.iter().position(is_source))
+            let is_source = |one: &ListedEndpoint<'_>| ptr::eq(sources[place], one.endpoint);
+            let is_of_endpoint = place < sources.len();
+            let endpoint = is_of_endpoint.then(|| endpoints.iter().position(is_source));
+            RecordReport::new(record, endpoint.flatten())
         });
         let fitting = |limit| records_within(&answer, name.name, limit);
         Self {
