@@ -17,6 +17,7 @@ mod failover;
 mod filter;
 mod kind;
 mod page;
+mod problem;
 mod problems;
 mod schema;
 mod server;

@@ -42,10 +42,10 @@ impl From<&Problem> for Age {
 
 /// Returns a problem as one sentence with its age.
 pub fn problem_with_age(problem: &Problem) -> String {
-    let Age { since, is_older } = Age::from(problem);
-    let word = if is_older { "before" } else { "since" };
-    match since {
-        Some(time) => format!("{problem} ({word} {time})"),
+    let age = Age::from(problem);
+    let word = if age.is_older { "" } else { "since " };
+    match age.since {
+        Some(_) => format!("{problem} ({word}{})", age.cell()),
         None => problem.to_string(),
     }
 }

@@ -3,14 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 use strum::VariantArray as _;
 
 use super::age::Age;
 use super::document::Section;
-use super::problems::ProblemReport;
+use super::problem::{Counts, ProblemReport};
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::{Impact, Published, Table};
 
@@ -36,19 +34,6 @@ struct Cause {
     /// Since when the cause exists, if it is known: the earliest time of its problems, and whether it was first seen then.
     since: Option<(Timestamp, bool)>,
     counts: Counts,
-}
-
-/// What a cause affects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Counts {
-    /// The number of problems.
-    pub count: u32,
-    /// The number of services that it affects.
-    pub services: u32,
-    /// The number of endpoints that are down or not ready because of it.
-    pub endpoints: u32,
-    /// The number of services that clients cannot reach, and that it affects.
-    pub failing: u32,
 }
 
 // === impl Causes ===

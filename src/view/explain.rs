@@ -18,7 +18,7 @@ use super::document::{Column, Document, Section};
 use super::endpoint::{EndpointReport, ListedEndpoint, NameReply};
 use super::error::ViewError;
 use super::page::limit;
-use super::problems::ProblemReport;
+use super::problem::ProblemReport;
 use super::server::Shown;
 use super::table::ServiceRow;
 use crate::model::{ClusterName, Exported, Hostname, Problem, ProblemKind, ServiceKey, mirrorable};

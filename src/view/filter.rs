@@ -79,8 +79,8 @@ impl Filter {
             Parameter::Zone => self.zone = Some(value.to_owned()),
             Parameter::At => self.at = Some(time()?),
             Parameter::Since => self.since = Some(time()?),
-            Parameter::After => self.after = Some(number(name, value)?),
-            Parameter::Limit => self.limit = Some(number(name, value)?),
+            Parameter::After => self.after = Some(number(name, value, "use the ID of an event")?),
+            Parameter::Limit => self.limit = Some(number(name, value, "use a number")?),
             Parameter::Continue => self.next = Some(value.to_owned()),
         }
         Ok(())
@@ -171,9 +171,9 @@ impl Filter {
 }
 
 /// Reads a number: of rows, or the ID of an event.
-fn number<T: FromStr>(name: &str, value: &str) -> Result<T, ViewError> {
+fn number<T: FromStr>(name: &str, value: &str, why: &str) -> Result<T, ViewError> {
     let number = value.parse().ok();
-    number.ok_or_else(|| ViewError::invalid(name, value, "use a number"))
+    number.ok_or_else(|| ViewError::invalid(name, value, why))
 }
 
 /// Returns whether a list selects a value. An empty list selects all.

@@ -2,48 +2,13 @@
 
 use std::cmp::Reverse;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use super::age::Age;
-use super::causes::Counts;
-use super::document::{Cell, Column, Document, Report, Section};
+use super::document::Document;
 use super::error::ViewError;
 use super::filter::{Filter, is_listed};
+use super::problem::ProblemReport;
 use super::server::Shown;
-use crate::model::{Level, Line, Problem, ProblemKind};
+use crate::model::Problem;
 use crate::table::Table;
-
-/// A problem, or a cause of several ones.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct ProblemReport {
-    /// The kind. The manual has a section for it.
-    pub kind: ProblemKind,
-    /// How bad it is.
-    pub level: Level,
-    /// What is wrong with every problem of the kind.
-    pub sentence: &'static str,
-    /// What it concerns, if it is one thing: an object, a name, a service or a cluster. Empty: the server.
-    pub subject: Line,
-    /// The service, as `namespace/name`, if it concerns one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<String>,
-    /// The cluster, if it concerns one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cluster: Option<String>,
-    /// What is wrong in this case, if it is one problem, or one of the server.
-    pub detail: Line,
-    /// Since when it holds.
-    #[serde(flatten)]
-    pub age: Age,
-    /// What a person does, with the names of one of the problems.
-    pub hint: String,
-    /// The section of the manual for the kind: a page and its anchor.
-    pub anchor: String,
-    /// What a cause affects.
-    #[serde(flatten)]
-    pub counts: Option<Counts>,
-}
 
 /// Adds the problems.
 pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
@@ -78,58 +43,4 @@ fn is_selected(filter: &Filter, problem: &Problem) -> bool {
         }
     };
     has_name && is_listed(&filter.kind, problem.kind.name()) && is_listed(&filter.cluster, cluster)
-}
-
-// === impl ProblemReport ===
-
-impl ProblemReport {
-    /// Makes the section of some problems.
-    pub(super) fn section<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Section {
-        Section::of::<Self>("problems", problems.into_iter().map(Self::new))
-    }
-
-    pub(super) fn new(problem: &Problem) -> Self {
-        let row = problem.kind.row();
-        Self {
-            kind: problem.kind,
-            level: row.level,
-            sentence: row.sentence,
-            subject: problem.subject(),
-            service: problem.service.as_ref().map(ToString::to_string),
-            cluster: problem.cluster.as_ref().map(ToString::to_string),
-            detail: problem.detail.clone(),
-            age: problem.into(),
-            hint: problem.hint(),
-            anchor: problem.kind.anchor(),
-            counts: None,
-        }
-    }
-
-    /// Returns what is wrong: what holds for the kind, and in this case.
-    fn text(&self) -> String {
-        let parts = [self.sentence, &self.detail];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        parts.join(": ")
-    }
-}
-
-impl Report for ProblemReport {
-    fn cells() -> Vec<Cell<Self>> {
-        vec![
-            Column::state("LEVEL").of(|one| match one.level {
-                Level::Error => "failing".to_owned(),
-                Level::Warning => "attention".to_owned(),
-                Level::Note => "note".to_owned(),
-            }),
-            Column::text("KIND").of(|one: &Self| one.kind.to_string()),
-            Column::text("SUBJECT").of(|one: &Self| one.subject.to_string()),
-            Column::time("SINCE").of(|one: &Self| one.age.cell()),
-            Column::text("SERVICES").of(|one: &Self| {
-                let services = one.counts.filter(|counts| counts.services > 0);
-                services.map_or_else(String::new, |counts| counts.services.to_string())
-            }),
-            Column::text("PROBLEM").of(Self::text),
-            Column::wide("WHAT TO DO").of(|one: &Self| one.hint.clone()),
-        ]
-    }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::endpoint::EndpointReport;
 use super::explain::AnswerReport;
-use super::problems::ProblemReport;
+use super::problem::ProblemReport;
 use super::status::Status;
 use super::table::ServiceRow;
 use crate::source::events::Event;

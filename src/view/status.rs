@@ -74,8 +74,9 @@ pub(super) struct Status {
 
 /// Adds the server.
 pub(super) fn status(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
-    let section = Section::of::<Status>("", [Status::new(shown)]);
-    document.sections.push(section);
+    document
+        .sections
+        .push(Section::of::<Status>("", [Status::new(shown)]));
     Ok(())
 }
 

@@ -98,8 +98,9 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
         document.sections.push(shown.causes().above_services());
     }
     let rows = rows.iter().map(|service| ServiceRow::new(shown, service));
-    let section = Section::of::<ServiceRow>("services", rows);
-    document.sections.push(section);
+    document
+        .sections
+        .push(Section::of::<ServiceRow>("services", rows));
     document.fail_if(3, filter.unmatched(&all));
     Ok(())
 }

@@ -163,7 +163,9 @@ impl<'t> ReadName<'t> {
                 let is_watched =
                     watched.is_empty() || watched.iter().any(|one| one.as_str() == *namespace);
                 let why = match is_watched {
-                    true => "it has no mirror here",
+                    true => {
+ "it has no mirror here; export it in its cluster, and check that the cluster is linked"
+}
                     false => "the setting namespaces does not have this one",
                 };
                 return format!("no service '{service}' in namespace '{namespace}': {why}");

@@ -205,7 +205,7 @@ fn missing_name_has_its_reason_the_problems_and_the_nearest_names() {
     for (name, reading, problems) in [
         (
             "nope.prod.global",
-            "no service 'nope' in namespace 'prod': it has no mirror here",
+            "no service 'nope' in namespace 'prod': it has no mirror here; export it in its cluster, and check that the cluster is linked",
             &[][..],
         ),
         (

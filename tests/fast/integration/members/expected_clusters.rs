@@ -59,8 +59,7 @@ fn name_waits_for_expected_clusters_for_an_hour() {
             ("db-0.west.db.prod.global. A", "10.96.2.1"),
         ],
     );
-    let page = server.admin("/readyz");
-    assert_eq!(page.status, 200);
+    assert_eq!(server.admin("/readyz").status, 200);
     let [[level, subject, detail]] = &problems(&server, "expected-clusters-missing")[..] else {
         panic!("{}", server.status());
     };
@@ -69,8 +68,6 @@ fn name_waits_for_expected_clusters_for_an_hour() {
         detail.starts_with("not answered; waits for north until 20"),
         "{detail}"
     );
-    let line = format!("Name waits for expected clusters: prod/db: {detail}");
-    assert!(page.body.contains(&line), "{}", page.body);
     let gauge = "global_dns_problems{kind=\"expected-clusters-missing\",level=\"error\"}";
     assert_eq!(server.metric(gauge), 1.0);
     // The cluster comes, and leaves again: no process remembers that the name was answered.

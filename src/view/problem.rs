@@ -1,0 +1,106 @@
+//! Problems in documents, and causes of several ones.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::age::Age;
+use super::document::{Cell, Column, Report, Section};
+use crate::model::{Level, Line, Problem, ProblemKind};
+
+/// A problem, or a cause of several ones.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(super) struct ProblemReport {
+    /// The kind. The manual has a section for it.
+    pub kind: ProblemKind,
+    /// How bad it is.
+    pub level: Level,
+    /// What is wrong with every problem of the kind.
+    pub sentence: &'static str,
+    /// What it concerns, if it is one thing: an object, a name, a service or a cluster. Empty: the server.
+    pub subject: Line,
+    /// The service, as `namespace/name`, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// The cluster, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// What is wrong in this case, if it is one problem, or one of the server.
+    pub detail: Line,
+    /// Since when it holds.
+    #[serde(flatten)]
+    pub age: Age,
+    /// What a person does, with the names of one of the problems.
+    pub hint: String,
+    /// The section of the manual for the kind: a page and its anchor.
+    pub anchor: String,
+    /// What a cause affects.
+    #[serde(flatten)]
+    pub counts: Option<Counts>,
+}
+
+/// What a cause affects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Counts {
+    /// The number of problems.
+    pub count: u32,
+    /// The number of services that it affects.
+    pub services: u32,
+    /// The number of endpoints that are down or not ready because of it.
+    pub endpoints: u32,
+    /// The number of services that clients cannot reach, and that it affects.
+    pub failing: u32,
+}
+
+// === impl ProblemReport ===
+
+impl ProblemReport {
+    /// Makes the section of some problems.
+    pub(super) fn section<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Section {
+        Section::of::<Self>("problems", problems.into_iter().map(Self::new))
+    }
+
+    pub(super) fn new(problem: &Problem) -> Self {
+        let row = problem.kind.row();
+        Self {
+            kind: problem.kind,
+            level: row.level,
+            sentence: row.sentence,
+            subject: problem.subject(),
+            service: problem.service.as_ref().map(ToString::to_string),
+            cluster: problem.cluster.as_ref().map(ToString::to_string),
+            detail: problem.detail.clone(),
+            age: problem.into(),
+            hint: problem.hint(),
+            anchor: problem.kind.anchor(),
+            counts: None,
+        }
+    }
+
+    /// Returns what is wrong: what holds for the kind, and in this case.
+    fn text(&self) -> String {
+        let parts = [self.sentence, &self.detail];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(": ")
+    }
+}
+
+impl Report for ProblemReport {
+    fn cells() -> Vec<Cell<Self>> {
+        vec![
+            Column::state("LEVEL").of(|one| match one.level {
+                Level::Error => "failing".to_owned(),
+                Level::Warning => "attention".to_owned(),
+                Level::Note => "note".to_owned(),
+            }),
+            Column::text("KIND").of(|one: &Self| one.kind.to_string()),
+            Column::text("SUBJECT").of(|one: &Self| one.subject.to_string()),
+            Column::time("SINCE").of(|one: &Self| one.age.cell()),
+            Column::text("SERVICES").of(|one: &Self| {
+                let services = one.counts.filter(|counts| counts.services > 0);
+                services.map_or_else(String::new, |counts| counts.services.to_string())
+            }),
+            Column::text("PROBLEM").of(Self::text),
+            Column::wide("WHAT TO DO").of(|one: &Self| one.hint.clone()),
+        ]
+    }
+}
