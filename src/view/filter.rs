@@ -104,10 +104,8 @@ impl Filter {
             (Parameter::Limit, self.limit.map(|limit| limit.to_string())),
             (Parameter::Continue, self.next.clone()),
         ];
-        let given = all.into_iter();
-        given
-            .filter_map(|(parameter, value)| Some((parameter.into(), value?)))
-            .collect()
+        let given = |(parameter, value)| Some((Parameter::into(parameter), value?));
+        all.into_iter().filter_map(given).collect()
     }
 
     /// Returns whether it selects a part of a list: some rows, or a page behind the first one.

@@ -170,9 +170,8 @@ fn result(shown: &Shown<'_>, service: &Service) -> AnswerResult {
     let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
         return AnswerResult::NxDomain;
     };
-    let results = RecordType::OF_SERVICES
-        .into_iter()
-        .map(|rtype| answer_question(zones, &shown.published, &own, rtype).result());
+    let result = |rtype| answer_question(zones, &shown.published, &own, rtype).result();
+    let results = RecordType::OF_SERVICES.into_iter().map(result);
     results.min().unwrap_or(AnswerResult::NxDomain)
 }
 

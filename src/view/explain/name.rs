@@ -9,6 +9,9 @@ use crate::zone::{MissingReason, Name, Reading, Scope, Zones, read, yields};
 
 /// Maximum number of namespaces in a sentence.
 const MAX_LISTED: usize = 30;
+/// Why there is no service, and what to do.
+const NO_MIRROR: &str =
+    "it has no mirror here; export it in its cluster, and check that the cluster is linked";
 
 /// A name, as it was read from the table.
 pub(super) struct ReadName<'t> {
@@ -163,9 +166,7 @@ impl<'t> ReadName<'t> {
                 let is_watched =
                     watched.is_empty() || watched.iter().any(|one| one.as_str() == *namespace);
                 let why = match is_watched {
-                    true => {
- "it has no mirror here; export it in its cluster, and check that the cluster is linked"
-}
+                    true => NO_MIRROR,
                     false => "the setting namespaces does not have this one",
                 };
                 return format!("no service '{service}' in namespace '{namespace}': {why}");
