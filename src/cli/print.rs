@@ -197,3 +197,19 @@ pub fn write(text: &str) -> anyhow::Result<ControlFlow<()>> {
 pub fn note(sentence: &str) {
     let _ = writeln!(io::stderr(), "note: {}", harmless(sentence));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_in_sentences_are_those_of_the_reader() {
+        let time = "2026-11-27T10:27:30Z";
+        let own = local_time(time).unwrap();
+        assert!(own.starts_with("2026-11-2"), "{own}");
+        assert_eq!(&own[10..11], " ", "{own}");
+        let sentence = format!("waits for east until {time}; it is down (before {time})");
+        let expected = format!("waits for east until {own}; it is down (before {own})");
+        assert_eq!(local_text(&sentence), expected);
+    }
+}
