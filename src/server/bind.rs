@@ -2,9 +2,10 @@
 //! family.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
@@ -46,7 +47,7 @@ pub struct DnsListener {
 
 // === Binding ===
 
-/// Binds TCP listeners, which do not block.
+/// Binds TCP listeners.
 ///
 /// # Errors
 ///
@@ -58,7 +59,7 @@ pub fn bind_tcp(
     let tcp = |address| {
         let (socket, bound) = tcp(address)?;
         socket.listen(BACKLOG)?;
-        Ok((socket.into(), bound))
+        Ok((TcpListener::from_std(socket.into())?, bound))
     };
     bind(addresses, listener, tcp)
 }

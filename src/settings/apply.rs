@@ -22,9 +22,6 @@ impl Settings {
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;
-        let services = self.services.iter();
-        let services = services.map(|(of, own)| (of.0.clone(), own.clone()));
-        let longest_zone = self.zones.iter().map(longest_base).max();
         Rules {
             cluster_name: self.cluster_name.clone(),
             cluster_aliases: self.cluster_aliases.clone(),
@@ -35,10 +32,19 @@ impl Settings {
             short_names: short.which,
             pinned_names: short.pinned.clone(),
             default_namespace: short.default_namespace.clone(),
-            longest_zone: longest_zone.unwrap_or_default(),
+            longest_zone: self
+                .zones
+                .iter()
+                .map(longest_base)
+                .max()
+                .unwrap_or_default(),
             // The settings are checked when they are read.
             aliases: self.aliases().unwrap_or_default(),
-            services: services.collect(),
+            services: self
+                .services
+                .iter()
+                .map(|(of, own)| (of.0.clone(), own.clone()))
+                .collect(),
             failover: self.failover.default.clone(),
             failover_delay: self.failover.delay.0,
             failback_delay: self.failover.back.0,
@@ -50,10 +56,13 @@ impl Settings {
 
     /// Returns the aliases, or why they contradict each other.
     pub(super) fn aliases(&self) -> Result<Aliases, InvalidAlias> {
-        let keys = |services: Vec<ServicePath>| services.into_iter().map(|one| one.0).collect();
         let aliases = self.aliases.clone().into_iter();
-        let aliases = aliases.map(|(alias, services)| (alias.0, keys(services)));
-        Aliases::new(aliases.collect())
+        let keys = |services: Vec<ServicePath>| services.into_iter().map(|one| one.0).collect();
+        Aliases::new(
+            aliases
+                .map(|(alias, services)| (alias.0, keys(services)))
+                .collect(),
+        )
     }
 
     /// Returns the zones below another one, each with the nearest one.
