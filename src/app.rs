@@ -13,7 +13,7 @@ mod thread;
 mod variables;
 mod views;
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -21,36 +21,27 @@ use serve::serve;
 use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command, print};
+use crate::log::error_chain;
 
-/// Reads the arguments, runs the command, and returns the exit code. Invalid usage exits with code 2.
-pub fn main() -> ExitCode {
-    match run(crate::cli::read()) {
-        Ok(code) => code,
-        Err(error) => {
-            let sentence = crate::log::error_chain(error.as_ref());
-            // A standard error stream that cannot be written is ignored.
-            _ = writeln!(std::io::stderr(), "error: {sentence}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Runs the command of the command line, on a runtime with a thread for each CPU.
+/// Reads the arguments, runs the command on a runtime with a thread for each CPU, and returns the exit code: 1 if the command
+/// fails. Invalid usage exits with code 2.
 ///
 /// It is not `async`: the compiler would translate all commands a second time, for the binary.
-///
-/// # Errors
-///
-/// If the command fails. The exit code is 1 then.
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let runtime = Runtime::new().context("cannot start the runtime")?;
-    runtime.block_on(run_command(cli))
+pub fn main() -> ExitCode {
+    let cli = crate::cli::read();
+    let runtime = Runtime::new().context("cannot start the runtime");
+    let ended = runtime.and_then(|runtime| runtime.block_on(run(cli)));
+    ended.unwrap_or_else(|error| {
+        // A standard error stream that cannot be written is ignored.
+        _ = writeln!(io::stderr(), "error: {}", error_chain(error.as_ref()));
+        ExitCode::FAILURE
+    })
 }
 
 /// The default log of a command that ends: errors, without the problems that its output has, and unknown variables.
 const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::cli::unknown_variables=warn";
 
-async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let level = cli.log.log_level.map_or_else(|| COMMAND_LOG.parse(), Ok);
     let level = level.map_err(anyhow::Error::msg)?;
     let format = cli.log.log_format.unwrap_or_default();

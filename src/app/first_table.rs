@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use tokio::task::JoinSet;
 
-use super::source::{FIRST_TABLE_TIMEOUT, SelectedSource};
+use super::source::SelectedSource;
 use crate::cli::{Api, Location, SourceArgs};
 use crate::settings::Settings;
 use crate::source::Feeds;
 use crate::view::{Identity, Server};
+
+/// Maximum time until a command has a complete table of a cluster.
+const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a source until its first complete table. Returns the API of a server of it, in this process.
 pub(super) async fn first_table(args: &SourceArgs, settings: &Settings) -> anyhow::Result<Api> {

@@ -1,7 +1,7 @@
 //! `serve`: opens resources, binds listeners, starts tasks and shuts down in order.
 
 use std::future::pending;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use axum::Router;
 use futures::future::join_all;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -290,11 +291,11 @@ fn listen(
     ))
 }
 
-/// Serves HTTP on the runtime of this thread.
+/// Serves HTTP on the runtime of this thread, to which the listeners are moved.
 async fn serve_all(listeners: Vec<TcpListener>, routes: Router) {
     let serve = async |listener| {
-        let listener = tokio::net::TcpListener::from_std(listener);
-        let listener = listener.expect("the runtime takes bound listeners");
+        let moved = TcpListener::into_std(listener).and_then(TcpListener::from_std);
+        let listener = moved.expect("a runtime takes the listener of another one");
         serve_http(listener, routes.clone()).await;
     };
     join_all(listeners.into_iter().map(serve)).await;

@@ -1,7 +1,5 @@
 //! The source that the flags select: files or an API server.
 
-use std::time::Duration;
-
 use tokio::task::JoinSet;
 use tracing::warn;
 
@@ -12,8 +10,6 @@ use crate::source::{self, Feeds, UpdateSettings, file, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
 
-/// Maximum time until a command has a complete table of a cluster.
-pub(super) const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A source that is open but not running.
 pub(super) enum SelectedSource {
     Files(file::Files),

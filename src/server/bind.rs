@@ -5,9 +5,10 @@
 //! so that a forwarder tries another replica at once: TCP does not listen, and UDP is connected to itself.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::listen_address::ListenAddress;
@@ -58,7 +59,7 @@ pub(super) struct ClosedUdp {
 
 // === Binding ===
 
-/// Binds TCP listeners, which do not block.
+/// Binds TCP listeners.
 ///
 /// # Errors
 ///
@@ -70,7 +71,7 @@ pub fn bind_tcp(
     let open = |address| {
         let (socket, bound) = tcp(address)?;
         socket.listen(BACKLOG)?;
-        Ok((socket.into(), bound))
+        Ok((TcpListener::from_std(socket.into())?, bound))
     };
     bind(addresses, listener, open)
 }

@@ -22,7 +22,6 @@ impl Settings {
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;
-        let longest_zone = self.zones.iter().map(longest_base).max();
         Rules {
             cluster_name: self.cluster_name.clone(),
             cluster_aliases: self.cluster_aliases.clone(),
@@ -33,7 +32,12 @@ impl Settings {
             short_names: short.which,
             pinned_names: short.pinned.clone(),
             default_namespace: short.default_namespace.clone(),
-            longest_zone: longest_zone.unwrap_or_default(),
+            longest_zone: self
+                .zones
+                .iter()
+                .map(longest_base)
+                .max()
+                .unwrap_or_default(),
             // The settings are checked when they are read.
             aliases: self.aliases().unwrap_or_default(),
             services: self.services.clone(),
