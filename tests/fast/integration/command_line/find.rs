@@ -1,5 +1,6 @@
 //! `explain`, `table` and `events` find a replica through the port-forward of a simulated API server.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -256,6 +257,32 @@ fn watch_finds_another_replica_when_its_own_ends() {
     // SIGINT.
     process.signal("TERM").unwrap();
     assert_eq!(process.end().unwrap().code(), None);
+}
+
+/// `fleet` reads the replicas of each context, and names a cluster that it may not read.
+#[test]
+fn fleet_finds_the_replicas_of_its_contexts() {
+    let folder = tempfile::tempdir().unwrap();
+    let clusters = ["a", "b"].map(|name| {
+        let server = Server::with_objects(of_server(), &[&format!("--cluster-name={name}")]);
+        let api_server = api_server(&[replica("dns", "dns-0", server.api.port())]);
+        let text = fs::read_to_string(&api_server.kubeconfig).unwrap();
+        fs::write(folder.path().join(name), text.replace("here", name)).unwrap();
+        (server, api_server)
+    });
+    let files = ["a", "b"].map(|name| folder.path().join(name).display().to_string());
+    let compare = || {
+        let mut command = global_dns(&["fleet", "--contexts=a,b", "-o", "json"]);
+        run(command.env("KUBECONFIG", files.join(":"))).stdout
+    };
+    let both = compare();
+    assert!(!both.contains("cannot be read"), "{both}");
+    clusters[1].1.forbid("deployments");
+    let one = compare();
+    let start = "b cannot be read: cannot list deployments in all namespaces at http://";
+    assert!(one.contains(start), "{one}");
+    assert!(one.contains("403 deployments is forbidden"), "{one}");
+    assert!(!one.contains("a cannot be read"), "{one}");
 }
 
 /// Runs a command as a user without flags. `local` is where a server of this host may answer.
