@@ -70,8 +70,7 @@ pub fn bind_tcp(
 ) -> Result<Vec<TcpListener>, BindError> {
     let open = |address| {
         let (socket, bound) = tcp(address)?;
-        socket.listen(BACKLOG)?;
-        Ok((TcpListener::from_std(socket.into())?, bound))
+        Ok((listen(socket)?, bound))
     };
     bind(addresses, listener, open)
 }
@@ -185,9 +184,9 @@ pub(super) fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
 /// # Errors
 ///
 /// If a system call fails.
-pub(super) fn listen(socket: Socket) -> io::Result<tokio::net::TcpListener> {
+pub(super) fn listen(socket: Socket) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)?;
-    tokio::net::TcpListener::from_std(socket.into())
+    TcpListener::from_std(socket.into())
 }
 
 /// Binds UDP. All workers share one socket, so that any free worker takes the next datagram. SO_REUSEPORT would bind

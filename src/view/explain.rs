@@ -244,7 +244,7 @@ fn not_mirrorable(service: &Service) -> Option<String> {
         service: service.key.service.as_str(),
         cluster: cluster.as_str(),
         hosts: hosts.collect(),
-        is_headless: service.has_member,
+        is_headless: own.iter().any(|one| one.hostname.is_some()),
         has_ports: own.iter().any(|one| one.ports.iter().next().is_some()),
     };
     let reason = mirrorable(&exported).err()?;
