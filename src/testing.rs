@@ -6,6 +6,7 @@ use support::objects::{self, nameless_port, numbered_mirror, port};
 use crate::model::{
     Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, ServiceSettings, Timestamp, parse,
 };
+use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
 use crate::zone::{Zone, Zones};
@@ -172,6 +173,15 @@ pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
         &Timers::default(),
     )
     .table
+}
+
+/// Builds a table of objects and Links.
+pub(crate) fn table_with_links(rules: &Rules, objects: &[Value]) -> Table {
+    let store = store(objects);
+    let mut timers = Timers::default();
+    let list = LinkList::Listed { is_complete: true };
+    timers.links.update(&store, list, rules, timers.now);
+    build(&Table::default(), &store, &store.services(), rules, &timers).table
 }
 
 /// Builds a table.

@@ -112,7 +112,7 @@ fn corrupt(choices: &mut Choices<'_>, object: &mut Value) {
         6 => object["endpoints"] = json!([{"addresses": [choices.pick(BAD_ADDRESSES)]}]),
         7 => object["endpoints"] = value,
         _ => {
-            let label = choices.pick(&builders::KEYS);
+            let label = choices.pick(&support::objects::KEYS);
             match value {
                 Value::Null => drop(metadata["labels"].as_object_mut().map(|l| l.remove(label))),
                 value => metadata["labels"][label] = value,
