@@ -113,6 +113,7 @@ mod published;
 mod rules;
 mod service;
 mod shared;
+mod short;
 mod short_name;
 pub mod store;
 pub mod timers;
