@@ -87,6 +87,7 @@
 
 pub mod build;
 mod build_service;
+mod candidate;
 mod candidates;
 pub mod change;
 mod choose;
@@ -108,9 +109,11 @@ pub mod name_index;
 mod order;
 mod problems;
 pub mod publish;
+mod published;
 mod rules;
 mod service;
 mod shared;
+mod short;
 mod short_name;
 pub mod store;
 pub mod timers;
@@ -121,7 +124,8 @@ pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind
 pub use history::{BeforeHistory, Moment};
 pub use name_index::{Members, NameIndex, Property, SharedPort};
 pub use problems::{DEFAULT_CLUSTER_NAME, Impact};
-pub use publish::{Published, Publisher};
+pub use publish::Publisher;
+pub use published::Published;
 pub use rules::{Aliases, ChildZone, Grammar, InvalidAlias, LocalMembers, Rules, ShortNames};
 pub use service::{NameFailure, Service};
 pub use short_name::{Claim, NoOwner, ShortName};

@@ -44,7 +44,7 @@ impl ChangeLog {
             .iter()
             .map(|key| (key, changes(key).unwrap_or_default()));
         let of_services: Vec<_> = of_services.collect();
-        log_new(next, &of_services, time);
+        log_new(last_table, next, &of_services);
         self.warn_of_cluster_name(next, changed);
         let (generation, serial, services) = (now.generation, now.serial, changed.len());
         // Each of the others has lines of its changes.

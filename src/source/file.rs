@@ -96,6 +96,7 @@ impl Files {
         let Some(read) = self.read_settled().await else {
             return Ok(()); // the next poll reads again
         };
+        let has_changed = self.stamps.is_some();
         // A file that cannot be read is read again, also without a change.
         self.stamps = now.filter(|_| !matches!(read, Err(FileError::Read(..))));
         self.is_valid = read.is_ok();
@@ -105,7 +106,7 @@ impl Files {
                 send(lists, feeds, updates).await
             }
             Err(error) => {
-                note_failure(&error, feeds);
+                note_failure(&error, has_changed, feeds);
                 Ok(())
             }
         }
@@ -134,15 +135,15 @@ impl Files {
     }
 }
 
-/// Reports files that cannot be used: in the log once for each failure, and in `/readyz` until they are valid.
-fn note_failure(error: &FileError, feeds: &Feeds) {
+/// Reports files that cannot be used: in the log once for each change and failure, and in `/readyz` until they are valid.
+fn note_failure(error: &FileError, has_changed: bool, feeds: &Feeds) {
     let failure = error_chain(error);
     let noted = feeds
         .all()
         .into_iter()
         .map(|feed| feeds.note_failure(&feed, &failure));
     // One line for the files, not one for each feed.
-    if noted.flatten().count() > 0 {
+    if noted.flatten().count() > 0 || has_changed {
         log_problem(&Problem::new(ProblemKind::SourceUnavailable, failure));
     }
 }

@@ -2,10 +2,10 @@
 //! the update loop, and the listeners.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::failures::Failures;
-use crate::model::{Level, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::Table;
 use crate::table::change::{Change, ChangeKind};
 
@@ -53,17 +53,22 @@ pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Pro
     (count > 0).then(|| Problem::new(kind, format!("{count} so far")).holds_since(since))
 }
 
-/// Logs the problems that began with a table, which was built at a time: of names, of links, and of services that changed. A problem
-/// that a change of its service tells is left out.
-pub(super) fn log_new(next: &Table, services: &[(&ServiceKey, Vec<Change>)], time: Timestamp) {
-    // Without a date, the process does not follow its source.
-    let is_new = |one: &&Problem| one.since().is_none_or(|since| since == time);
-    let beside = next.problems_beside(services.iter().map(|(key, _)| *key));
-    let mut new: Vec<&Problem> = beside.filter(is_new).collect();
+/// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
+/// change of its service tells is left out.
+pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceKey, Vec<Change>)]) {
+    let keys = || services.iter().map(|(key, _)| *key);
+    let known = last
+        .into_iter()
+        .flat_map(|last| last.problems_beside(keys()));
+    let known: BTreeSet<&Problem> = known.collect();
+    let beside = next.problems_beside(keys());
+    let mut new: Vec<&Problem> = beside.filter(|one| !known.contains(one)).collect();
     for (key, changes) in services {
+        let old = last.and_then(|last| last.find(key));
+        let known = old.map_or(&[][..], |old| &old.problems);
         let is_told = |one: &Problem| changes.iter().any(|change| tells(change, one));
         let problems = next.find(key).into_iter().flat_map(|next| &next.problems);
-        new.extend(problems.filter(|one| is_new(one) && !is_told(one)));
+        new.extend(problems.filter(|one| !is_known(known, one) && !is_told(one)));
     }
     log_some(&new);
 }
@@ -84,6 +89,17 @@ pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
             log_at!(level_of(kind), target: TARGET, problem = kind.name(), count = more, "{sentence}: {more} more");
         }
     }
+}
+
+/// Returns whether a service had a problem. One of its state whose detail alone changed, such as the number of its hosts, is not new.
+fn is_known(known: &[Problem], problem: &Problem) -> bool {
+    use ProblemKind::{IgnoredSetting, SettingWithoutEffect};
+    let is_state = |one: &Problem| {
+        one.kind.row().family == Family::State
+            && !matches!(one.kind, IgnoredSetting | SettingWithoutEffect)
+    };
+    let has_fact = |one: &Problem| is_state(one) && one.fact() == problem.fact();
+    known.binary_search(problem).is_ok() || known.iter().any(has_fact)
 }
 
 /// Returns whether a change of a service tells a problem of it.

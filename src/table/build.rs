@@ -17,7 +17,7 @@ use super::rules::Rules;
 use super::shared::set;
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
-use super::{Endpoint, Service, ServiceKind, Table, short_name};
+use super::{Endpoint, Service, ServiceKind, Table, short};
 use crate::model::{ClusterName, ClusterTerm, Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
@@ -105,8 +105,8 @@ fn build_with(
             has_other_answers |= !has_same_answers(old, new.as_deref());
         }
     }
-    let has_other_owners = short_name::assign_owners(&mut table, &services, rules, timers);
-    short_name::update_zone_problems(&mut table, rules, timers);
+    let has_other_owners = short::assign_owners(&mut table, &services, rules, timers);
+    short::update_zone_problems(&mut table, rules, timers);
     Built {
         table,
         is_changed: is_changed || !changed.is_empty() || has_other_owners,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::{Candidate, candidates};
+use super::candidate::Candidate;
+use super::candidates::candidates;
 use super::choose::{choose, kind_of};
 use super::context::{BuildContext, BuiltService};
 use super::endpoint::Rank;

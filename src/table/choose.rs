@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::candidates::{Candidate, Role};
+use super::candidate::{Candidate, Role};
 use super::endpoint::{Rank, ServiceKind, list_clusters};
 use crate::model::{ClusterName, ItemKind, Problem, ProblemKind};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::Candidate;
+use super::candidate::Candidate;
 use super::context::BuildContext;
 use super::endpoint::Rank;
 use super::rules::Rules;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::candidates::Candidate;
+use super::candidate::Candidate;
 use super::rules::Rules;
 use crate::model::{ExpectedClusters, Item, Line, Timestamp};
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::candidates::Candidate;
+use super::candidate::Candidate;
 use super::context::BuildContext;
 use super::dead_ports::DeadPorts;
 use super::endpoint::Rank;

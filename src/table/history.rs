@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::publish::Published;
+use super::published::Published;
 use super::service::Service;
 use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};

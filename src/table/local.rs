@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::candidates::Candidate;
+use super::candidate::Candidate;
 use super::context::BuildContext;
 use super::dead_ports::exported_problem;
 use super::endpoint::{Rank, distinct};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::candidates::{Candidate, Role};
+use super::candidate::{Candidate, Role};
 use super::{Endpoint, EndpointLiveness};
 use crate::model::{Port, Ports, Problem, ProblemKind};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::candidates::{Candidate, Role};
+use super::candidate::{Candidate, Role};
 use super::context::BuildContext;
 use super::endpoint::{Endpoint, ServiceKind};
 use super::failover::{Debounce, Failover, OrderOrigin, Step, StepHealth};

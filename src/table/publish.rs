@@ -10,9 +10,10 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
+use super::Built;
 use super::history::{BeforeHistory, History, Moment};
-use super::{Built, Table};
-use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
+use super::published::Published;
+use crate::model::{ServiceKey, Timestamp};
 
 /// Publishes tables. There is one for each process.
 #[derive(Debug)]
@@ -136,33 +137,6 @@ impl Reader {
     /// Returns the current table, for one query or one batch of queries.
     pub fn load(&self) -> Current {
         self.current.load()
-    }
-}
-
-/// A table with the numbers that identify it.
-#[derive(Debug, Default)]
-pub struct Published {
-    /// The table. `None` before the first complete table.
-    pub table: Option<Table>,
-    /// Number of swaps since the start of the process. It tells clients of the API whether their copy is current.
-    pub version: u64,
-    /// Number of published tables with other answers than the previous one, starting at 1.
-    pub generation: u64,
-    /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
-    pub serial: u32,
-    /// The time since which there is a table, or none.
-    pub since: Option<Timestamp>,
-}
-
-// === impl Published ===
-
-impl Published {
-    /// Returns the problem that there is no table, if there is none.
-    pub fn problem(&self) -> Option<Problem> {
-        let problem = || Problem::new(ProblemKind::NoTable, "refusing queries");
-        self.table
-            .is_none()
-            .then(|| problem().holds_since(self.since))
     }
 }
 
