@@ -35,7 +35,11 @@ fn new_certificate_is_used_and_open_connections_end_after_the_current_query() {
     let mark = server.log.mark();
     new.write(server.folder());
     server.log.wait(mark, "Reloaded the certificate");
-    assert!(is_used(&new, &server) && !is_used(&old, &server));
+    // The listener of QUIC is restarted.
+    wait_for("the new certificate", || {
+        is_used(&new, &server).then_some(())
+    });
+    assert!(!is_used(&old, &server));
     let after = server.metric("global_dns_certificate_expiry_timestamp_seconds");
     assert!(
         (after - before - 60.0 * DAY as f64).abs() < 60.0,
