@@ -49,16 +49,16 @@ impl ApiServer {
         let text = fs::read_to_string(&standin.kubeconfig).unwrap();
         let value = |start: &str| {
             let rest = text.split_once(start).unwrap().1;
-            rest.split_once('"').unwrap().0.to_owned()
+            rest.split_once('\'').unwrap().0.to_owned()
         };
         let folder = tempfile::tempdir().unwrap();
         let plugin = folder.path().join("plugin");
         fs::write(&plugin, PLUGIN).unwrap();
         fs::set_permissions(&plugin, Permissions::from_mode(0o755)).unwrap();
         Self {
-            address: value("server: \"https://").parse().unwrap(),
-            token_file: value("tokenFile: \""),
-            authority: format!("certificate-authority: '{}'", value("authority: \"")),
+            address: value("server: 'https://").parse().unwrap(),
+            token_file: value("tokenFile: '"),
+            authority: format!("certificate-authority: '{}'", value("authority: '")),
             standin,
             server,
             folder,
