@@ -113,7 +113,10 @@ fn short_name_never_replaces_an_equal_canonical_name() {
     ] {
         let after = table(&[victim(), namesake(service, host)].concat());
         assert_eq!(of_victim(&after), before, "{service}, {host}");
-        let subjects: Vec<String> = after.conflicts().map(|one| one.subject().into()).collect();
+        let subjects: Vec<String> = after
+            .conflicts()
+            .map(|one| one.subject().to_string())
+            .collect();
         let hidden = format!("{service}.{VICTIM}");
         assert!(subjects.contains(&hidden), "{hidden}: {subjects:?}");
     }
