@@ -1,10 +1,6 @@
 use super::*;
 use crate::testing::service_keys;
 
-fn change(number: usize) -> Change {
-    Change::new(ChangeKind::Demo, format!("Scene {number}."))
-}
-
 /// Records a change of a cluster and a service.
 fn of(kind: ChangeKind, cluster: &str, service: &str) -> Change {
     Change {
