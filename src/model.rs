@@ -48,6 +48,3 @@ pub use service_settings::{GatewayDown, ServiceSettings, TTL_RANGE};
 pub use similar::{most_similar, typing_errors};
 pub use slice::{Listed, ListedHost, Slice, SliceContent, SliceEndpoint};
 pub use timestamp::Timestamp;
-
-#[cfg(test)]
-mod tests;

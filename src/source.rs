@@ -278,8 +278,8 @@ impl<'p> UpdateLoop<'p> {
     }
 
     fn apply(&mut self, kind: Kind, key: ObjectKey, mut object: Option<Object>, arrival: Arrival) {
-        if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
-            self.date(kind, &key, skip);
+        if let Some(object) = &mut object {
+            self.date(kind, &key, object);
         }
         let services = self.store.apply(kind, key.clone(), object);
         if !self.store.take_changed() {
@@ -297,8 +297,10 @@ impl<'p> UpdateLoop<'p> {
     }
 
     /// Dates the problem of an object that is skipped.
-    fn date(&self, kind: Kind, key: &ObjectKey, skip: &mut Problem) {
-        if self.timers.is_following {
+    fn date(&self, kind: Kind, key: &ObjectKey, object: &mut Object) {
+        if let Some(skip) = object.skipped_mut()
+            && self.timers.is_following
+        {
             let last = self.reader.load();
             let known = last.table.as_ref();
             let known = known.and_then(|table| table.skip_of(kind, key));
@@ -323,9 +325,7 @@ impl<'p> UpdateLoop<'p> {
         for (feed, mut objects) in lists {
             debug!(%feed, objects = objects.len(), "Listed");
             for (key, object) in &mut objects {
-                if let Some(skip) = object.skipped_mut() {
-                    self.date(feed.kind, key, skip);
-                }
+                self.date(feed.kind, key, object);
             }
             let services = self.store.reset(feed.kind, namespace_of(&feed), objects);
             self.dirty.extend(services);
@@ -343,13 +343,13 @@ impl<'p> UpdateLoop<'p> {
     /// and wrong: of an API server that was restored from an empty backup, or of another one behind a proxy.
     fn lacks_most(&self, feed: &Feed, listed: &Objects) -> bool {
         let known = self.store.count(feed.kind, namespace_of(feed));
-        let lacks_all = listed.is_empty() && known > 0;
         let lacks_most = known >= MIN_GUARDED && listed.len() * 10 < known;
-        if lacks_all || lacks_most {
+        let lacks_most = lacks_most || listed.is_empty() && known > 0;
+        if lacks_most {
             let objects = listed.len();
             warn!(%feed, objects, known, "List lacks most objects; listing again");
         }
-        lacks_all || lacks_most
+        lacks_most
     }
 
     /// Tells the views and the history which services flap, if others did before.

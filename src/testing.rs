@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 
 use crate::model::{
-    Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, ServiceSettings, Timestamp, parse,
+    Family, Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, ServiceSettings, Timestamp,
+    parse,
 };
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
+use crate::zone::print::ZoneFile;
 use crate::zone::{Zone, Zones};
 
 #[path = "../tests/support/shared.rs"]
@@ -140,7 +142,7 @@ impl Table {
     /// Returns every conflict, in no particular order.
     pub(crate) fn conflicts(&self) -> impl Iterator<Item = Problem> {
         self.problems()
-            .filter(|problem| problem.is_conflict())
+            .filter(|problem| problem.kind.row().family == Family::Conflict)
             .cloned()
     }
 }
@@ -225,6 +227,13 @@ impl Server {
         self.table = built.table;
         built.is_changed
     }
+}
+
+/// Returns a zone as a zone file.
+pub(crate) fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
+    let file = ZoneFile::new(zones, zone, published).unwrap();
+    let lines = (0..file.parts()).flat_map(|part| file.part(part));
+    lines.map(|line| line + "\n").collect()
 }
 
 /// Returns a published table.

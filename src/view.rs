@@ -8,7 +8,6 @@ mod causes;
 mod clusters;
 mod document;
 mod endpoint;
-mod endpoints;
 mod error;
 mod events;
 mod explain;
@@ -34,7 +33,7 @@ pub use events::selects;
 pub use explain::is_subject;
 pub use facts::{CurrentFacts, INTENDED_FAILURES, MAX_CLUSTERS, MAX_FAILING, TableFacts};
 pub use filter::Filter;
-pub use kind::{Parameter, View};
+pub use kind::View;
 pub use page::MAX_LIMIT;
 pub use schema::schemas;
 pub use server::{Identity, Server};
@@ -51,7 +50,7 @@ pub fn document(view: View, server: &Server, filter: &Filter) -> Result<Document
     let mut document = shown.document(view);
     match view {
         View::Table => table::table(&shown, &mut document),
-        View::Endpoints => endpoints::endpoints(&shown, &mut document),
+        View::Endpoints => endpoint::endpoints(&shown, &mut document),
         View::Explain => explain::explain(&shown, &mut document),
         View::Problems => problems::problems(&shown, &mut document),
         View::Events => events::events(&shown, &mut document),

@@ -229,7 +229,7 @@ fn not_mirrorable(objects: &Objects, told: &Told) -> Wrong {
             has_ports: items(&service["spec"], "ports").next().is_some(),
         };
         let reason = mirrorable(&exported).err()?;
-        Some(format!("{} ({reason}; {})", name.join("/"), reason.hint()))
+        Some(format!("{} ({reason})", name.join("/")))
     });
     (State::Attention, wrong.collect())
 }

@@ -86,14 +86,6 @@ mod tests {
     }
 
     #[test]
-    fn missing_clusters_are_those_without_presence() {
-        assert_eq!(missing("east+west", &["east"]), ["west"]);
-        assert_eq!(missing("East, west ,", &["east", "west"]), [""; 0]);
-        assert_eq!(missing("local+east", &["east"]), ["hub"]);
-        assert_eq!(missing("local+east", &["east", "hub"]), [""; 0]);
-    }
-
-    #[test]
     fn time_follows_the_clusters() {
         for (text, expected) in [
             (

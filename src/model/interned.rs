@@ -129,14 +129,4 @@ mod tests {
         assert_eq!(ports(SMALLEST_SWEEP + 1), 2);
         assert!(texts(3 * SMALLEST_SWEEP) <= SMALLEST_SWEEP);
     }
-
-    #[test]
-    fn large_pools_are_swept_less_often() {
-        let mut pool = Pool::default();
-        let add = |number: usize| pool.add(Text::from(number.to_string()), is_text_used);
-        let used: Vec<Text> = (0..3 * SMALLEST_SWEEP).map(add).collect();
-        // One sweep at 4,096 values, all of which were in use, and one at twice as many.
-        assert_eq!(pool.sweep_at, 4 * SMALLEST_SWEEP);
-        assert_eq!(pool.values.len(), used.len());
-    }
 }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{ObjectKey, key};
+use super::{ObjectKey, Timestamp, key};
 
 /// A Kubernetes object of any kind, read from JSON.
 #[derive(Debug)]
@@ -223,8 +223,7 @@ impl<'j> KubeObject<'j> {
     /// Returns `metadata.creationTimestamp` in Unix seconds. Returns `None` if it is absent or invalid.
     pub fn created(&self) -> Option<NonZeroU32> {
         let text = self.metadata.creation_timestamp.as_deref()?;
-        let time: jiff::Timestamp = text.parse().ok()?;
-        NonZeroU32::new(time.as_second().try_into().ok()?)
+        NonZeroU32::new(Timestamp::from_text(text)?.seconds())
     }
 
     /// Returns the value of a label.
@@ -334,6 +333,3 @@ impl<'de> Visitor<'de> for MetadataVisitor<'_, 'de> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,10 +6,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::interned::{Text, intern};
+use crate::setting_text::setting_text;
 
 /// The error for a string that is not a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,14 +32,8 @@ fn is_label(text: &str) -> bool {
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(
-            Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-        )]
-        #[serde(try_from = "String")]
-        #[schemars(!try_from)]
-        pub struct $name(
-            #[schemars(with = "String", regex(pattern = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"))] Text,
-        );
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Text);
 
         impl $name {
             /// Returns the label as text.
@@ -72,14 +64,7 @@ macro_rules! label {
             }
         }
 
-        /// Converts a label in JSON.
-        impl TryFrom<String> for $name {
-            type Error = InvalidLabel;
-
-            fn try_from(text: String) -> Result<Self, InvalidLabel> {
-                Self::interned(&text)
-            }
-        }
+        setting_text!($name: r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$");
 
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {

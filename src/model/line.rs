@@ -89,12 +89,6 @@ impl From<&str> for Line {
     }
 }
 
-impl From<Line> for String {
-    fn from(line: Line) -> Self {
-        line.0
-    }
-}
-
 impl Deref for Line {
     type Target = str;
 

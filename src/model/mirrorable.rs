@@ -20,16 +20,12 @@ pub struct Exported<'e> {
 
 /// The reason why Linkerd mirrors a Service not at all, or without its pods.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotMirrorable {
-    /// It has no ports.
-    #[error("it has no ports, so that Linkerd skips it")]
-    NoPorts,
-    /// It is headless, and no pod has a hostname.
-    #[error("no pod has a hostname, so that Linkerd makes no mirrors of them")]
-    NoHostnames,
-    /// The name of a mirror would be too long.
-    #[error("its mirror {0} would have {length} characters, and Kubernetes accepts {MAX_NAME}", length = .0.len())]
-    LongName(String),
+#[error("{reason}; {hint}")]
+pub struct NotMirrorable {
+    /// What is wrong.
+    pub reason: String,
+    /// What a person does.
+    pub hint: &'static str,
 }
 
 /// Returns whether other clusters can mirror a Service with its pods.
@@ -38,41 +34,30 @@ pub enum NotMirrorable {
 ///
 /// The reason why they cannot.
 pub fn mirrorable(exported: &Exported<'_>) -> Result<(), NotMirrorable> {
-    let Exported {
-        service,
-        cluster,
-        hosts,
-        ..
-    } = exported;
+    let (cluster, hosts) = (exported.cluster, &exported.hosts);
     let mut named = hosts.iter().filter(|host| !host.is_empty()).peekable();
-    if !exported.has_ports {
-        return Err(NotMirrorable::NoPorts);
-    }
-    if exported.is_headless && !hosts.is_empty() && named.peek().is_none() {
-        return Err(NotMirrorable::NoHostnames);
-    }
-    let mut mirrors = named
-        .chain([service])
-        .map(|name| format!("{name}-{cluster}"));
-    match mirrors.find(|mirror| mirror.len() > MAX_NAME) {
-        Some(mirror) => Err(NotMirrorable::LongName(mirror)),
-        None => Ok(()),
-    }
-}
-
-// === impl NotMirrorable ===
-
-impl NotMirrorable {
-    /// Returns what a person does.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NoPorts => "add ports to the Service",
-            Self::NoHostnames => "give its pods hostnames, as a StatefulSet does",
-            Self::LongName(_) => {
-                "shorten the name of the Service, of its pods, or of the cluster: a mirror is called NAME-CLUSTER"
-            }
-        }
-    }
+    let has_no_name = named.peek().is_none();
+    let mirrors = named.chain([&exported.service]);
+    let mut mirrors = mirrors.map(|name| format!("{name}-{cluster}"));
+    let (reason, hint) = if !exported.has_ports {
+        let reason = "it has no ports, so that Linkerd skips it".to_owned();
+        (reason, "add ports to the Service")
+    } else if exported.is_headless && !hosts.is_empty() && has_no_name {
+        let reason = "no pod has a hostname, so that Linkerd makes no mirrors of them".to_owned();
+        (reason, "give its pods hostnames, as a StatefulSet does")
+    } else if let Some(mirror) = mirrors.find(|mirror| mirror.len() > MAX_NAME) {
+        let length = mirror.len();
+        let reason = format!(
+            "its mirror {mirror} would have {length} characters, and Kubernetes accepts {MAX_NAME}"
+        );
+        (
+            reason,
+            "shorten the name of the Service, of its pods, or of the cluster: a mirror is called NAME-CLUSTER",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(NotMirrorable { reason, hint })
 }
 
 #[cfg(test)]
@@ -82,51 +67,27 @@ mod tests {
     #[test]
     fn service_is_mirrored_if_it_has_ports_hostnames_and_short_names() {
         let long = "d".repeat(59);
-        let db = Exported {
-            service: "db",
-            cluster: "east",
-            hosts: vec!["db-0"],
-            is_headless: true,
-            has_ports: true,
-        };
-        let web = Exported {
-            hosts: vec![""],
-            is_headless: false,
-            ..db.clone()
-        };
-        for (service, expected) in [
-            (db.clone(), Ok(())),
-            (web.clone(), Ok(())),
-            (
-                Exported {
-                    hosts: Vec::new(),
-                    ..db.clone()
-                },
-                Ok(()),
-            ),
-            (
-                Exported {
-                    has_ports: false,
-                    ..web
-                },
-                Err(NotMirrorable::NoPorts),
-            ),
-            (
-                Exported {
-                    hosts: vec![""],
-                    ..db.clone()
-                },
-                Err(NotMirrorable::NoHostnames),
-            ),
-            (
-                Exported {
-                    hosts: vec!["db-0", &long],
-                    ..db
-                },
-                Err(NotMirrorable::LongName(format!("{long}-east"))),
-            ),
+        for (hosts, is_headless, has_ports, expected) in [
+            (vec!["db-0"], true, true, None),
+            (vec![""], false, true, None),
+            (Vec::new(), true, true, None),
+            (vec![""], false, false, Some("it has no ports")),
+            (vec![""], true, true, Some("no pod has a hostname")),
+            (vec!["db-0", &long], true, true, Some("its mirror dd")),
         ] {
-            assert_eq!(mirrorable(&service), expected, "{service:?}");
+            let service = Exported {
+                service: "db",
+                cluster: "east",
+                hosts,
+                is_headless,
+                has_ports,
+            };
+            let found = mirrorable(&service).err().map(|one| one.reason);
+            let is_expected = match (&found, expected) {
+                (Some(found), Some(expected)) => found.starts_with(expected),
+                (found, expected) => found.is_none() && expected.is_none(),
+            };
+            assert!(is_expected, "{service:?}: {found:?}");
         }
     }
 }

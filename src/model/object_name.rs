@@ -122,14 +122,4 @@ mod tests {
             ObjectName::new("db-0-east-7xk2q")
         );
     }
-
-    #[test]
-    fn slice_shares_the_name_of_its_service() {
-        let (service, slice) = (
-            ObjectName::new("db-0-east"),
-            ObjectName::new("db-0-east-7xk2p"),
-        );
-        assert!(Text::ptr_eq(service.stem(), slice.stem()));
-        assert!(ObjectName::first_of(service.text()) < slice);
-    }
 }

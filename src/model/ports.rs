@@ -105,7 +105,7 @@ impl Ports {
         if self == other {
             return self.clone();
         }
-        self.iter().chain(other).cloned().collect()
+        self.iter().chain(other.iter()).cloned().collect()
     }
 }
 
@@ -123,14 +123,5 @@ impl Deref for Ports {
 
     fn deref(&self) -> &[Port] {
         &self.0.slice
-    }
-}
-
-impl<'p> IntoIterator for &'p Ports {
-    type Item = &'p Port;
-    type IntoIter = std::slice::Iter<'p, Port>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
     }
 }

@@ -397,16 +397,6 @@ impl Problem {
             .replace("{cluster}", cluster)
     }
 
-    /// Returns whether it is about an object that is not used.
-    pub fn is_skip(&self) -> bool {
-        self.kind.row().family == Family::Skipped
-    }
-
-    /// Returns whether it is a contradiction between objects or names.
-    pub fn is_conflict(&self) -> bool {
-        self.kind.row().family == Family::Conflict
-    }
-
     /// Returns whether somebody should look at it. Otherwise it is intended, or normal for a while.
     pub fn is_serious(&self) -> bool {
         self.kind.row().level > Level::Note
@@ -530,21 +520,5 @@ mod tests {
         assert_eq!(bare.to_string(), "No complete table yet");
         let short = Problem::new(ProblemKind::ShortName, "in a and b").of_name("db");
         assert_eq!(short.to_string(), "Short name is ambiguous: db: in a and b");
-    }
-
-    #[test]
-    fn family_and_level_of_a_problem_are_those_of_its_kind() {
-        for (kind, is_skip, is_conflict, is_serious) in [
-            (ProblemKind::UnusableObject, true, false, true),
-            (ProblemKind::LeftOut, true, false, false),
-            (ProblemKind::ShortName, false, true, true),
-            (ProblemKind::NoTable, false, false, true),
-        ] {
-            let one = Problem::new(kind, "");
-            let own = (one.is_skip(), one.is_conflict(), one.is_serious());
-            assert_eq!(own, (is_skip, is_conflict, is_serious), "{kind}");
-        }
-        let anchor = ProblemKind::UnusableObject.anchor();
-        assert_eq!(anchor, "problems.html#unusable-object");
     }
 }

@@ -61,7 +61,7 @@ impl FromStr for ZoneSetting {
 
 impl ZoneSetting {
     fn of(name: &str, grammar: Grammar) -> Result<Self, String> {
-        let name = name.parse().map_err(|error| format!("{error}"))?;
+        let name = name.parse()?;
         Ok(Self { name, grammar })
     }
 }

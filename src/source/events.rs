@@ -11,6 +11,7 @@
 //! failover before them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,8 +85,6 @@ pub struct Latest {
 struct Ring {
     /// The last events. Their IDs increase.
     events: VecDeque<Arc<Event>>,
-    /// The ID of the last event.
-    last_id: u64,
     /// The highest ID of an event that was forgotten, or the ID before the first event.
     forgotten: u64,
     /// The time since which all events are here.
@@ -129,14 +128,13 @@ impl Events {
     /// Records changes with the times of their events.
     pub(crate) fn record(&self, changes: impl IntoIterator<Item = TimedChange>) {
         let mut ring = self.0.ring.lock();
+        let mut id = self.latest().id;
         for (moment, change) in changes {
-            ring.push(moment, change);
+            id += 1;
+            ring.push(id, moment, change);
         }
-        self.0.latest.send_if_modified(|latest| {
-            let is_new = latest.id != ring.last_id;
-            latest.id = ring.last_id;
-            is_new
-        });
+        let latest = &self.0.latest;
+        latest.send_if_modified(|latest| mem::replace(&mut latest.id, id) != id);
     }
 
     /// Records a change at this moment.
@@ -179,7 +177,7 @@ impl Events {
     /// that follows it is no longer in the ring.
     pub fn after(&self, id: u64, max: usize) -> Option<Vec<Arc<Event>>> {
         let ring = self.0.ring.lock();
-        if !(ring.forgotten..=ring.last_id).contains(&id) {
+        if !(ring.forgotten..=self.latest().id).contains(&id) {
             return None;
         }
         let known = ring.events.partition_point(|event| event.id <= id);
@@ -244,7 +242,6 @@ impl Default for Events {
             ..Latest::default()
         };
         let ring = Ring {
-            last_id,
             forgotten: last_id,
             known_since: Timestamp(unix_milliseconds()),
             ..Ring::default()
@@ -260,10 +257,9 @@ impl Default for Events {
 
 impl Ring {
     /// Adds an event. A full ring forgets the oldest one of the kind that it has most of.
-    fn push(&mut self, moment: Timestamp, change: Change) {
-        self.last_id += 1;
+    fn push(&mut self, id: u64, moment: Timestamp, change: Change) {
         self.events.push_back(Arc::new(Event {
-            id: self.last_id,
+            id,
             time: moment.to_text(),
             moment,
             change,

@@ -75,8 +75,8 @@ impl Feeds {
         };
         let kinds = Kind::ALL.into_iter().filter(|kind| kind.is_needed());
         let feeds = kinds.flat_map(|kind| {
-            let feed = |namespace: &Option<Namespace>| Feed::new(kind, namespace.clone());
-            scopes.iter().map(feed).collect::<Vec<_>>()
+            let scopes = scopes.clone().into_iter();
+            scopes.map(move |namespace| Feed { kind, namespace })
         });
         Self {
             state: Arc::new(Mutex::new(feeds.map(FeedState::of).collect())),
@@ -91,7 +91,8 @@ impl Feeds {
     /// Adds the watches of Links in `namespaces`. A table does not need them.
     pub fn with_links(self, namespaces: &[Namespace]) -> Self {
         let links = namespaces.iter().cloned().map(Some);
-        let links = links.map(|namespace| FeedState::of(Feed::new(Kind::Link, namespace)));
+        let kind = Kind::Link;
+        let links = links.map(|namespace| FeedState::of(Feed { kind, namespace }));
         self.state.lock().extend(links);
         self
     }
@@ -245,12 +246,6 @@ impl FeedState {
 }
 
 // === impl Feed ===
-
-impl Feed {
-    fn new(kind: Kind, namespace: Option<Namespace>) -> Self {
-        Self { kind, namespace }
-    }
-}
 
 impl fmt::Display for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -57,8 +57,9 @@ impl Files {
     /// If a file cannot be read, is not YAML or JSON, contains no relevant object, or repeats an object.
     pub fn open(paths: Vec<PathBuf>) -> Result<Self, FileError> {
         let stamps = Some(read_stamps(&paths));
-        let read = |path: &PathBuf| read_text(path).map_err(|e| FileError::Read(path.clone(), e));
-        let texts = paths.iter().map(|path| Ok((path.as_path(), read(path)?)));
+        let texts = paths
+            .iter()
+            .map(|path| Ok((path.as_path(), read_text(path)?)));
         let first = Some(parse_texts(&texts.collect::<Result<Vec<_>, FileError>>()?)?);
         Ok(Self {
             paths,
@@ -98,7 +99,7 @@ impl Files {
         };
         let has_changed = self.stamps.is_some();
         // A file that cannot be read is read again, also without a change.
-        self.stamps = now.filter(|_| !matches!(read, Err(FileError::Read(..))));
+        self.stamps = now.filter(|_| !matches!(&read, Err(error) if error.is_unread));
         self.is_valid = read.is_ok();
         match read {
             Ok(lists) => {
@@ -122,7 +123,7 @@ impl Files {
         for (path, reads) in self.paths.iter().zip(first.into_iter().zip(second)) {
             match reads {
                 (Ok(one), Ok(other)) if one == other => same.push((path.as_path(), other)),
-                (Err(_), Err(error)) => return Some(Err(FileError::Read(path.clone(), error))),
+                (Err(_), Err(error)) => return Some(Err(error)),
                 (Ok(one), Ok(other)) if !other.starts_with(&one) => {
                     self.settle = (self.settle / 2).max(MIN_SETTLE);
                     return None;

@@ -64,7 +64,7 @@ fn unite(first: &mut Endpoint, other: &mut Endpoint, problems: &mut Vec<Problem>
 /// Removes ports, if there are too many distinct ones: a reply must not cost more than its size. The first in order stay.
 pub(super) fn limit_ports(endpoints: &mut [Endpoint], problems: &mut Vec<Problem>) {
     let lists: HashSet<&Ports> = endpoints.iter().map(|endpoint| &endpoint.ports).collect();
-    let ports: BTreeSet<&Port> = lists.into_iter().flatten().collect();
+    let ports: BTreeSet<&Port> = lists.into_iter().flat_map(|ports| ports.iter()).collect();
     let Some(last) = ports
         .iter()
         .nth(MAX_PORTS - 1)

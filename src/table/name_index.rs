@@ -208,7 +208,7 @@ fn ports(endpoints: &[Endpoint]) -> Box<[(Port, Box<[u64]>)]> {
     }
     let mut all: BTreeMap<(&PortName, Protocol), (&Port, Vec<u64>)> = BTreeMap::new();
     for (index, endpoint) in endpoints.iter().enumerate() {
-        for port in &endpoint.ports {
+        for port in endpoint.ports.iter() {
             if let Some(name) = &port.name {
                 let new = || (port, vec![0; endpoints.len().div_ceil(64)]);
                 let (_, bits) = all.entry((name, port.protocol)).or_insert_with(new);

@@ -13,7 +13,7 @@ use super::gate::Gate;
 use super::links::{ClusterLink, LinkState, LinkStates};
 use super::service::{NameFailure, Service};
 use crate::model::{
-    ClusterName, Hostname, Kind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ClusterName, Family, Hostname, Kind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
     ServiceKey, list_some,
 };
 
@@ -43,7 +43,8 @@ impl Table {
 
     /// Returns the problems of every object that is not used, in no particular order.
     pub fn skipped(&self) -> impl Iterator<Item = &Problem> {
-        self.problems().filter(|problem| problem.is_skip())
+        let is_skip = |one: &&Problem| one.kind.row().family == Family::Skipped;
+        self.problems().filter(is_skip)
     }
 
     /// Returns the problems of names. Each concerns several services.

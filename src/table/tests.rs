@@ -6,10 +6,9 @@ use super::*;
 use crate::model::{Kind, Object, ObjectKey, ProblemKind, key};
 use crate::testing::{
     Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, table, table_by,
-    zones,
+    zone_file, zones,
 };
 use crate::zone::answer::answer_question;
-use crate::zone::print::zone_file;
 use crate::zone::{Name, RecordType};
 
 fn annotated(mut object: Value, annotation: &str, value: &str) -> Value {

@@ -1,17 +1,22 @@
 //! Since when something holds.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use crate::model::{Problem, Timestamp};
 
 /// Since when something holds, as far as the server knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Age {
     /// The time since which it holds, if it is known (RFC 3339).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
+    #[serde(
+        default,
+        serialize_with = "write_time",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<String>")]
+    pub since: Option<Timestamp>,
     /// Whether it held in the first table of the process, so that it began at an unknown time before `since`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_older: bool,
@@ -20,24 +25,32 @@ pub struct Age {
 // === impl Age ===
 
 impl Age {
-    /// Makes the age of something that holds since a time.
-    pub fn new(since: Option<Timestamp>, is_older: bool) -> Self {
-        let since = since.map(Timestamp::to_text);
-        Self { since, is_older }
+    /// Returns the age of what began first.
+    pub(super) fn earliest(self, other: Self) -> Self {
+        let known = [self, other].into_iter().filter(|age| age.since.is_some());
+        let first = known.min_by_key(|age| (age.since, !age.is_older));
+        first.unwrap_or_default()
     }
 
     /// Returns the time as a cell: `TIME`, or `before TIME`. Empty: it is not known.
     pub fn cell(&self) -> String {
         let word = if self.is_older { "before " } else { "" };
-        let since = self.since.as_ref();
+        let since = self.since.map(Timestamp::to_text);
         since.map_or_else(String::new, |time| format!("{word}{time}"))
     }
 }
 
 impl From<&Problem> for Age {
     fn from(problem: &Problem) -> Self {
-        Self::new(problem.since(), problem.is_older())
+        Self {
+            since: problem.since(),
+            is_older: problem.is_older(),
+        }
     }
+}
+
+fn write_time<S: Serializer>(time: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(Timestamp::to_text).serialize(to)
 }
 
 /// Returns a problem as one sentence with its age.

@@ -9,7 +9,7 @@ use strum::VariantArray as _;
 use super::age::Age;
 use super::document::Section;
 use super::problem::{Counts, ProblemReport};
-use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey};
 use crate::table::{Impact, Published, Table};
 
 /// Maximum number of causes in a document. The others are counted.
@@ -19,8 +19,6 @@ const MAX_CAUSES: usize = 50;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Causes {
     by_key: BTreeMap<CauseKey, Cause>,
-    /// How bad the state of the worst service is.
-    services: Impact,
 }
 
 /// The kind of problems, and the cluster that they concern.
@@ -31,8 +29,8 @@ type CauseKey = (ProblemKind, Option<ClusterName>);
 struct Cause {
     /// The first of them.
     first: Problem,
-    /// Since when the cause exists, if it is known: the earliest time of its problems, and whether it was first seen then.
-    since: Option<(Timestamp, bool)>,
+    /// Since when the cause exists: the age of its oldest problem.
+    age: Age,
     counts: Counts,
 }
 
@@ -52,9 +50,7 @@ impl Causes {
         }
         let mut failing = BTreeSet::new();
         for service in table.services() {
-            let impact = service.impact();
-            causes.services = causes.services.max(impact);
-            if impact == Impact::Failing {
+            if service.impact() == Impact::Failing {
                 failing.insert(&service.key);
             }
             for endpoint in &service.endpoints {
@@ -81,13 +77,12 @@ impl Causes {
         let cause = self.by_key.entry(Self::key(problem));
         let cause = cause.or_insert_with(|| Cause {
             first: problem.clone(),
-            since: None,
+            age: Age::default(),
             counts: Counts::default(),
         });
         cause.counts.count += 1;
         cause.counts.services += u32::from(problem.service.is_some());
-        let since = problem.since().map(|since| (since, !problem.is_older()));
-        cause.since = cause.since.into_iter().chain(since).min();
+        cause.age = cause.age.earliest(problem.into());
         // A detail says more than none: a watch that was not tried yet has no reason.
         let first = &cause.first;
         if (problem.detail.is_empty(), problem) < (first.detail.is_empty(), first) {
@@ -134,7 +129,7 @@ impl Causes {
         let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
         serious.sort_by_key(|(_, cause)| {
             let level = cause.first.kind.row().level;
-            Reverse((cause.impact(), cause.counts.failing, level, cause.since))
+            Reverse((cause.impact(), cause.counts.failing, level, cause.age.since))
         });
         let reports = serious.into_iter();
         let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref()));
@@ -148,10 +143,10 @@ impl Causes {
         section
     }
 
-    /// Returns how bad the worst cause or service is.
+    /// Returns how bad the worst cause is.
     pub(super) fn impact(&self) -> Impact {
-        let of_causes = self.by_key.values().map(Cause::impact).max();
-        of_causes.unwrap_or_default().max(self.services)
+        let impacts = self.by_key.values().map(Cause::impact);
+        impacts.max().unwrap_or_default()
     }
 
     /// Returns the numbers of problems by level.
@@ -191,9 +186,7 @@ impl Cause {
         if let Some(cluster) = cluster {
             report.subject = cluster.as_str().into();
         }
-        if let Some((since, is_new)) = self.since {
-            report.age = Age::new(Some(since), !is_new);
-        }
+        report.age = self.age;
         report.counts = Some(self.counts);
         report
     }

@@ -96,6 +96,11 @@ pub struct Row {
 /// A column of reports, and the text of its cells.
 pub(super) type Cell<R> = (Column, fn(&R) -> String);
 
+/// Returns the text of a value that may be absent.
+pub(super) fn text_of<T: ToString>(value: Option<&T>) -> String {
+    value.map_or_else(String::new, ToString::to_string)
+}
+
 /// A row of a document: one object for programs, with cells for people.
 pub(super) trait Report: Serialize + Sized {
     /// Returns the columns.

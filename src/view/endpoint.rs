@@ -1,4 +1,5 @@
-//! Endpoints in documents: their states, and whether the replies for a name contain them. Views and metrics take both from here.
+//! The view `endpoints`, and endpoints in documents: their states, and whether the replies for a name contain them. Views and metrics
+//! take both from here.
 
 use std::net::IpAddr;
 use std::ptr;
@@ -8,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::age::Age;
-use super::document::{Cell, Column, Report};
+use super::document::{Cell, Column, Document, Report, Section};
+use super::error::ViewError;
+use super::filter::is_listed;
+use super::server::Shown;
 use crate::model::{GatewayDown, Port};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::answer_question;
@@ -51,6 +55,7 @@ pub(super) struct EndpointReport {
     Clone,
     Copy,
     Debug,
+    Default,
     PartialEq,
     Eq,
     PartialOrd,
@@ -74,6 +79,7 @@ pub enum EndpointState {
     /// It is alive, and another step of the failover order answers (rule K5).
     Standby,
     /// It is alive, and one of the name of its service.
+    #[default]
     Alive,
 }
 
@@ -99,6 +105,22 @@ pub(super) enum NameReply<'t> {
     Failing(String),
     /// Nothing. It has the reason.
     Nothing(&'static str),
+}
+
+/// Adds one row for each endpoint, and whether the name of its service returns it.
+pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, services) = (shown.filter, shown.services());
+    let selected = services.iter().filter(|service| filter.selects(service));
+    let endpoints = selected.flat_map(|service| ListedEndpoint::of_service(service));
+    let endpoints = endpoints.filter(|one| {
+        is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
+    });
+    let rows = shown.page(endpoints, document)?;
+    let report = |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one);
+    let section = Section::of::<EndpointReport>("endpoints", rows.iter().map(report));
+    document.sections.push(section);
+    document.fail_if(3, filter.unmatched(&services));
+    Ok(())
 }
 
 // === impl EndpointState ===
@@ -196,7 +218,6 @@ impl<'t> NameReply<'t> {
         let ListedEndpoint {
             service, endpoint, ..
         } = *listed;
-        let objects: Vec<String> = endpoint.objects.iter().map(ToString::to_string).collect();
         let [hostname, cluster] = endpoint.labels().map(str::to_owned);
         let addresses = endpoint.addresses.iter();
         let problem = service.problem_of(endpoint);
@@ -212,7 +233,7 @@ impl<'t> NameReply<'t> {
             returned: listed.is_returned,
             why: self.why(listed),
             age: problem.map(Age::from).unwrap_or_default(),
-            object: objects.join(" "),
+            object: join_texts(&endpoint.objects),
         }
     }
 

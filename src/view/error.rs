@@ -33,8 +33,7 @@ impl ViewError {
     }
 
     pub(super) fn unknown_parameter(view: View, name: &str) -> Self {
-        let parameters = view.parameters().iter();
-        let known: Vec<&str> = parameters.map(Into::into).collect();
+        let known: Vec<&str> = view.parameters().collect();
         let why = format!("{} takes {}", view.name(), known.join(", "));
         Self::invalid("parameter", name, &why)
     }

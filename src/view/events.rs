@@ -2,7 +2,7 @@
 
 use strum::VariantArray as _;
 
-use super::document::{Cell, Column, Document, Report, Section};
+use super::document::{Cell, Column, Document, Report, Section, text_of};
 use super::error::ViewError;
 use super::filter::{Filter, is_listed};
 use super::page::limit;
@@ -34,16 +34,12 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), V
     events.retain(|one| selects(filter, one));
     let limit = filter.limit.map_or(MAX_EVENTS, |_| limit(filter));
     events.drain(..events.len().saturating_sub(limit));
-    let none = || format!("no such change since {}", known_since.to_text());
+    let since = known_since.to_text();
+    let none = || format!("no such change since {since}");
     let unmatched = || filter.unmatched(&shown.services()).unwrap_or_else(none);
     let unmatched = events.is_empty().then(unmatched);
     document.sections.push(Section::of::<Event>("", events));
-    let incomplete = || {
-        format!(
-            "this server knows the events since {}",
-            known_since.to_text()
-        )
-    };
+    let incomplete = || format!("this server knows the events since {since}");
     document.fail_if(0, (!is_complete).then(incomplete));
     document.fail_if(0, unmatched);
     Ok(())
@@ -53,8 +49,8 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), V
 pub fn selects(filter: &Filter, event: &Event) -> bool {
     let change = &event.change;
     let mut services = change.services.iter();
-    let has_service = change.services.is_empty()
-        || services.any(|key| filter.has_service(key.namespace.as_str(), key.service.as_str()));
+    let has_service =
+        change.services.is_empty() || services.any(|key| filter.has_service(key.labels()));
     let cluster = change.cluster.as_ref().map_or("", |one| one.as_str());
     let is_later = filter.since.is_none_or(|since| since <= event.moment);
     let is_of_kind = is_listed(&filter.kind, change.kind.into());
@@ -69,10 +65,7 @@ impl Report for Event {
             Column::time("TIME").of(|one: &Self| one.time.clone()),
             Column::text("KIND").of(|one: &Self| <&str>::from(one.change.kind).to_owned()),
             Column::text("SERVICE").of(|one: &Self| list_some(&one.change.services, 1)),
-            Column::wide("CLUSTER").of(|one: &Self| {
-                let cluster = one.change.cluster.as_ref();
-                cluster.map_or_else(String::new, ToString::to_string)
-            }),
+            Column::wide("CLUSTER").of(|one: &Self| text_of(one.change.cluster.as_ref())),
             Column::state("").of(|one: &Self| match one.change.is_trouble() {
                 true => "attention".to_owned(),
                 false => String::new(),

@@ -28,7 +28,7 @@ use crate::zone::{Reading, Zones};
 use asked::Asked;
 use name::{ReadName, exists};
 
-pub(super) use answers::AnswerReport;
+pub(super) use answers::{AnswerReport, RecordReport};
 
 /// Maximum number of changes in an explanation.
 const MAX_CHANGES: usize = 10;
@@ -248,10 +248,7 @@ fn not_mirrorable(service: &Service) -> Option<String> {
         has_ports: own.iter().any(|one| one.ports.iter().next().is_some()),
     };
     let reason = mirrorable(&exported).err()?;
-    Some(format!(
-        "other clusters cannot mirror it: {reason}; {}",
-        reason.hint()
-    ))
+    Some(format!("other clusters cannot mirror it: {reason}"))
 }
 
 /// Returns a section of lines, each an object with its text.

@@ -103,13 +103,7 @@ impl CurrentFacts {
         let mut known = self.0.lock();
         if known.compared.0 != moment {
             let then = at(moment).ok().map(|then| then.published);
-            let hash = then.and_then(|then| {
-                // Usually, nothing has changed since.
-                if std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(&then)) {
-                    return then.table.is_some().then_some(known.facts.hash);
-                }
-                then.table.as_ref().map(Table::answers_hash)
-            });
+            let hash = then.and_then(|then| then.table.as_ref().map(Table::answers_hash));
             known.compared = (moment, hash);
         }
         known.compared.1
@@ -123,29 +117,33 @@ impl TableFacts {
     pub(super) fn of(now: &Published) -> Self {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
-        let mut services: BTreeMap<_, _> = ServiceKind::ALL.iter().map(|kind| (*kind, 0)).collect();
-        let mut states: BTreeMap<_, _> = Impact::VARIANTS.iter().map(|state| (*state, 0)).collect();
-        for service in table.services().filter(|service| service.is_listed()) {
-            *services.entry(service.kind).or_default() += 1;
-            *states.entry(service.impact()).or_default() += 1;
-        }
-        let names = LinkState::VARIANTS.iter();
-        let mut clusters: BTreeMap<_, _> = names.map(|name| (*name, 0)).collect();
-        for link in table.links().clusters.values() {
-            *clusters.entry(link.state.name()).or_default() += 1;
-        }
+        let listed = || table.services().filter(|service| service.is_listed());
+        let links = table.links().clusters.values();
         let default_name = table.services().filter_map(Service::default_cluster_name);
         Self {
             hash: table.answers_hash(),
-            services,
-            states,
+            services: count(ServiceKind::ALL, listed().map(|service| service.kind)),
+            states: count(Impact::VARIANTS, listed().map(Service::impact)),
             endpoints: count_endpoints(table),
-            clusters,
+            clusters: count(LinkState::VARIANTS, links.map(|link| link.state.name())),
             failing: failing_services(table),
             causes: Causes::of(now),
             default_cluster_name: default_name.min(),
         }
     }
+
+    /// Returns how bad the state of the worst service is.
+    pub(super) fn worst_state(&self) -> Impact {
+        let found = self.states.iter().filter(|(_, count)| **count > 0);
+        found.map(|(state, _)| *state).max().unwrap_or_default()
+    }
+}
+
+/// Counts values of a set, also those that do not occur.
+fn count<T: Copy + Ord>(all: &[T], found: impl Iterator<Item = T>) -> BTreeMap<T, u32> {
+    let mut counts: BTreeMap<T, u32> = all.iter().map(|one| (*one, 0)).collect();
+    found.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts
 }
 
 /// Returns the first failing services with the kinds of their problems.
@@ -178,4 +176,28 @@ fn count_endpoints(table: &Table) -> ByCluster<StateLabels> {
         }
     }
     endpoints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{published, service_mirror, table};
+
+    /// Everybody who can create a Service can invent clusters.
+    #[test]
+    fn small_clusters_are_counted_together() {
+        let small = (0..MAX_CLUSTERS + 20).map(|number| {
+            let (cluster, address) = (format!("c{number}"), format!("10.96.1.{number}"));
+            service_mirror("prod", "web", &cluster, &address)
+        });
+        let large = ["api", "pay"].map(|name| service_mirror("prod", name, "large", "10.96.2.1"));
+        let objects: Vec<_> = small.chain(large).collect();
+        let facts = TableFacts::of(&published(table(&objects)));
+        let clusters = facts.endpoints.keys().map(|(cluster, _)| cluster.as_str());
+        let clusters: BTreeSet<&str> = clusters.collect();
+        assert_eq!(clusters.len(), MAX_CLUSTERS + 1);
+        assert!(clusters.contains("large") && clusters.contains(OTHER));
+        let counted: u32 = facts.endpoints.values().sum();
+        assert_eq!(counted as usize, objects.len());
+    }
 }

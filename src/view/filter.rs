@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use super::error::ViewError;
-use super::kind::{Parameter, View};
+use super::kind::View;
 use crate::model::{Namespace, Timestamp, most_similar};
 use crate::table::Service;
 
@@ -48,17 +48,16 @@ impl Filter {
     pub fn of_query(view: View, query: &[(String, String)]) -> Result<Self, ViewError> {
         let mut filter = Self::default();
         for (name, value) in query {
-            let known = Parameter::from_str(name).ok();
-            let Some(parameter) = known.filter(|one| view.parameters().contains(one)) else {
+            if !view.parameters().any(|known| known == name) {
                 return Err(ViewError::unknown_parameter(view, name));
-            };
-            filter.set(parameter, value)?;
+            }
+            filter.set(name, value)?;
         }
         Ok(filter)
     }
 
-    fn set(&mut self, parameter: Parameter, value: &str) -> Result<(), ViewError> {
-        let name: &str = parameter.into();
+    /// Sets a parameter that a view has.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ViewError> {
         let list = || value.split(',').filter(|item| !item.is_empty());
         let texts = || list().map(str::to_owned).collect();
         let invalid = |why: &str| ViewError::invalid(name, value, why);
@@ -66,22 +65,22 @@ impl Filter {
             let read = Timestamp::from_text(value);
             read.ok_or_else(|| invalid("use RFC 3339, such as 2026-11-24T03:12:00Z"))
         };
-        match parameter {
-            Parameter::Namespace => {
+        match name {
+            "namespace" => {
                 let read: Result<_, _> = list().map(Namespace::from_str).collect();
                 self.namespace = read.map_err(|error| invalid(&error.to_string()))?;
             }
-            Parameter::Cluster => self.cluster = texts(),
-            Parameter::State => self.state = texts(),
-            Parameter::Kind => self.kind = texts(),
-            Parameter::Text => self.text = texts(),
-            Parameter::Name => self.name = Some(value.to_owned()),
-            Parameter::Zone => self.zone = Some(value.to_owned()),
-            Parameter::At => self.at = Some(time()?),
-            Parameter::Since => self.since = Some(time()?),
-            Parameter::After => self.after = Some(number(name, value, "use the ID of an event")?),
-            Parameter::Limit => self.limit = Some(number(name, value, "use a number")?),
-            Parameter::Continue => self.next = Some(value.to_owned()),
+            "cluster" => self.cluster = texts(),
+            "state" => self.state = texts(),
+            "kind" => self.kind = texts(),
+            "text" => self.text = texts(),
+            "name" => self.name = Some(value.to_owned()),
+            "zone" => self.zone = Some(value.to_owned()),
+            "at" => self.at = Some(time()?),
+            "since" => self.since = Some(time()?),
+            "after" => self.after = Some(number(name, value, "use the ID of an event")?),
+            "limit" => self.limit = Some(number(name, value, "use a number")?),
+            _ => self.next = Some(value.to_owned()), // `continue`
         }
         Ok(())
     }
@@ -91,20 +90,20 @@ impl Filter {
         let list = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
         let namespaces: Vec<String> = self.namespace.iter().map(ToString::to_string).collect();
         let all = [
-            (Parameter::Namespace, list(&namespaces)),
-            (Parameter::Cluster, list(&self.cluster)),
-            (Parameter::State, list(&self.state)),
-            (Parameter::Kind, list(&self.kind)),
-            (Parameter::Text, list(&self.text)),
-            (Parameter::Name, self.name.clone()),
-            (Parameter::Zone, self.zone.clone()),
-            (Parameter::At, self.at.map(Timestamp::to_exact_text)),
-            (Parameter::Since, self.since.map(Timestamp::to_exact_text)),
-            (Parameter::After, self.after.map(|id| id.to_string())),
-            (Parameter::Limit, self.limit.map(|limit| limit.to_string())),
-            (Parameter::Continue, self.next.clone()),
+            ("namespace", list(&namespaces)),
+            ("cluster", list(&self.cluster)),
+            ("state", list(&self.state)),
+            ("kind", list(&self.kind)),
+            ("text", list(&self.text)),
+            ("name", self.name.clone()),
+            ("zone", self.zone.clone()),
+            ("at", self.at.map(Timestamp::to_exact_text)),
+            ("since", self.since.map(Timestamp::to_exact_text)),
+            ("after", self.after.map(|id| id.to_string())),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("continue", self.next.clone()),
         ];
-        let given = |(parameter, value)| Some((Parameter::into(parameter), value?));
+        let given = |(name, value): (_, Option<String>)| Some((name, value?));
         all.into_iter().filter_map(given).collect()
     }
 
@@ -118,11 +117,11 @@ impl Filter {
         *self != whole
     }
 
-    /// Returns whether a service is selected by its name.
-    pub fn has_service(&self, namespace: &str, service: &str) -> bool {
-        self.has_namespace(namespace)
+    /// Returns whether a service is selected by its name, the labels `S.N`.
+    pub fn has_service(&self, labels: [&str; 2]) -> bool {
+        self.has_namespace(labels[1])
             && (self.text.is_empty() || {
-                let forms = forms([service, namespace]);
+                let forms = forms(labels);
                 let mut texts = self.text.iter();
                 texts.any(|text| forms.iter().any(|form| form.contains(text.as_str())))
             })
@@ -136,9 +135,8 @@ impl Filter {
 
     /// Returns whether a service is selected, but for its state: by its name, and by an endpoint in one of the clusters.
     pub(super) fn selects(&self, service: &Service) -> bool {
-        let [name, namespace] = service.key.labels();
         let is_in = |cluster: &str| is_listed(&self.cluster, cluster);
-        self.has_service(namespace, name)
+        self.has_service(service.key.labels())
             && (self.cluster.is_empty() || clusters(service).any(is_in))
     }
 
@@ -149,7 +147,7 @@ impl Filter {
         let namespaces: BTreeSet<&str> = names().map(|[_, namespace]| namespace).collect();
         let is_unknown = |one: &&Namespace| !namespaces.contains(one.as_str());
         let selects_all = self.namespace.is_empty() && self.text.is_empty();
-        if selects_all || names().any(|[name, namespace]| self.has_service(namespace, name)) {
+        if selects_all || names().any(|labels| self.has_service(labels)) {
             let known: BTreeSet<&str> = services.iter().flat_map(|one| clusters(one)).collect();
             let mut clusters = self.cluster.iter();
             let cluster = clusters.find(|one| !known.contains(one.as_str()))?;
@@ -220,7 +218,7 @@ mod tests {
             filter.to_query(),
             pairs.map(|(name, value)| (name, value.to_owned()))
         );
-        assert!(filter.has_service("prod", "db-x") && !filter.has_service("dev", "db"));
+        assert!(filter.has_service(["db-x", "prod"]) && !filter.has_service(["db", "dev"]));
     }
 
     #[test]

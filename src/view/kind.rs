@@ -1,4 +1,4 @@
-//! The views and their parameters.
+//! The views and the parameters of their query strings. Items of lists are separated by commas.
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
@@ -22,25 +22,6 @@ pub enum View {
     Zone,
 }
 
-/// The parameters of a query string. Items of lists are separated by commas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "lowercase")]
-#[expect(missing_docs, reason = "those of `Filter`")]
-pub enum Parameter {
-    Namespace,
-    Cluster,
-    State,
-    Kind,
-    Text,
-    Name,
-    Zone,
-    At,
-    Since,
-    After,
-    Limit,
-    Continue,
-}
-
 // === impl View ===
 
 impl View {
@@ -51,23 +32,19 @@ impl View {
 
     /// Returns whether it is a list of rows, of which a request takes a page.
     pub fn is_list(self) -> bool {
-        self.parameters().contains(&Parameter::Continue)
+        self.parameters().any(|name| name == "continue")
     }
 
     /// Returns the parameters that a filter of this view may have.
-    pub fn parameters(self) -> &'static [Parameter] {
-        use Parameter::{
-            After, At, Cluster, Continue, Kind, Limit, Name, Namespace, Since, State, Text, Zone,
+    pub fn parameters(self) -> impl Iterator<Item = &'static str> {
+        let names = match self {
+            Self::Table | Self::Endpoints => "namespace cluster state text at limit continue",
+            Self::Explain => "name namespace at limit continue",
+            Self::Problems => "namespace cluster kind text at limit continue",
+            Self::Events => "namespace cluster kind text since after limit",
+            Self::Status => "at",
+            Self::Zone => "zone at limit continue",
         };
-        match self {
-            Self::Table | Self::Endpoints => {
-                &[Namespace, Cluster, State, Text, At, Limit, Continue]
-            }
-            Self::Explain => &[Name, Namespace, At, Limit, Continue],
-            Self::Problems => &[Namespace, Cluster, Kind, Text, At, Limit, Continue],
-            Self::Events => &[Namespace, Cluster, Kind, Text, Since, After, Limit],
-            Self::Status => &[At],
-            Self::Zone => &[Zone, At, Limit, Continue],
-        }
+        names.split(' ')
     }
 }

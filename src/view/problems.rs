@@ -30,10 +30,10 @@ pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(),
 fn is_selected(filter: &Filter, problem: &Problem) -> bool {
     let cluster = problem.cluster.as_ref().map_or("", |one| one.as_str());
     let has_name = match (&problem.service, &problem.object) {
-        (Some(key), _) => filter.has_service(key.namespace.as_str(), key.service.as_str()),
+        (Some(key), _) => filter.has_service(key.labels()),
         (None, Some(object)) => {
             let key = &object.key;
-            filter.has_service(&key.namespace, &key.name.text())
+            filter.has_service([&key.name.text(), &key.namespace])
         }
         (None, None) => {
             let text = format!("{} {}", problem.subject(), problem.detail);

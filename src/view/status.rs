@@ -107,7 +107,7 @@ impl Status {
             time: Timestamp(unix_milliseconds()).to_text(),
             age: feeds.age().as_secs(),
             watches: feeds.all().iter().map(ToString::to_string).collect(),
-            level: causes.impact(),
+            level: causes.impact().max(facts.worst_state()),
             services: facts.states.clone(),
             problems: causes.levels(),
             clusters: ClusterReport::all(identity.cluster.as_ref(), table),

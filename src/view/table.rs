@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
-use super::document::{Cell, Column, Document, Report, Section};
+use super::document::{Cell, Column, Document, Report, Section, text_of};
 use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::failover::FailoverReport;
 use super::filter::is_listed;
 use super::server::Shown;
-use crate::model::{GatewayDown, Problem, ProblemKind};
+use crate::model::{GatewayDown, ProblemKind};
 use crate::table::{Impact, Service, list_clusters};
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone};
@@ -65,7 +65,7 @@ pub(super) struct ServiceRow {
 }
 
 /// What a cluster contributes to a service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterCell {
     /// The cluster. Empty: an address of no single cluster.
@@ -113,10 +113,8 @@ impl ServiceRow {
         let clusters = ClusterCell::of_service(service);
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
-        let gate = service.gate.as_ref();
+        let (gate, table) = (service.gate.as_ref(), shown.table());
         let problems = service.problems.iter().map(|problem| problem.kind);
-        let name = service.key.service.as_str();
-        let owner = shown.table().and_then(|table| table.short_service(name));
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
@@ -124,7 +122,7 @@ impl ServiceRow {
             state: service.impact(),
             answer: result(shown, service).into(),
             ttl: service.ttl,
-            owns_short_name: owner.is_some_and(|owner| owner.key == service.key),
+            owns_short_name: table.is_some_and(|table| table.owns_short_name(&service.key)),
             returned: sum(|cell| cell.returned),
             alive: sum(|cell| cell.alive),
             endpoints: sum(|cell| cell.endpoints),
@@ -152,10 +150,7 @@ impl Report for ServiceRow {
                 let clusters: Vec<String> = one.clusters.iter().map(ClusterCell::to_text).collect();
                 clusters.join(", ")
             }),
-            Column::wide("ORDER").of(|one: &Self| {
-                let failover = one.failover.as_ref();
-                failover.map_or_else(String::new, ToString::to_string)
-            }),
+            Column::wide("ORDER").of(|one: &Self| text_of(one.failover.as_ref())),
             Column::text("PROBLEM")
                 .of(|one: &Self| one.problem.map_or("", ProblemKind::name).to_owned()),
         ]
@@ -186,7 +181,7 @@ impl ClusterCell {
             let cell = cell.or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Alive));
             cell.state = cell.state.min(one.state);
             if let Some(problem) = service.problem_of(one.endpoint) {
-                cell.note_age(problem);
+                cell.age = cell.age.earliest(problem.into());
             }
             cell.endpoints += 1;
             cell.alive += u32::from(one.state.is_alive());
@@ -205,20 +200,8 @@ impl ClusterCell {
     fn new(cluster: &str, state: EndpointState) -> Self {
         Self {
             cluster: cluster.to_owned(),
-            members: String::new(),
             state,
-            alive: 0,
-            endpoints: 0,
-            returned: 0,
-            age: Age::default(),
-        }
-    }
-
-    /// Notes a problem of an endpoint. The earliest counts.
-    fn note_age(&mut self, problem: &Problem) {
-        let age = Age::from(problem);
-        if self.age.since.is_none() || age.since.is_some() && age.since < self.age.since {
-            self.age = age;
+            ..Self::default()
         }
     }
 

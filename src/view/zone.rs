@@ -1,9 +1,8 @@
 //! The view `zone`: the records of a zone, as lines of a zone file.
 
-use serde_json::{Value, json};
-
 use super::document::{Column, Document, Section};
 use super::error::ViewError;
+use super::explain::RecordReport;
 use super::page::{Place, limit};
 use super::server::Shown;
 use crate::table::Grammar;
@@ -25,7 +24,7 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
         let lines = file.part(part);
         let room = limit(filter) - section.rows.len();
         let page = lines.iter().skip(line).take(room);
-        page.for_each(|line| section.push([line.clone()], &record(line)));
+        page.for_each(|line| section.push([line.clone()], &RecordReport::of_line(line, None)));
         if lines.len() > line + room {
             let place = (part << LINE_BITS) | (line + room);
             document.next = Some(format!("{}.{place}", shown.published.version));
@@ -35,13 +34,6 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
     }
     document.sections.push(section);
     Ok(())
-}
-
-/// Returns a line as an object.
-fn record(line: &str) -> Value {
-    let mut parts = line.splitn(5, '\t');
-    let [name, ttl, _, kind, data] = std::array::from_fn(|_| parts.next().unwrap_or_default());
-    json!({"name": name, "ttl": ttl.parse::<u32>().unwrap_or_default(), "type": kind, "data": data})
 }
 
 /// Chooses the zone to print: the only one with names of clusters, if none is named.

@@ -109,12 +109,9 @@ fn is_of_service(rtype: RecordType) -> bool {
 /// Chooses the type of an answer: the type of the question, or for ANY the first type with records (RFC 8482 section
 /// 4.1).
 fn choose_type(rtype: RecordType, owns: impl Fn(&RecordType) -> bool) -> Option<RecordType> {
-    match rtype {
-        RecordType::ANY => RecordType::OF_SERVICES.into_iter().find(owns),
-        rtype => Some(rtype)
-            .filter(|rtype| RecordType::OF_SERVICES.contains(rtype))
-            .filter(owns),
-    }
+    let is_asked = |one: &RecordType| rtype == RecordType::ANY || rtype == *one;
+    let mut types = RecordType::OF_SERVICES.into_iter();
+    types.find(|one| is_asked(one) && owns(one))
 }
 
 /// Returns the addresses of `ns.dns.Z` of one type.

@@ -26,15 +26,6 @@ pub struct ZoneFile<'t> {
     ns_host: String,
 }
 
-/// Returns a zone as a zone file. Before the first complete table, the file is empty.
-pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
-    let file = ZoneFile::new(zones, zone, published);
-    let lines = file
-        .iter()
-        .flat_map(|file| (0..file.parts()).flat_map(|part| file.part(part)));
-    lines.map(|line| line + "\n").collect()
-}
-
 /// Returns the zones with a placeholder for each missing address of a name server.
 fn with_name_servers(zones: &Zones) -> Zones {
     let with_address = |zone: &Zone| {
@@ -70,28 +61,26 @@ impl<'t> ZoneFile<'t> {
 
     /// Returns the lines of a part.
     pub fn part(&self, index: usize) -> Vec<String> {
-        match index.checked_sub(1) {
-            None => self.head(),
-            Some(index) => self
-                .services
-                .get(index)
-                .map_or_else(Vec::new, |one| self.service(one)),
+        match index {
+            0 => self.head(),
+            _ => self.service(self.services[index - 1]),
         }
     }
 
     /// Returns the lines of the zone itself.
     fn head(&self) -> Vec<String> {
-        let zone = self.zones.iter().find(|zone| zone.name == self.zone.name);
-        let zone = zone.unwrap_or(self.zone);
+        let zone = self.zone;
         let apex = zone.name.as_str();
-        let mut lines = self.records(apex, &[RecordType::SOA, RecordType::NS]);
-        lines.extend(self.records(&format!("dns-version.{apex}"), &[RecordType::TXT]));
-        lines.extend(self.records(&self.ns_host, &[RecordType::A, RecordType::AAAA]));
+        let version = format!("dns-version.{apex}");
+        let addresses = [RecordType::A, RecordType::AAAA];
+        let mut lines = self.records(apex, zone, &[RecordType::SOA, RecordType::NS]);
+        lines.extend(self.records(&version, zone, &[RecordType::TXT]));
+        lines.extend(self.records(&self.ns_host, zone, &addresses));
         // A server of this zone alone delegates its child zones, and knows that the names above them exist.
         for child in self.zones.children(zone) {
             let ns_host = format!("ns.dns.{}", child.name);
-            lines.extend(self.records_in(child.name.as_str(), child, &[RecordType::NS]));
-            lines.extend(self.records_in(&ns_host, child, &[RecordType::A, RecordType::AAAA]));
+            lines.extend(self.records(child.name.as_str(), child, &[RecordType::NS]));
+            lines.extend(self.records(&ns_host, child, &addresses));
         }
         lines
     }
@@ -101,26 +90,18 @@ impl<'t> ZoneFile<'t> {
     fn service(&self, service: &Service) -> Vec<String> {
         let names = names_of_service(self.zone, self.table, service).into_iter();
         let is_own = |owner: &String| {
-            let name = Name::from_text(owner);
-            let reading = name.map(|name| match read(&self.zones, self.table, &name) {
-                Reading::View(_, view) => view.service.key == service.key,
-                _ => false,
-            });
-            *owner != self.ns_host && reading == Some(true)
+            let name = Name::from_text(owner).filter(|_| *owner != self.ns_host);
+            let reading = name.map(|name| read(&self.zones, self.table, &name));
+            matches!(reading, Some(Reading::View(_, view)) if view.service.key == service.key)
         };
         let names = names.filter(is_own);
         names
-            .flat_map(|owner| self.records(&owner, &RecordType::OF_SERVICES))
+            .flat_map(|owner| self.records(&owner, self.zone, &RecordType::OF_SERVICES))
             .collect()
     }
 
-    /// Returns the lines of a name that have these types.
-    fn records(&self, owner: &str, rtypes: &[RecordType]) -> Vec<String> {
-        self.records_in(owner, self.zone, rtypes)
-    }
-
     /// Returns the lines of a name in a zone that have these types.
-    fn records_in(&self, owner: &str, zone: &Zone, rtypes: &[RecordType]) -> Vec<String> {
+    fn records(&self, owner: &str, zone: &Zone, rtypes: &[RecordType]) -> Vec<String> {
         let Some(question) = Name::from_text(owner) else {
             return Vec::new(); // the name is too long for a question
         };
@@ -166,7 +147,8 @@ impl fmt::Display for Data<'_> {
                 write!(f, "{primary} {mailbox}")?;
                 numbers.iter().try_for_each(|number| write!(f, " {number}"))
             }
-            Self::Txt(text) => write_text(f, text),
+            // Those of a zone are versions, without characters that must be escaped.
+            Self::Txt(text) => write!(f, "\"{}\"", text.escape_ascii()),
         }
     }
 }
@@ -174,17 +156,6 @@ impl fmt::Display for Data<'_> {
 /// Writes addresses. A record that is printed has one.
 fn write_each(f: &mut fmt::Formatter<'_>, ips: &[impl fmt::Display]) -> fmt::Result {
     ips.iter().try_for_each(|ip| write!(f, "{ip}"))
-}
-
-/// Writes a character string in quotes (RFC 1035 section 5.1).
-fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
-    f.write_str("\"")?;
-    text.iter().try_for_each(|octet| match octet {
-        b'"' | b'\\' => write!(f, "\\{}", char::from(*octet)),
-        0x20..=0x7e => write!(f, "{}", char::from(*octet)),
-        _ => write!(f, "\\{octet:03}"),
-    })?;
-    f.write_str("\"")
 }
 
 // === Names ===

@@ -120,14 +120,11 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         Some(_) => Reading::Missing(zone, MissingReason::NoOwner),
         None => Reading::Missing(zone, MissingReason::NoService),
     };
-    if let Reading::Missing(_, reason) = reading {
-        return if is_parent(table, labels) {
-            Reading::Empty(zone)
-        } else {
-            Reading::Missing(zone, reason.max(MissingReason::NoService))
-        };
+    match reading {
+        Reading::Missing(..) if is_parent(table, labels) => Reading::Empty(zone),
+        Reading::Missing(_, reason) => Reading::Missing(zone, reason.max(MissingReason::NoService)),
+        reading => reading,
     }
-    reading
 }
 
 /// Returns whether the labels are those of a name of the zone itself with records.

@@ -104,13 +104,10 @@ pub enum MissingReason {
 impl<'t> Failure<'t> {
     /// Returns why the own name of a service fails, if it does.
     pub fn of_service(service: &'t Service) -> Option<Self> {
-        let missing = match service.failure? {
-            NameFailure::EndpointMirrorsMissing => service.missing_at(&[]),
-            NameFailure::ExpectedClustersMissing | NameFailure::StepWithoutEndpoint => None,
-        };
-        missing
-            .map(Self::Missing)
-            .or(service.failure.map(Self::Rule))
+        let failure = service.failure?;
+        let is_of_hosts = failure == NameFailure::EndpointMirrorsMissing;
+        let missing = is_of_hosts.then(|| service.missing_at(&[])).flatten();
+        Some(missing.map_or(Self::Rule(failure), Self::Missing))
     }
 }
 
@@ -162,13 +159,6 @@ impl<'t> View<'t> {
         self.covered()
             .as_ptr_range()
             .contains(&ptr::from_ref(endpoint))
-    }
-
-    /// Returns whether an endpoint of the service is one of the answer.
-    pub fn contains(&self, endpoint: &Endpoint) -> bool {
-        let all = &self.service.endpoints;
-        let index = all.binary_search_by(|one| one.name().cmp(&endpoint.name()));
-        index.is_ok_and(|index| ptr::eq(&all[index], endpoint) && self.members.contains(index))
     }
 
     /// Returns the endpoints of the answer, in the order of the table.

@@ -19,22 +19,9 @@ pub struct ZoneName {
     wire: Vec<u8>,
 }
 
-/// The reason for which a text is not a valid name of a zone.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidZone {
-    /// The empty text, as of an environment variable that is set but empty.
-    #[error("the name of a zone is empty; the default zone needs no value")]
-    Empty,
-    /// The root zone, which contains all of DNS.
-    #[error("the root zone cannot be served")]
-    Root,
-    /// A label that is not valid in a host name (RFC 1123 section 2.1).
-    #[error("'{0}' is not a valid label: a label has 1 to 63 letters, digits and inner hyphens")]
-    Label(String),
-    /// A name that leaves too little room for the names below it, such as `_P._R.H.C.S.N`.
-    #[error("the zone name has {0} octets; at most 128 are allowed")]
-    Long(usize),
-}
+/// Maximum length of a name in wire format, in octets. A longer one leaves too little room for the names below it, such as
+/// `_P._R.H.C.S.N`.
+const MAX_LENGTH: usize = 128;
 
 /// A zone that is served authoritatively.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,32 +66,31 @@ impl ZoneName {
     }
 }
 
+/// Parses a name of valid labels (RFC 1123 section 2.1). The error is a sentence.
 impl FromStr for ZoneName {
-    type Err = InvalidZone;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, InvalidZone> {
-        if text.is_empty() {
-            return Err(InvalidZone::Empty);
-        }
-        let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-        if text.is_empty() {
-            return Err(InvalidZone::Root);
-        }
-        let mut wire = Vec::with_capacity(text.len() + 2);
-        for label in text.split('.') {
-            let label: ServiceName = label
-                .parse()
-                .map_err(|_| InvalidZone::Label(label.to_owned()))?;
-            wire.push(label.as_str().len() as u8); // at most 63: checked by the line above
-            wire.extend(label.as_str().as_bytes());
-        }
-        wire.push(0);
-        if wire.len() > 128 {
-            return Err(InvalidZone::Long(wire.len()));
-        }
-        Ok(Self {
-            text: format!("{text}."),
-            wire,
+    fn from_str(text: &str) -> Result<Self, String> {
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let length = name.len() + 2;
+        let mut labels = name.split('.');
+        let invalid = labels.find(|label| label.parse::<ServiceName>().is_err());
+        Err(match (text, invalid) {
+            // As of an environment variable that is set but empty.
+            ("", _) => "the name of a zone is empty; the default zone needs no value".to_owned(),
+            (".", _) => "the root zone cannot be served".to_owned(),
+            (_, Some(label)) => format!(
+                "'{label}' is not a valid label: a label has 1 to 63 letters, digits and inner hyphens"
+            ),
+            (_, None) => match Name::from_text(&name).filter(|_| length <= MAX_LENGTH) {
+                None => {
+                    format!("the zone name has {length} octets; at most {MAX_LENGTH} are allowed")
+                }
+                Some(absolute) => {
+                    let (text, wire) = (format!("{name}."), absolute.wire().to_vec());
+                    return Ok(Self { text, wire });
+                }
+            },
         })
     }
 }

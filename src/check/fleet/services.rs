@@ -335,7 +335,7 @@ impl<'c, 'm> Row<'c, 'm> {
             is_headless: own.keys().any(|host| !host.is_empty()),
             has_ports: own.values().any(|one| items(one, "ports").next().is_some()),
         };
-        let reason = mirrorable(&exported).err()?;
-        Some((reason.to_string(), reason.hint()))
+        let why = mirrorable(&exported).err()?;
+        Some((why.reason, why.hint))
     }
 }

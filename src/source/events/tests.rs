@@ -1,10 +1,6 @@
 use super::*;
 use crate::testing::service_keys;
 
-fn change(number: usize) -> Change {
-    Change::new(ChangeKind::Demo, format!("Scene {number}."))
-}
-
 /// Records a change of a cluster and a service.
 fn of(kind: ChangeKind, cluster: &str, service: &str) -> Change {
     Change {
@@ -18,31 +14,6 @@ fn of(kind: ChangeKind, cluster: &str, service: &str) -> Change {
 fn texts(events: &[Arc<Event>]) -> Vec<String> {
     let texts = events.iter().map(|event| event.change.text.to_string());
     texts.collect()
-}
-
-#[test]
-fn ring_keeps_the_last_events() {
-    let events = Events::default();
-    let first = events.latest().id;
-    assert_eq!(events.after(first, 10), Some(Vec::new()));
-    for number in 0..MAX_EVENTS + 5 {
-        events.record_now(change(number));
-    }
-    let (all, _) = events.all();
-    assert_eq!(all.len(), MAX_EVENTS);
-    assert_eq!(all[0].change.text, "Scene 5.");
-    let last = events.latest().id;
-    assert_eq!(last, first + MAX_EVENTS as u64 + 5);
-    assert_eq!((all[0].id, all[MAX_EVENTS - 1].id), (first + 6, last));
-    // The oldest ID that loses nothing, and its neighbors.
-    assert_eq!(events.after(first + 5, 2), Some(all[..2].to_vec()));
-    assert_eq!(events.after(first + 4, 2), None);
-    assert_eq!(
-        events.after(last - 1, 2),
-        Some(all[MAX_EVENTS - 1..].to_vec())
-    );
-    assert_eq!(events.after(last, 2), Some(Vec::new()));
-    assert_eq!(events.after(last + 1, 2), None);
 }
 
 #[test]
@@ -86,26 +57,6 @@ fn storm_of_changes_does_not_push_out_other_events() {
     assert_eq!(events.after(start + 1, 1), None);
     assert_eq!(events.after(first - 2, 1), None);
     assert_eq!(events.after(first - 1, 1), Some(all[2..3].to_vec()));
-}
-
-#[test]
-fn readers_are_woken_once_for_a_table_and_for_events() {
-    let events = Events::default();
-    let mut latest = events.subscribe();
-    assert!(!latest.has_changed().unwrap());
-    let published = Published {
-        version: 1,
-        generation: 3,
-        ..Published::default()
-    };
-    events.note_table(&published, None);
-    assert_eq!(latest.borrow_and_update().generation, 3);
-    events.note_table(&published, None);
-    assert!(!latest.has_changed().unwrap());
-    events.record(Vec::new());
-    assert!(!latest.has_changed().unwrap());
-    events.record_now(change(1));
-    assert_eq!(latest.borrow_and_update().id, events.all().0[0].id);
 }
 
 /// Notes tables that changed these services, from version 1 on.

@@ -57,13 +57,9 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
 pub fn read_objects(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
     let mut objects = Vec::new();
     for path in paths {
-        let text = read_text(path).map_err(|error| FileError::Read(path.clone(), error))?;
-        for (index, document) in documents(path, &text)?.iter().enumerate() {
-            let visited = visit_objects(document, "", MAX_NESTED_LISTS, &mut |kind, json, _| {
-                objects.push((kind.to_owned(), json.to_owned()));
-            });
-            visited.map_err(|reason| FileError::list(path, index, reason))?;
-        }
+        visit_text(path, &read_text(path)?, &mut |kind, json, _| {
+            objects.push((kind.to_owned(), json.to_owned()));
+        })?;
     }
     Ok(objects)
 }
@@ -73,48 +69,41 @@ pub fn read_objects(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileErro
 impl<'p> MergedObjects<'p> {
     /// Adds the objects of a text.
     fn add(&mut self, path: &'p Path, text: &str) -> Result<(), FileError> {
-        let (mut count, mut has_empty_list, mut duplicate) = (0, false, None);
-        for (index, document) in documents(path, text)?.iter().enumerate() {
-            let visited = visit_objects(document, "", MAX_NESTED_LISTS, &mut |kind, _, object| {
-                let Some(kind) = kind_of(kind, object) else {
-                    return;
-                };
-                count += 1;
-                let key = object.key().unwrap_or_else(|| {
-                    let place = format!("object {count} of {}", path.display());
-                    ObjectKey::new("", &place)
-                });
-                if let Err(error) = self.insert(path, kind, key, object) {
-                    duplicate.get_or_insert(error);
-                }
+        let (mut count, mut duplicate) = (0, None);
+        let has_empty_list = visit_text(path, text, &mut |kind, _, object| {
+            let Some(kind) = kind_of(kind, object) else {
+                return;
+            };
+            count += 1;
+            let key = object.key().unwrap_or_else(|| {
+                let place = format!("object {count} of {}", path.display());
+                ObjectKey::new("", &place)
             });
-            has_empty_list |= visited.map_err(|reason| FileError::list(path, index, reason))?;
-        }
-        match duplicate {
-            Some(error) => Err(error),
-            None if count == 0 && !has_empty_list => Err(FileError::Empty(path.to_path_buf())),
-            None => Ok(()),
-        }
+            if let Err(reason) = self.insert(path, kind, key, object) {
+                duplicate.get_or_insert(reason);
+            }
+        })?;
+        let none = || format!("{}: contains no Service or EndpointSlice", path.display());
+        let is_empty = count == 0 && !has_empty_list;
+        let reason = duplicate.or_else(|| is_empty.then(none));
+        reason.map_or(Ok(()), |reason| Err(FileError::of_content(reason)))
     }
 
-    /// Adds an object. Fails if it was added before.
+    /// Adds an object. Fails with a sentence if it was added before.
     fn insert(
         &mut self,
         path: &'p Path,
         kind: Kind,
         key: ObjectKey,
         object: &KubeObject<'_>,
-    ) -> Result<(), FileError> {
+    ) -> Result<(), String> {
         let name = ObjectRef {
             kind,
             key: key.clone(),
         };
         if let Some(first) = self.seen.insert(name.clone(), path) {
-            return Err(FileError::Duplicate {
-                object: name,
-                first: first.to_path_buf(),
-                second: path.to_path_buf(),
-            });
+            let (first, second) = (first.display(), path.display());
+            return Err(format!("{name} occurs twice, in {first} and in {second}"));
         }
         if let Some(object) = parse::read(kind, object) {
             self.lists.entry(kind).or_default().insert(key, object);
@@ -149,11 +138,7 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options(text))
         .map_err(|error| {
             let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
-            FileError::Content {
-                path: path.to_path_buf(),
-                place: format!("{line}:{column}"),
-                reason: reason(&error),
-            }
+            FileError::at(path, format_args!("{line}:{column}"), &reason(&error))
         })?;
     let texts = documents
         .iter()
@@ -189,6 +174,21 @@ fn reason(error: &serde_saphyr::Error) -> String {
         }
         _ => text,
     }
+}
+
+/// Visits every object of a text as [`visit_objects`]. Returns whether there is an empty list for relevant objects.
+fn visit_text(
+    path: &Path,
+    text: &str,
+    visit: &mut impl FnMut(&str, &str, &KubeObject<'_>),
+) -> Result<bool, FileError> {
+    let mut has_empty_list = false;
+    for (document, number) in documents(path, text)?.iter().zip(1..) {
+        let visited = visit_objects(document, "", MAX_NESTED_LISTS, visit);
+        has_empty_list |= visited
+            .map_err(|reason| FileError::at(path, format_args!(" document {number}"), &reason))?;
+    }
+    Ok(has_empty_list)
 }
 
 /// A list of objects.

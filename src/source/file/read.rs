@@ -1,62 +1,41 @@
 //! Reads files, and says why they cannot be used.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
+use std::{fmt, fs, io};
 
-use crate::model::ObjectRef;
-
-/// The reason why the files cannot be used.
+/// The reason why the files cannot be used, as a sentence that names the file.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    /// The file cannot be read.
-    #[error("cannot read {}: {}{}", .0.display(), .1, way_out(.1))]
-    Read(PathBuf, #[source] io::Error),
-    /// The file is neither YAML nor JSON, or a list cannot be split into objects.
-    #[error("{}:{place}: {reason}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// Line and column, from 1, or 0 if unknown: `7:3`. For a list, the number of the document: ` document 2`.
-        place: String,
-        /// The cause.
-        reason: String,
-    },
-    /// The file contains no relevant object.
-    #[error("{}: contains no Service or EndpointSlice", .0.display())]
-    Empty(PathBuf),
-    /// One object occurs twice.
-    #[error("{object} occurs twice, in {} and in {}", .first.display(), .second.display())]
-    Duplicate {
-        /// The object.
-        object: ObjectRef,
-        /// The file with the first occurrence.
-        first: PathBuf,
-        /// The file with the second occurrence.
-        second: PathBuf,
-    },
+#[error("{reason}")]
+pub struct FileError {
+    reason: String,
+    /// Whether a file could not be read. It is read again, also without a change.
+    pub(super) is_unread: bool,
 }
 
 // === impl FileError ===
 
 impl FileError {
-    /// Makes the error of a list in the document with an index.
-    pub(super) fn list(path: &Path, index: usize, reason: String) -> Self {
-        let (path, place) = (path.to_path_buf(), format!(" document {}", index + 1));
-        Self::Content {
-            path,
-            place,
-            reason,
-        }
+    /// Makes the error of a file that was read.
+    pub(super) fn of_content(reason: String) -> Self {
+        let is_unread = false;
+        Self { reason, is_unread }
     }
-}
 
-/// Returns what to do after a failed read, if the cause shows it.
-fn way_out(error: &io::Error) -> &'static str {
-    if error.kind() == io::ErrorKind::IsADirectory {
-        "; name each of its files with --file"
-    } else {
-        ""
+    /// Makes the error of a place in a file: `:7:3`, or the number of a document.
+    pub(super) fn at(path: &Path, place: fmt::Arguments<'_>, reason: &str) -> Self {
+        Self::of_content(format!("{}:{place}: {reason}", path.display()))
+    }
+
+    fn of_read(path: &Path, error: &io::Error) -> Self {
+        let way_out = match error.kind() {
+            io::ErrorKind::IsADirectory => "; name each of its files with --file",
+            _ => "",
+        };
+        Self {
+            reason: format!("cannot read {}: {error}{way_out}", path.display()),
+            is_unread: true,
+        }
     }
 }
 
@@ -64,14 +43,12 @@ fn way_out(error: &io::Error) -> &'static str {
 const STANDARD_INPUT: &str = "-";
 
 /// Reads a file, or standard input. The latter can be read only once, so its text is kept.
-pub(super) fn read_text(path: &Path) -> io::Result<String> {
+pub(super) fn read_text(path: &Path) -> Result<String, FileError> {
     static TEXT: OnceLock<String> = OnceLock::new();
-    if path.as_os_str() != STANDARD_INPUT {
-        return std::fs::read_to_string(path);
-    }
-    if let Some(text) = TEXT.get() {
-        return Ok(text.clone());
-    }
-    let text = io::read_to_string(io::stdin())?;
-    Ok(TEXT.get_or_init(|| text).clone())
+    let text = match TEXT.get() {
+        _ if path.as_os_str() != STANDARD_INPUT => fs::read_to_string(path),
+        Some(text) => Ok(text.clone()),
+        None => io::read_to_string(io::stdin()).map(|text| TEXT.get_or_init(|| text).clone()),
+    };
+    text.map_err(|error| FileError::of_read(path, &error))
 }

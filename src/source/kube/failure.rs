@@ -7,7 +7,6 @@ use kube::core::Status;
 use tokio::time::timeout;
 
 use super::client::error_text;
-use super::list::ListError;
 use crate::log::error_chain;
 
 /// The reason why a list failed or a watch stopped.
@@ -89,12 +88,6 @@ impl From<kube::core::request::Error> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Broken(error_chain(&error))
-    }
-}
-
-impl From<ListError> for Failure {
-    fn from(error: ListError) -> Self {
-        Self::Unreadable(error.to_string())
     }
 }
 

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::api::ListParams;
+use kube::core::Request;
 use tokio::time::sleep;
 use tracing::debug;
 
 use super::super::backoff::{Backoff, jittered};
 use super::super::{Feeds, Update, Updates};
-use super::failure::Failure;
-use super::requests::list_few;
+use super::failure::{Failure, within};
+use super::requests::read_list;
 use crate::model::{Kind, KubeObject, Lease, Namespace};
 use crate::table::links::LeasePoll;
 
@@ -66,15 +67,15 @@ async fn read(client: &Client, namespaces: &[Namespace]) -> Result<LeasePoll, Fa
     for namespace in namespaces {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
         // From the memory of the API server.
-        let params = ListParams::default().match_any();
+        let request = Request::new(path).list(&ListParams::default().match_any())?;
         let take = |json: &str| leases.extend(Lease::read(&KubeObject::read(json)));
-        match list_few(client, &path, &params, TIMEOUT, take).await {
+        match within(TIMEOUT, read_list(client, request, take)).await {
             Err(
                 failure @ Failure::Refused {
                     code: 403 | 404, ..
                 },
             ) => refused.push(format!("namespace {namespace}: {failure}")),
-            other => other?,
+            other => drop(other?),
         }
     }
     Ok(LeasePoll {

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::failure::Failure;
+
 /// The maximum length of an object, or of the list without its items, in octets. The default limit of etcd is 1.5 MiB
 /// for an object, which needs less than this as JSON.
 pub(super) const MAX_OBJECT_OCTETS: usize = 16 << 20;
@@ -41,23 +43,6 @@ enum Part {
     Tail,
 }
 
-/// The reason why a list cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ListError {
-    /// The response is not a list, or is truncated.
-    #[error("cannot parse the list: {0}")]
-    Unreadable(#[from] serde_json::Error),
-    /// An object is too long.
-    #[error("the list has an object of more than {} MiB", MAX_OBJECT_OCTETS >> 20)]
-    TooLong,
-    /// The list has too many objects.
-    #[error("the list has more than {MAX_OBJECTS} objects")]
-    TooMany,
-    /// The server sent one page, although the request was for the whole list.
-    #[error("the API server returned one page instead of the whole list")]
-    Partial,
-}
-
 // === impl ListReader ===
 
 impl ListReader {
@@ -70,7 +55,7 @@ impl ListReader {
         &mut self,
         octets: &[u8],
         mut take: impl FnMut(&str),
-    ) -> Result<(), ListError> {
+    ) -> Result<(), Failure> {
         self.buffer.extend_from_slice(octets);
         if self.buffer.len() >= self.enough {
             if self.part == Part::Head {
@@ -85,7 +70,9 @@ impl ListReader {
             self.frame.append(&mut self.buffer);
         }
         if self.buffer.len().max(self.frame.len()) > MAX_OBJECT_OCTETS {
-            return Err(ListError::TooLong);
+            let mebibytes = MAX_OBJECT_OCTETS >> 20;
+            let reason = format!("the list has an object of more than {mebibytes} MiB");
+            return Err(Failure::Unreadable(reason));
         }
         Ok(())
     }
@@ -111,7 +98,7 @@ impl ListReader {
     }
 
     /// Takes the complete items out of the buffer.
-    fn read_items(&mut self, take: &mut impl FnMut(&str)) -> Result<(), ListError> {
+    fn read_items(&mut self, take: &mut impl FnMut(&str)) -> Result<(), Failure> {
         let mut start = 0;
         loop {
             let mut rest = self.buffer[start..].iter();
@@ -130,7 +117,8 @@ impl ListReader {
             };
             self.items += 1;
             if self.items > MAX_OBJECTS {
-                return Err(ListError::TooMany);
+                let reason = format!("the list has more than {MAX_OBJECTS} objects");
+                return Err(Failure::Unreadable(reason));
             }
             take(item.get());
             start += items.byte_offset();
@@ -143,8 +131,8 @@ impl ListReader {
     ///
     /// # Errors
     ///
-    /// If the list is not complete.
-    pub(super) fn finish(mut self, take: impl FnMut(&str)) -> Result<String, ListError> {
+    /// If the list is not complete, as a single page is not.
+    pub(super) fn finish(mut self, take: impl FnMut(&str)) -> Result<String, Failure> {
         #[derive(Deserialize)]
         struct List {
             metadata: ListMeta,
@@ -160,11 +148,16 @@ impl ListReader {
         self.enough = 0;
         self.read(&[], take)?;
         self.frame.append(&mut self.buffer);
-        let List { metadata } = serde_json::from_slice(&self.frame)?;
-        match metadata.continue_token {
-            Some(token) if !token.is_empty() => Err(ListError::Partial),
-            _ => Ok(metadata.resource_version),
+        let List { metadata } = serde_json::from_slice(&self.frame)
+            .map_err(|error| Failure::Unreadable(format!("cannot parse the list: {error}")))?;
+        if metadata
+            .continue_token
+            .is_some_and(|token| !token.is_empty())
+        {
+            let reason = "the API server returned one page instead of the whole list";
+            return Err(Failure::Unreadable(reason.to_owned()));
         }
+        Ok(metadata.resource_version)
     }
 }
 

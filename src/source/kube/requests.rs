@@ -79,7 +79,7 @@ impl Requests {
         };
         for version in 0..versions {
             self.version = version;
-            let list = timeout(LIST_TIMEOUT, self.read_list(oldest)).await;
+            let list = timeout(LIST_TIMEOUT, self.list_version(oldest)).await;
             let list = list.unwrap_or_else(|_| {
                 let seconds = LIST_TIMEOUT.as_secs();
                 let reason = format!("the list did not end within {seconds} s");
@@ -98,31 +98,19 @@ impl Requests {
         self.feed.kind == Kind::Link
     }
 
-    /// Requests a list, which is one JSON object, and reads it object by object.
-    async fn read_list(&self, oldest: Option<&str>) -> Result<VersionedList, Failure> {
+    /// Requests a list of the objects of the feed.
+    async fn list_version(&self, oldest: Option<&str>) -> Result<VersionedList, Failure> {
         let params = ListParams {
             resource_version: oldest.map(str::to_owned),
             ..ListParams::default()
         };
         let mut request = self.path().list(&params)?;
         request.headers_mut().insert(CONNECTION, CLOSED);
-        let body = within(LIST_SILENCE, self.client.request_stream(request)).await?;
-        pin_mut!(body);
-        let mut reader = ListReader::default();
         let mut objects = Objects::new();
-        let mut take = |json: &str| {
+        let take = |json: &str| {
             objects.extend(parse::reduce(self.feed.kind, &KubeObject::read(json)));
         };
-        loop {
-            let octets = within(LIST_SILENCE, body.fill_buf()).await?;
-            if octets.is_empty() {
-                break;
-            }
-            reader.read(octets, &mut take)?;
-            let length = octets.len();
-            body.consume_unpin(length);
-        }
-        let version = reader.finish(take)?;
+        let version = read_list(&self.client, request, take).await?;
         Ok((objects, version))
     }
 
@@ -191,22 +179,27 @@ impl Requests {
     }
 }
 
-/// Lists a few objects at a path. Calls `take` with the JSON of each.
+/// Requests a list, which is one JSON object, and reads it object by object. Calls `take` with the JSON of each. Returns the
+/// resource version of the list.
 ///
 /// # Errors
 ///
-/// If the list is not complete within the limit.
-pub(super) async fn list_few(
+/// If the list is not complete.
+pub(super) async fn read_list(
     client: &Client,
-    path: &str,
-    params: &ListParams,
-    limit: Duration,
+    request: http::Request<Vec<u8>>,
     mut take: impl FnMut(&str),
-) -> Result<(), Failure> {
-    let request = Request::new(path).list(params)?;
-    let text = within(limit, client.request_text(request)).await?;
+) -> Result<String, Failure> {
+    let body = within(LIST_SILENCE, client.request_stream(request)).await?;
+    pin_mut!(body);
     let mut reader = ListReader::default();
-    reader.read(text.as_bytes(), &mut take)?;
-    reader.finish(take)?;
-    Ok(())
+    loop {
+        let octets = within(LIST_SILENCE, body.fill_buf()).await?;
+        if octets.is_empty() {
+            return reader.finish(take);
+        }
+        reader.read(octets, &mut take)?;
+        let length = octets.len();
+        body.consume_unpin(length);
+    }
 }

@@ -21,12 +21,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// The resource version of its lists.
 pub(super) const VERSION: u64 = 1000;
 
-/// The octets of a line without an end: more than a client may accept.
-const ENDLESS: usize = 64 << 20;
-
-/// A part of such a line. It is valid until its end.
-pub(super) static CHUNK: [u8; 64 << 10] = [b' '; 64 << 10];
-
 /// The behavior of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behavior {
@@ -51,8 +45,6 @@ pub(super) enum Behavior {
     WatchesExpireLater(Duration),
     /// Watches end at once. Lists work.
     WatchesEnd,
-    /// Watches of this feed get a line without an end, [`ENDLESS`] octets of it.
-    EndlessLine(&'static str),
     /// Lists of EndpointSlices get 403.
     SlicesDenied,
     /// Requests for Links get 404.
@@ -97,7 +89,6 @@ struct State {
     /// The items of the lists of each feed.
     items: HashMap<String, Vec<Value>>,
     watches: Vec<(String, mpsc::UnboundedSender<String>)>,
-    endless_octets: usize,
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -111,7 +102,6 @@ impl ScriptedServer {
             requests: Vec::new(),
             items: HashMap::new(),
             watches: Vec::new(),
-            endless_octets: 0,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -209,9 +199,6 @@ impl ScriptedServer {
                 return text(line("ERROR", &status));
             }
             Behavior::WatchesEnd if query.verb == Verb::Watch => return text(String::new()),
-            Behavior::EndlessLine(feed) if query.verb == Verb::Watch && query.feed == feed => {
-                return self.endless_line();
-            }
             Behavior::SlicesDenied if is_list && uri.path().contains("endpointslices") => {
                 return refuse(403, "forbidden");
             }
@@ -250,28 +237,6 @@ impl ScriptedServer {
                 self.open(query, sender, receiver)
             }
         }
-    }
-
-    /// Returns a line without an end. Counts the octets that the client accepts.
-    fn endless_line(&self) -> Answer {
-        let server = self.clone();
-        let frames = stream::unfold(0, move |sent| {
-            let server = server.clone();
-            async move {
-                if sent >= ENDLESS {
-                    return std::future::pending().await;
-                }
-                server.state().endless_octets += CHUNK.len();
-                let frame = Frame::data(Bytes::from_static(&CHUNK));
-                Some((Ok(frame), sent + CHUNK.len()))
-            }
-        });
-        Response::new(StreamBody::new(frames).boxed_unsync())
-    }
-
-    /// Returns the octets of endless lines that clients have accepted.
-    pub(super) fn endless_octets(&self) -> usize {
-        self.state().endless_octets
     }
 
     fn open(

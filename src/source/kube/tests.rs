@@ -8,8 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::list::MAX_OBJECT_OCTETS;
-use super::scripted::{Behavior, CHUNK, RecordedRequest, ScriptedServer, VERSION, Verb};
+use super::scripted::{Behavior, RecordedRequest, ScriptedServer, VERSION, Verb};
 use super::*;
 use crate::model::Kind;
 use crate::source::Update;
@@ -129,44 +128,6 @@ fn count_lists(requests: &[RecordedRequest]) -> usize {
 
 // === Failures ===
 
-/// Each informer of client-go lists after pauses of 0.8, 1.6, … 30 s, to which it adds up to as much: at least six times in the
-/// first 50 seconds and 60 times in an hour. Here, all watches share one turn.
-#[tokio::test(start_paused = true)]
-async fn failing_server_gets_no_more_lists_than_from_client_go() {
-    for behavior in [Behavior::ListsFail, Behavior::EverythingFails] {
-        for case in ["at the start", "when a list is due", "with 410 before"] {
-            let server = ScriptedServer::new();
-            let is_start = case == "at the start";
-            let _replica = if is_start {
-                server.set_behavior(behavior);
-                Replica::start(&server, NEVER)
-            } else {
-                let is_due = case == "when a list is due";
-                Replica::start_ready(&server, if is_due { MINUTE } else { NEVER }).await
-            };
-            if case == "with 410 before" {
-                server.send_event(SERVICES, "ERROR", &gone());
-                server.send_event("endpointslices", "ERROR", &gone());
-            }
-            server.set_behavior(behavior);
-            let start = Instant::now();
-            sleep(50 * SECOND).await;
-            let lists = count_lists(&server.requests_since(start));
-            assert!(
-                (1..=6 * WATCHES).contains(&lists),
-                "{lists} lists in 50 s, {behavior:?}, {case}"
-            );
-            sleep(HOUR).await;
-            let lists = count_lists(&server.requests_since(start + 50 * SECOND));
-            // Half a minute to a minute each, 45 s in the mean, with three informers.
-            assert!(
-                lists <= 3 * 80 + 1,
-                "{lists} lists in an hour, {behavior:?}, {case}"
-            );
-        }
-    }
-}
-
 /// Whatever failed, and however long: an outage of 70 s must not last for 140.
 #[tokio::test(start_paused = true)]
 async fn return_of_the_server_is_noticed_within_fifteen_seconds() {
@@ -247,49 +208,6 @@ async fn pauses_grow_for_every_failure() {
         };
         assert_eq!(failed.len(), expected, "{behavior:?}: {failed:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn denied_feed_does_not_delay_other_feeds() {
-    let server = ScriptedServer::new();
-    server.set_behavior(Behavior::SlicesDenied);
-    let replica = Replica::start(&server, NEVER);
-    sleep(SECOND).await;
-    let problems = replica.feeds.problems();
-    let names: Vec<_> = problems.iter().map(|problem| problem.subject()).collect();
-    assert_eq!(names, ["EndpointSlices"]);
-    assert_eq!(server.count(Verb::Watch, Instant::now() - SECOND), 1);
-}
-
-/// A server or a proxy that breaks the protocol must not fill the memory.
-#[tokio::test(start_paused = true)]
-async fn endless_line_of_a_watch_is_limited_and_the_feed_is_listed() {
-    let server = ScriptedServer::new();
-    server.set_items(SERVICES, vec![mirror("prod", "db", "east")]);
-    let mut replica = Replica::start_ready(&server, NEVER).await;
-    let mut names = BTreeSet::new();
-    server.set_behavior(Behavior::EndlessLine(SERVICES));
-    let start = Instant::now();
-    server.end_watches();
-    let mut problems = BTreeSet::new();
-    for _ in 0..60 {
-        sleep(SECOND).await;
-        // The objects of the last list stay.
-        replica.update_names(&mut names);
-        assert_eq!(names, BTreeSet::from(["db-east".to_owned()]));
-        let now = replica.feeds.problems();
-        problems.extend(now.iter().map(ToString::to_string));
-    }
-    let mut requests = server.requests_since(start);
-    requests.retain(|request| request.feed == SERVICES);
-    let watches = requests.iter().filter(|r| r.verb == Verb::Watch).count();
-    assert!((3..=10).contains(&watches), "{watches} watches in a minute");
-    let most = watches * (MAX_OBJECT_OCTETS + 2 * CHUNK.len());
-    let accepted = server.endless_octets();
-    assert!(accepted <= most, "{accepted} octets in {watches} watches");
-    let expected =
-        "Source of objects is not available: Services: a line of the watch has more than 16 MiB";
-    assert_eq!(problems, BTreeSet::from([expected.to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]

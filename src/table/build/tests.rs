@@ -35,7 +35,7 @@ fn annotated(object: Value, annotation: &str, value: &str) -> Value {
 }
 
 fn conflicts(table: &Table) -> Vec<(&'static str, String, String)> {
-    let conflict = |c: Problem| (c.kind.name(), c.subject().into(), c.detail.to_string());
+    let conflict = |c: Problem| (c.kind.name(), c.subject().to_string(), c.detail.to_string());
     table.conflicts().map(conflict).collect()
 }
 

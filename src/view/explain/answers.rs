@@ -1,17 +1,17 @@
 //! The answers for a name, record by record.
 
-use std::ptr;
+use std::{array, ptr};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::name::ReadName;
 use crate::table::Published;
-use crate::view::document::{Cell, Column, Report};
+use crate::view::document::{Cell, Column, Report, text_of};
 use crate::view::endpoint::ListedEndpoint;
 use crate::wire::records_within;
 use crate::zone::answer::answer_question;
-use crate::zone::{AnswerContext, Reading, Record, RecordType, Section};
+use crate::zone::{AnswerContext, Reading, RecordType, Section};
 
 /// The answer for one record type.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -37,7 +37,7 @@ pub(in crate::view) struct AnswerReport {
 
 /// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct RecordReport {
+pub(in crate::view) struct RecordReport {
     /// Owner name, with the final dot.
     name: String,
     /// Type, such as `A`.
@@ -91,7 +91,7 @@ impl AnswerReport {
             let is_source = |one: &ListedEndpoint<'_>| ptr::eq(sources[place], one.endpoint);
             let is_of_endpoint = place < sources.len();
             let endpoint = is_of_endpoint.then(|| endpoints.iter().position(is_source));
-            RecordReport::new(record, endpoint.flatten())
+            RecordReport::of_line(&record.to_string(), endpoint.flatten())
         });
         let fitting = |limit| records_within(&answer, name.name, limit);
         Self {
@@ -125,10 +125,7 @@ impl Report for AnswerReport {
         vec![
             Column::text("TYPE").of(|one| one.rtype.clone()),
             Column::text("RESULT").of(|one: &Self| one.result.to_owned()),
-            Column::text("TTL").of(|one: &Self| {
-                let ttl = one.ttl.as_ref();
-                ttl.map_or_else(String::new, ToString::to_string)
-            }),
+            Column::text("TTL").of(|one: &Self| text_of(one.ttl.as_ref())),
             Column::text("RECORDS").of(Self::sizes),
             Column::text("REASON").of(|one: &Self| one.reason.clone().unwrap_or_default()),
         ]
@@ -138,14 +135,15 @@ impl Report for AnswerReport {
 // === impl RecordReport ===
 
 impl RecordReport {
-    fn new(record: &Record<'_>, endpoint: Option<usize>) -> Self {
-        let text = record.data.to_string();
-        let (rtype, data) = text.split_once('\t').unwrap_or_default();
+    /// Reads a line of a zone file.
+    pub(in crate::view) fn of_line(line: &str, endpoint: Option<usize>) -> Self {
+        let mut parts = line.splitn(5, '\t').map(str::to_owned);
+        let [name, ttl, _, rtype, data] = array::from_fn(|_| parts.next().unwrap_or_default());
         Self {
-            name: record.owner.to_string(),
-            rtype: rtype.to_owned(),
-            ttl: record.ttl,
-            data: data.to_owned(),
+            name,
+            rtype,
+            ttl: ttl.parse().unwrap_or_default(),
+            data,
             endpoint,
         }
     }

@@ -87,10 +87,7 @@ impl<'t> ReadName<'t> {
         let [.., service, namespace] = self.labels.as_slice() else {
             return None;
         };
-        Some(ServiceKey {
-            namespace: namespace.parse().ok()?,
-            service: service.parse().ok()?,
-        })
+        format!("{namespace}/{service}").parse().ok()
     }
 
     /// Describes the meaning of the name. `listed` are the endpoints of the service. `watched` are the watched namespaces; empty:

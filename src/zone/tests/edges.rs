@@ -33,7 +33,7 @@ fn zone_name_has_at_most_128_octets() {
             .map(|zone| zone.wire().len())
     };
     assert_eq!(zone(&[63, 62]), Ok(128));
-    assert_eq!(zone(&[63, 63]), Err(InvalidZone::Long(129)));
+    assert!(zone(&[63, 63]).is_err());
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn zone_file_begins_with_records_of_the_zone_itself() {
             .iter()
             .find(|zone| zone.name.as_str() == name)
             .unwrap();
-        let file = print::zone_file(&zones, zone, &now);
+        let file = zone_file(&zones, zone, &now);
         file.lines().take(4).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -146,7 +146,7 @@ fn zone_file_has_a_placeholder_for_an_unknown_name_server_address() {
     let unknown = Zones::new(unknown.collect());
     let now = published(shop());
     let [with, without] =
-        [&known, &unknown].map(|zones| print::zone_file(zones, zones.iter().next().unwrap(), &now));
+        [&known, &unknown].map(|zones| zone_file(zones, zones.iter().next().unwrap(), &now));
     assert_eq!(
         with.replace("\tA\t192.0.2.53\n", "\tA\t127.0.0.1\n"),
         without
@@ -191,7 +191,7 @@ fn zone_file_delegates_the_nearest_child_zones_only() {
             .iter()
             .find(|zone| zone.name.as_str() == name)
             .unwrap();
-        let text = print::zone_file(&zones, zone, &now);
+        let text = zone_file(&zones, zone, &now);
         let owner = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
         let servers = text.lines().filter(|line| line.contains("\tNS\t"));
         servers.map(owner).collect()

@@ -10,9 +10,10 @@ use super::{ask, check};
 use crate::model::{Problem, ServiceKey, key};
 use crate::table::{Rules, Service, Table};
 use crate::testing::{
-    endpoint, exported, gateway, local, mirror, ordered, published, rules, table, table_by, zones,
+    endpoint, exported, gateway, local, mirror, ordered, published, rules, table, table_by,
+    zone_file, zones,
 };
-use crate::zone::{RecordType, print};
+use crate::zone::RecordType;
 
 use forgeries::forgeries;
 
@@ -52,7 +53,7 @@ fn of_victim(table: &Table) -> (Vec<Option<Service>>, Vec<String>) {
     let services = SERVICES.map(|name| table.service(VICTIM, name).cloned());
     let zones = zones(&["global"]);
     let zone = zones.iter().next().unwrap();
-    let file = print::zone_file(&zones, zone, &published(table.clone()));
+    let file = zone_file(&zones, zone, &published(table.clone()));
     let end = format!(".{VICTIM}.global.");
     let is_canonical = |line: &&str| {
         let owner = line
@@ -112,7 +113,10 @@ fn short_name_never_replaces_an_equal_canonical_name() {
     ] {
         let after = table(&[victim(), namesake(service, host)].concat());
         assert_eq!(of_victim(&after), before, "{service}, {host}");
-        let subjects: Vec<String> = after.conflicts().map(|one| one.subject().into()).collect();
+        let subjects: Vec<String> = after
+            .conflicts()
+            .map(|one| one.subject().to_string())
+            .collect();
         let hidden = format!("{service}.{VICTIM}");
         assert!(subjects.contains(&hidden), "{hidden}: {subjects:?}");
     }

@@ -833,7 +833,7 @@ fn hosts_of(endpoints: &[&Endpoint], name: &str) -> BTreeSet<(u16, String)> {
             (cluster, "") => format!("{cluster}.{suffix}"),
             (cluster, host) => format!("{host}.{cluster}.{suffix}"),
         };
-        for port in &endpoint.ports {
+        for port in endpoint.ports.iter() {
             let protocol = port.protocol.to_lowercase();
             let is_wanted =
                 |(name, of): (&str, &str)| port.name.as_deref() == Some(name) && of == protocol;

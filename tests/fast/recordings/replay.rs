@@ -13,6 +13,7 @@ use global_dns::zone::{
 use serde_json::Value;
 use support::recordings::{self, Action};
 
+use crate::fuzz::checks::answers::zone_file;
 use crate::fuzz::checks::tables::services_of;
 
 /// A watch event.
@@ -238,7 +239,7 @@ impl Replay {
     /// Returns the zone as a zone file.
     pub fn zone_file(&self) -> String {
         let zone = self.zones.iter().next().unwrap();
-        global_dns::zone::print::zone_file(&self.zones, zone, &self.reader.load())
+        zone_file(&self.zones, zone, &self.reader.load())
     }
 
     /// Returns the records of the zone without the SOA record, because the serial also changes without records.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use global_dns::model::{GatewayDown, ItemKind, Kind, Object, ObjectRef, Problem};
+use global_dns::model::{Family, GatewayDown, ItemKind, Kind, Object, ObjectRef, Problem};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Service, ServiceKind, Store, Table, build};
 use global_dns::zone::read_own_name;
@@ -20,8 +20,8 @@ pub fn services_of(store: &Store) -> ServiceKeys {
 
 /// Returns the conflicts of a table.
 pub fn conflicts(table: &Table) -> impl Iterator<Item = Problem> {
-    let problems = table.problems();
-    problems.filter(|problem| problem.is_conflict()).cloned()
+    let is_conflict = |one: &&Problem| one.kind.row().family == Family::Conflict;
+    table.problems().filter(is_conflict).cloned()
 }
 
 /// Checks the table of a cluster.

@@ -19,11 +19,11 @@ use global_dns::model::{Kind, KubeObject, ObjectKey, ServiceKey};
 use global_dns::table::change::ChangeKind;
 use global_dns::table::diff::{diff, diff_short_names};
 use global_dns::table::{Grammar, ServiceKind, Table};
-use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, print, read};
+use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, read};
 use serde_json::{Value, json};
 use support::objects as builders;
 
-use super::answers::published;
+use super::answers::{published, zone_file};
 use super::choices::Choices;
 use super::cluster::{Cluster, read_object};
 use super::kinds::{self, NAMESPACES, SERVICES};
@@ -546,7 +546,7 @@ fn candidates(table: &Table, namespaces: &[&str]) -> BTreeSet<String> {
 fn zone_records(table: &Table) -> Records {
     let zones = &SETTINGS.zones;
     let forward = zones.iter().find(|zone| zone.grammar == Grammar::Global);
-    let text = print::zone_file(zones, forward.unwrap(), &published(table));
+    let text = zone_file(zones, forward.unwrap(), &published(table));
     let own = ["global.", "ns.dns.global.", "dns-version.global."];
     let lines = text.lines().filter(|line| {
         let owner = line.split('\t').next();

@@ -55,21 +55,6 @@ fn empty_list_is_valid_and_text_without_relevant_objects_is_not() {
 }
 
 #[test]
-fn invalid_list_is_an_error() {
-    let good = format!("{}\n---\n", service());
-    for (bad, expected) in [
-        ("kind: ServiceList\nitems: {a: 1}", "a ServiceList"),
-        ("kind: List\nitems: 5", "a List"),
-    ] {
-        let refused = parsed(&format!("{good}{bad}")).unwrap_err();
-        let expected = format!("a.yaml: document 2: cannot parse {expected}: ");
-        assert!(refused.starts_with(&expected), "{refused}");
-    }
-    let other = "kind: AllowList\nitems: {a: 1}";
-    assert!(parsed(&format!("{good}{other}")).is_ok());
-}
-
-#[test]
 fn size_of_parsed_yaml_is_proportional_to_its_length() {
     // Lists of ten aliases of the list before: 10^9 texts, or 4 GiB of one.
     let names = ["b", "c", "d", "e", "f", "g", "h", "i", "j"];
