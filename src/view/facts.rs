@@ -13,7 +13,7 @@ use super::causes::Causes;
 use super::endpoint::{EndpointState, ListedEndpoint};
 use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
-use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKind, Table};
+use crate::table::{Impact, Moment, Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -96,14 +96,14 @@ impl CurrentFacts {
     pub fn compared_hash(
         &self,
         now: Timestamp,
-        at: impl FnOnce(Timestamp) -> Result<Moment, BeforeHistory>,
+        at: impl FnOnce(Timestamp) -> Option<Moment>,
     ) -> Option<u64> {
         let interval = u64::try_from(COMPARED_EVERY.as_millis()).unwrap_or(u64::MAX);
         let moment = Timestamp(now.0 - now.0 % interval);
         let mut known = self.0.lock();
         if known.compared.0 != moment {
-            let then = at(moment).ok().map(|then| then.published);
-            let hash = then.and_then(|then| {
+            let hash = at(moment).and_then(|then| {
+                let then = then.published;
                 // Usually, nothing has changed since.
                 if std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(&then)) {
                     return then.table.is_some().then_some(known.facts.hash);
@@ -123,7 +123,10 @@ impl TableFacts {
     pub(super) fn of(now: &Published) -> Self {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
-        let mut services: BTreeMap<_, _> = ServiceKind::ALL.iter().map(|kind| (*kind, 0)).collect();
+        let mut services: BTreeMap<_, _> = ServiceKind::VARIANTS
+            .iter()
+            .map(|kind| (*kind, 0))
+            .collect();
         let mut states: BTreeMap<_, _> = Impact::VARIANTS.iter().map(|state| (*state, 0)).collect();
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
@@ -131,8 +134,8 @@ impl TableFacts {
         }
         let names = LinkState::VARIANTS.iter();
         let mut clusters: BTreeMap<_, _> = names.map(|name| (*name, 0)).collect();
-        for link in table.links().clusters.values() {
-            *clusters.entry(link.state.name()).or_default() += 1;
+        for link in table.links.clusters.values() {
+            *clusters.entry((&link.state).into()).or_default() += 1;
         }
         let default_name = table.services().filter_map(Service::default_cluster_name);
         Self {

@@ -53,7 +53,7 @@ impl Server {
     /// Returns the state of the link of a cluster.
     fn state(&self, cluster: &str) -> Option<&'static str> {
         let now = self.reader.load();
-        let links = &now.table.as_ref()?.links().clusters;
+        let links = &now.table.as_ref()?.links.clusters;
         Some(
             links
                 .get(&cluster.parse::<ClusterName>().unwrap())?
