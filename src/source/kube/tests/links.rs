@@ -54,12 +54,8 @@ impl Server {
     fn state(&self, cluster: &str) -> Option<&'static str> {
         let now = self.reader.load();
         let links = &now.table.as_ref()?.links.clusters;
-        Some(
-            links
-                .get(&cluster.parse::<ClusterName>().unwrap())?
-                .state
-                .name(),
-        )
+        let link = links.get(&cluster.parse::<ClusterName>().unwrap())?;
+        Some((&link.state).into())
     }
 
     /// Returns the number of addresses of `db.prod`.
