@@ -180,7 +180,8 @@ impl Metrics {
     /// Adds the numbers of services, endpoints, clusters and problems.
     fn add_content(&self, registry: &mut Registry, facts: &TableFacts) {
         let services = facts.services.iter();
-        let services = services.map(|(kind, n)| ([("kind", kind.name().into())], f64::from(*n)));
+        let services =
+            services.map(|(kind, n)| ([("kind", <&str>::from(kind).into())], f64::from(*n)));
         let help = "Services in the table by kind";
         registry.register("services", help, gauges(services));
         let endpoints = facts.endpoints.iter();

@@ -10,15 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
-use super::content::HostOfService;
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
 use super::rules::Rules;
 use super::shared::set;
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
-use super::{Endpoint, Service, ServiceKind, Table, short};
-use crate::model::{ClusterName, ClusterTerm, Problem, ProblemKind, ServiceKey};
+use super::{Service, Table, short};
+use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
 const PANIC_PAUSE: Duration = Duration::from_secs(60);
@@ -100,7 +99,7 @@ fn build_with(
             timers.date(known, &mut new.problems);
             Arc::new(new)
         });
-        if replace(&mut table, key, old, new.clone()) {
+        if table.replace(key, new.clone()) {
             changed.insert(key.clone());
             has_other_answers |= !has_same_answers(old, new.as_deref());
         }
@@ -116,65 +115,17 @@ fn build_with(
     }
 }
 
-/// Replaces a service, with the indexes of the table. Returns whether it changed.
-fn replace(
-    table: &mut Table,
-    key: &ServiceKey,
-    old: Option<&Service>,
-    new: Option<Arc<Service>>,
-) -> bool {
-    if !table.replace(key, new.clone()) {
-        return false;
-    }
-    let new = new.as_deref();
-    for gone in listed_hosts(old) {
-        table.listed_hosts.remove_mut(&gone);
-    }
-    for added in listed_hosts(new) {
-        table.listed_hosts.insert_mut(added);
-    }
-    true
-}
-
-/// Returns the hosts of a service that depend on a Service of their own, or may do so.
-fn listed_hosts(service: Option<&Service>) -> Vec<HostOfService> {
-    let Some(service) = service else {
-        return Vec::new();
-    };
-    let missing = service.missing.iter();
-    let missing = missing.map(|host| (&host.mirror.key.namespace, &host.hostname));
-    // An endpoint of several objects has the kind of the first one.
-    let is_adopted = |endpoint: &&Endpoint| {
-        let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
-        is_mirror || endpoint.objects.len() > 1
-    };
-    let adopted = service.endpoints.iter().filter(is_adopted);
-    let adopted = adopted.flat_map(|endpoint| {
-        let namespaces = endpoint.objects.iter().map(|object| &object.key.namespace);
-        namespaces.filter_map(|namespace| Some((namespace, endpoint.hostname.as_ref()?)))
-    });
-    let names = missing.chain(adopted);
-    names
-        .map(|(namespace, hostname)| {
-            let key = Some(service.key.clone());
-            (namespace.clone(), hostname.text().clone(), key)
-        })
-        .collect()
-}
-
 /// Returns the version of a service after its build panicked: the old one, with a problem.
 fn panicked(last: &Table, context: BuildContext<'_>) -> BuiltService {
     let BuildContext { key, old, .. } = context;
     let old = old.cloned();
     let mut service = old.unwrap_or_else(|| Service::new(key.clone()));
-    let kind = ProblemKind::BuildPanicked;
-    if service.problems.iter().all(|problem| problem.kind != kind) {
-        let problem = Problem::new(kind, "its last version stays").of_service(key);
-        let mut problems = Vec::from(service.problems);
-        problems.push(problem);
-        problems.sort();
-        service.problems = problems.into();
-    }
+    let problem = Problem::new(ProblemKind::BuildPanicked, "its last version stays");
+    let mut problems = Vec::from(service.problems);
+    problems.push(problem.of_service(key));
+    problems.sort();
+    problems.dedup();
+    service.problems = problems.into();
     let mut timers = context.last().cloned().unwrap_or_default();
     let now = context.timers.now;
     // A delay that has ended would cause one build after the other.
@@ -213,17 +164,8 @@ fn closure(
     services.extend(aliases);
     if *last.known_clusters != *known {
         // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
-        let changed = &*last.known_clusters ^ known;
-        let depends_on = |term: &ClusterTerm| match term {
-            ClusterTerm::Named(name) => changed.contains(name) || !known.contains(name),
-            term => term.defect().is_some(),
-        };
-        let depends = |service: &&Service| {
-            let mut terms = service.failover.iter().flat_map(|one| one.order.terms());
-            terms.any(depends_on)
-        };
-        let dependent = last.services().filter(depends);
-        services.extend(dependent.map(|service| service.key.clone()));
+        let ordered = last.services().filter(|one| one.failover.is_some());
+        services.extend(ordered.map(|service| service.key.clone()));
     }
     let is_new = |key: &&ServiceKey| last.find(key).is_none();
     let of_settings = rules.ordered_services().chain(rules.aliases.names());

@@ -11,9 +11,10 @@ use super::failover::{Failover, StepHealth};
 use super::gate::Gate;
 use super::local::non_member;
 use super::merge::{limit_ports, mark_duplicates, merge};
+use super::name_index::NameIndex;
 use super::order::{kept_order, order, order_of, resolve};
 use super::timers::ServiceTimers;
-use super::{MissingHost, NameFailure, NameIndex, Service};
+use super::{MissingHost, NameFailure, Service};
 use crate::model::{Item, ItemKind, ObjectRef, OwnService, Problem, ProblemKind};
 
 /// Builds one service.

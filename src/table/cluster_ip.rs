@@ -26,14 +26,9 @@ pub(super) fn candidate<'s>(
         let cluster = clusters.first()?.clone();
         (Rank::ClusterIp, endpoint(object, item, cluster, store))
     };
+    let (source, links) = ((object, item), &context.timers.links);
     let endpoints = vec![endpoint];
-    Some(Candidate::new(
-        (object, item),
-        rank,
-        clusters,
-        endpoints,
-        &context.timers.links,
-    ))
+    Some(Candidate::new(source, rank, clusters, endpoints, links))
 }
 
 /// Makes the endpoint of the cluster IP of a Service in one cluster.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
 
+use super::endpoint::{Endpoint, ServiceKind};
 use super::links::LinkStates;
 use super::service::Service;
 use super::shared::{SharedMap, set};
 use super::short_name::ShortName;
 use super::store::Skipped;
-use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName, Text};
+use crate::model::{ClusterName, Hostname, Namespace, Problem, ServiceKey, ServiceName, Text};
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,7 +22,7 @@ pub struct Table {
     pub(super) non_members: SharedMap<ServiceKey, Arc<Problem>>,
     pub(super) skipped: Skipped,
     /// The clusters of Linkerd's mirrors and the state of their Links.
-    pub(super) links: Arc<LinkStates>,
+    pub links: Arc<LinkStates>,
     /// The clusters that something here knows (rule K5a).
     pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
@@ -120,6 +121,14 @@ impl Table {
             service.is_some_and(|service| service.has_names_at(&[]))
         };
         let (had_names, has_names) = (has_names(old), has_names(new.as_ref()));
+        let gone = old.map_or_else(Vec::new, |old| listed_hosts(old));
+        let added = new.as_deref().map_or_else(Vec::new, listed_hosts);
+        for host in gone {
+            self.listed_hosts.remove_mut(&host);
+        }
+        for host in added {
+            self.listed_hosts.insert_mut(host);
+        }
         let changed = self.namespaces.get(namespace).cloned();
         let mut changed = changed.unwrap_or_default();
         // The namespace is removed first, so that its nodes are copied once for each build and not for each of its services.
@@ -130,11 +139,6 @@ impl Table {
             self.namespaces.insert_mut(namespace.clone(), changed);
         }
         true
-    }
-
-    /// Returns the clusters of Linkerd's mirrors and the state of their Links.
-    pub fn links(&self) -> &LinkStates {
-        &self.links
     }
 
     /// Returns the service that owns a short name.
@@ -154,22 +158,23 @@ impl Table {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::testing::{endpoint, mirror, service_keys, table};
-
-    #[test]
-    fn namespace_has_names_until_its_last_service_with_names_is_gone() {
-        // The service `db`, which has a name, and `web`, which has none, in one namespace.
-        let mut table = table(&[
-            mirror("prod", "db", "east"),
-            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-            mirror("prod", "web", "east"),
-        ]);
-        assert!(table.has_names_in("prod") && table.has_names());
-        let db = service_keys(&["db"]).pop_first().unwrap();
-        table.replace(&db, None);
-        assert!(table.has_namespace("prod"));
-        assert!(!table.has_names_in("prod") && !table.has_names());
-    }
+/// Returns the hosts of a service that depend on a Service of their own, or may do so.
+fn listed_hosts(service: &Service) -> Vec<HostOfService> {
+    let missing = service.missing.iter();
+    let missing = missing.map(|host| (&host.mirror.key.namespace, &host.hostname));
+    // An endpoint of several objects has the kind of the first one.
+    let is_adopted = |endpoint: &&Endpoint| {
+        let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
+        is_mirror || endpoint.objects.len() > 1
+    };
+    let adopted = service.endpoints.iter().filter(is_adopted);
+    let adopted = adopted.flat_map(|endpoint| {
+        let namespaces = endpoint.objects.iter().map(|object| &object.key.namespace);
+        namespaces.filter_map(|namespace| Some((namespace, endpoint.hostname.as_ref()?)))
+    });
+    let host = |(namespace, hostname): (&Text, &Hostname)| {
+        let key = Some(service.key.clone());
+        (namespace.clone(), hostname.text().clone(), key)
+    };
+    missing.chain(adopted).map(host).collect()
 }

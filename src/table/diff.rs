@@ -2,7 +2,6 @@
 //!
 //! A change says what was seen in the objects of this cluster, not what may have happened in another one.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
@@ -10,7 +9,7 @@ use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use super::failover::StepHealth;
 use super::gate::Gate;
-use super::links::{ClusterLink, LinkState};
+use super::links::LinkState;
 use super::service::Service;
 use super::short_name::NoOwner;
 use super::store::ServiceKeys;
@@ -84,13 +83,8 @@ fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
 /// Compares the problems of the links of clusters. In the first table, all of them are changes.
 pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
     let old = last.map_or(&[][..], |last| &last.link_problems);
-    let new = &next.link_problems;
-    let is_linked = |cluster: &ClusterName| {
-        let is_it = |link: &&ClusterLink| link.cluster == *cluster;
-        let mut links = next.links.clusters.values().filter(is_it);
-        links.any(|link| link.state == LinkState::Linked) && next.link_problem(cluster).is_none()
-    };
-    let begins = new.iter().filter(|one| old.binary_search(one).is_err());
+    let new = next.link_problems.iter();
+    let begins = new.filter(|one| old.binary_search(one).is_err());
     let begins = begins.filter_map(|one| {
         let kind = match one.kind {
             ProblemKind::Frozen => ChangeKind::Frozen,
@@ -98,15 +92,19 @@ pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
         };
         Some((kind, one.cluster.as_ref()?, Some(one.detail.to_string())))
     });
-    let ends = old.iter().filter_map(|one| one.cluster.as_ref());
-    let ends = ends.filter(|cluster| is_linked(cluster));
+    let links = next.links.clusters.values();
+    let linked = links.filter(|link| link.state == LinkState::Linked);
+    let linked: BTreeSet<_> = linked.map(|link| &link.cluster).collect();
+    let ends = linked.into_iter().filter(|cluster| {
+        let had_problem = last.is_some_and(|last| last.link_problem(cluster).is_some());
+        had_problem && next.link_problem(cluster).is_none()
+    });
     let ends = ends.map(|cluster| (ChangeKind::Linked, cluster, None));
-    let change = |(kind, cluster, cause): (ChangeKind, &ClusterName, _)| Change {
+    let changes = begins.chain(ends).map(|(kind, cluster, cause)| Change {
         cluster: Some(cluster.clone()),
         count: 0,
         ..Change::between(kind, [None, None]).because(cause)
-    };
-    let changes = begins.chain(ends).map(change);
+    });
     changes.map(Change::described).collect()
 }
 
@@ -116,16 +114,17 @@ pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> 
         return old.or(new).is_none_or(|one| !one.has_names_at(&[]));
     };
     let settings = |one: &Service| (one.ttl, one.gateway_down);
-    let is_same = |old: &Endpoint, new: &Endpoint| {
-        old.has_addresses_of(new)
-            && old.is_selected == new.is_selected
+    let is_same = |(old, new): (&Endpoint, &Endpoint)| {
+        (old.name(), old.is_selected) == (new.name(), new.is_selected)
+            && old.has_addresses_of(new)
             && turn([old, new]).is_none()
     };
-    let mut pairs = pairs([&old.endpoints, &new.endpoints]);
+    let mut pairs = old.endpoints.iter().zip(&new.endpoints);
     (old.endpoints.is_empty() || settings(old) == settings(new))
         && old.failure == new.failure
         && labels(old).eq(labels(new))
-        && pairs.all(|pair| matches!(pair, (Some(old), Some(new)) if is_same(old, new)))
+        && old.endpoints.len() == new.endpoints.len()
+        && pairs.all(is_same)
 }
 
 // === Settings ===
@@ -139,9 +138,7 @@ const SETTINGS: [(ChangeKind, Describe); 6] = [
         Some(one.failover.as_ref()?.order.to_string())
     }),
     (ChangeKind::Gate, |one| Some(gate_text(one.gate.as_ref()?))),
-    (ChangeKind::Failing, |one| {
-        Some(one.failure?.reason().to_owned())
-    }),
+    (ChangeKind::Failing, |one| Some(one.failure?.to_string())),
     (ChangeKind::Ttl, |one| Some(one.ttl.to_string())),
     (ChangeKind::GatewayDown, |one| {
         Some(<&str>::from(one.gateway_down).to_owned())
@@ -214,6 +211,9 @@ fn step_cause(versions: Versions<&Service>) -> Option<String> {
 
 // === Clusters ===
 
+/// The endpoints of a change, in both versions.
+type Changed<'s> = Versions<Vec<&'s Endpoint>>;
+
 /// Returns the changes of a cluster of a service, or of the endpoints that belong to no single one. `is_moved` says whether another
 /// order or step explains why other endpoints are selected.
 fn cluster_changes(
@@ -221,92 +221,81 @@ fn cluster_changes(
     cluster: Option<&ClusterName>,
     is_moved: bool,
 ) -> Vec<Change> {
-    use ChangeKind::{Grew, Joined, Kind, Left, Shrank};
-    let name = cluster.map_or("", ClusterName::as_str);
-    let endpoints = versions.map(|one| one.endpoints_at(&[name]));
+    use ChangeKind::{Address, Down, Grew, Joined, Kind, Left, Shrank};
+    let endpoints = versions.map(|one| one.endpoints_at(&[cluster.map_or("", |one| one.as_str())]));
     let is_named = |one: &Service| cluster.is_some_and(|cluster| one.federated.contains(cluster));
-    let is_member = versions.map(|one| is_named(one) || !one.endpoints_at(&[name]).is_empty());
-    let (mut gone, mut added, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-    for pair in pairs(endpoints) {
-        match pair {
-            (Some(old), Some(new)) => kept.push([old, new]),
-            (old, new) => {
-                gone.extend(old);
-                added.extend(new);
+    let is_member = [0, 1].map(|at| is_named(versions[at]) || !endpoints[at].is_empty());
+    let change = |(kind, [old, new]): (ChangeKind, Changed<'_>)| {
+        let lists = [addresses(&old), addresses(&new)];
+        let (texts, cause) = match kind {
+            Joined | Left | Grew | Shrank => (lists, loss(&old, cluster, versions[1])),
+            Kind => (endpoints.map(|list| Some(kinds(list))), None),
+            Address if lists[0] == lists[1] => ([ports(&old), ports(&new)], None),
+            Address => (lists, None),
+            Down if new[0].liveness == EndpointLiveness::NotReady => {
+                ([None, None], Some("it has no ready endpoint".to_owned()))
             }
-        }
-    }
-    let kinds = endpoints.map(kinds);
-    let has_kinds = kinds.iter().all(|kinds| !kinds.is_empty());
-    let is_turned = |[old, new]: &Versions<&Endpoint>| old.is_selected != new.is_selected;
-    let has_other_kind =
-        has_kinds && kinds[0] != kinds[1] || !is_moved && kept.iter().any(is_turned);
-    let gains = |kind| of_endpoints(kind, &added, [None, addresses(&added)]);
-    let loses = |kind| {
-        let cause = loss(&gone, cluster, versions[1]);
-        of_endpoints(kind, &gone, [addresses(&gone), None]).because(cause)
-    };
-    let mut changes = match is_member {
-        [false, _] => vec![gains(Joined)],
-        [_, false] => vec![loses(Left)],
-        _ if has_other_kind => vec![of_endpoints(Kind, &added, kinds.map(Some))],
-        _ => {
-            let shrank = (!gone.is_empty()).then(|| loses(Shrank));
-            let grew = (!added.is_empty()).then(|| gains(Grew));
-            shrank.into_iter().chain(grew).collect()
-        }
-    };
-    changes.extend(changes_of_kept(&kept));
-    for change in &mut changes {
-        change.cluster = cluster.cloned();
-    }
-    changes
-}
-
-/// Makes a change of some endpoints of a cluster.
-fn of_endpoints(
-    kind: ChangeKind,
-    endpoints: &[&Endpoint],
-    texts: Versions<Option<String>>,
-) -> Change {
-    let hosts = endpoints.iter().filter_map(|one| one.hostname.as_ref());
-    let hosts = hosts.map(|host| host.as_str().into());
-    Change {
-        endpoints: hosts.take(MAX_ENDPOINTS).collect(),
-        count: endpoints.len().max(1),
-        ..Change::between(kind, texts)
-    }
-}
-
-/// Returns the changes of endpoints that stay.
-fn changes_of_kept(kept: &[Versions<&Endpoint>]) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let moved = kept.iter().filter(|[old, new]| !old.has_addresses_of(new));
-    let moved = [0, 1].map(|version| moved.clone().map(|pair| pair[version]).collect::<Vec<_>>());
-    let mut texts = moved.each_ref().map(|list| addresses(list));
-    if texts[0] == texts[1] {
-        texts = moved.each_ref().map(|list| ports(list));
-    }
-    if !moved[1].is_empty() {
-        changes.push(of_endpoints(ChangeKind::Address, &moved[1], texts));
-    }
-    let mut turned: BTreeMap<ChangeKind, Vec<&Endpoint>> = BTreeMap::new();
-    for pair in kept {
-        if let Some(kind) = turn(*pair) {
-            turned.entry(kind).or_default().push(pair[1]);
-        }
-    }
-    changes.extend(turned.into_iter().map(|(kind, endpoints)| {
-        let cause = match (kind, endpoints[0].liveness) {
-            (ChangeKind::Down, EndpointLiveness::GatewayDown) => {
-                Some("no address of its gateway is ready")
-            }
-            (ChangeKind::Down, EndpointLiveness::NotReady) => Some("it has no ready endpoint"),
-            _ => None,
+            Down => (
+                [None, None],
+                Some("no address of its gateway is ready".to_owned()),
+            ),
+            _ => ([None, None], None),
         };
-        of_endpoints(kind, &endpoints, [None, None]).because(cause.map(str::to_owned))
-    }));
-    changes
+        let listed = if new.is_empty() { old } else { new };
+        let hosts = listed.iter().filter_map(|one| one.hostname.as_ref());
+        let hosts = hosts.map(|host| host.as_str().into());
+        Change {
+            cluster: cluster.cloned(),
+            endpoints: hosts.take(MAX_ENDPOINTS).collect(),
+            count: listed.len().max(1),
+            ..Change::between(kind, texts).because(cause)
+        }
+    };
+    let changed = changed_endpoints(endpoints, is_member, is_moved);
+    changed.into_iter().map(change).collect()
+}
+
+/// Returns what happened to the endpoints of a cluster, by kind.
+fn changed_endpoints(
+    endpoints: Versions<&[Endpoint]>,
+    is_member: Versions<bool>,
+    is_moved: bool,
+) -> BTreeMap<ChangeKind, Changed<'_>> {
+    use ChangeKind::{Address, Grew, Joined, Kind, Left, Shrank};
+    let pairs = pairs(endpoints);
+    let is_turned = |pair: &Versions<Option<&Endpoint>>| match pair {
+        [Some(old), Some(new)] => old.is_selected != new.is_selected,
+        _ => false,
+    };
+    let has_other_kind = endpoints.iter().all(|list| !list.is_empty())
+        && kinds(endpoints[0]) != kinds(endpoints[1])
+        || !is_moved && pairs.iter().any(is_turned);
+    let (gain, loss) = match is_member {
+        [false, _] => (Some(Joined), None),
+        [_, false] => (None, Some(Left)),
+        _ if has_other_kind => (Some(Kind), None),
+        _ => (Some(Grew), Some(Shrank)),
+    };
+    // A cluster of a federated service joins and leaves without an endpoint of its own.
+    let whole = gain.xor(loss).into_iter();
+    let mut changed: BTreeMap<_, Changed<'_>> =
+        whole.map(|kind| (kind, Changed::default())).collect();
+    for [old, new] in pairs {
+        let kinds = match [old, new] {
+            [Some(old), Some(new)] => {
+                let is_moved = !old.has_addresses_of(new);
+                [is_moved.then_some(Address), turn([old, new])]
+            }
+            [Some(_), None] => [loss, None],
+            [None, _] => [gain, None],
+        };
+        for kind in kinds.into_iter().flatten() {
+            let lists = changed.entry(kind).or_default();
+            lists[0].extend(old);
+            lists[1].extend(new);
+        }
+    }
+    changed
 }
 
 /// Returns the change of an endpoint's liveness, if answers may differ.
@@ -359,8 +348,8 @@ fn kinds(endpoints: &[Endpoint]) -> String {
         .map(|one| (one.kind, !one.is_selected && !one.is_standby));
     let kinds = kinds.collect::<BTreeSet<_>>().into_iter();
     let text = |(kind, is_left_out): (ServiceKind, bool)| match is_left_out {
-        false => kind.name().to_owned(),
-        true => format!("{} (only as its own name)", kind.name()),
+        false => kind.to_string(),
+        true => format!("{kind} (only as its own name)"),
     };
     kinds.map(text).collect::<Vec<_>>().join(", ")
 }
@@ -388,24 +377,15 @@ fn loss(gone: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -> Opt
     Some(text)
 }
 
-/// An endpoint of the old version of a service, and that of the new version with the same cluster and hostname.
-type Pair<'s> = (Option<&'s Endpoint>, Option<&'s Endpoint>);
-
-/// Pairs the endpoints of two versions of a service, which are sorted.
-fn pairs<'s>([mut old, mut new]: Versions<&'s [Endpoint]>) -> impl Iterator<Item = Pair<'s>> {
-    std::iter::from_fn(move || {
-        let order = match (old.first(), new.first()) {
-            (Some(old), Some(new)) => old.name().cmp(&new.name()),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => return None,
-        };
-        Some(match order {
-            Ordering::Less => (old.split_off_first(), None),
-            Ordering::Equal => (old.split_off_first(), new.split_off_first()),
-            Ordering::Greater => (None, new.split_off_first()),
-        })
-    })
+/// Pairs the endpoints of both versions that have the same cluster and hostname.
+fn pairs<'s>(versions: Versions<&'s [Endpoint]>) -> Vec<Versions<Option<&'s Endpoint>>> {
+    let mut pairs: BTreeMap<_, Versions<Option<&'s Endpoint>>> = BTreeMap::new();
+    for (version, endpoints) in versions.into_iter().enumerate() {
+        for endpoint in endpoints {
+            pairs.entry(endpoint.name()).or_default()[version] = Some(endpoint);
+        }
+    }
+    pairs.into_values().collect()
 }
 
 #[cfg(test)]

@@ -217,18 +217,6 @@ pub(super) enum Rank {
     ClusterIp,
 }
 
-// === impl ServiceKind ===
-
-impl ServiceKind {
-    /// All kinds, for metrics that include zeros.
-    pub const ALL: &[Self] = Self::VARIANTS;
-
-    /// Returns the name of the kind in reports and metrics.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// Maximum number of clusters in one sentence. An annotation of 200 KB may name thousands.
 const MAX_LISTED: usize = 30;
 

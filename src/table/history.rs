@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::published::Published;
+use super::Table;
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
 const STEP: Duration = Duration::from_millis(100);
@@ -49,6 +49,21 @@ pub(super) struct History {
     flapping: BTreeSet<ServiceKey>,
 }
 
+/// A table with the numbers that identify it.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// The table. `None` before the first complete table.
+    pub table: Option<Table>,
+    /// Number of swaps since the start of the process. It tells clients of the API whether their copy is current.
+    pub version: u64,
+    /// Number of published tables with other answers than the previous one, starting at 1.
+    pub generation: u64,
+    /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
+    pub serial: u32,
+    /// The time since which there is a table, or none.
+    pub since: Option<Timestamp>,
+}
+
 /// A table, and the time since which it answered: until the next one.
 #[derive(Clone, Debug)]
 pub struct Moment {
@@ -60,14 +75,6 @@ pub struct Moment {
     changed: usize,
     /// Whether it differs from the one before only in services that flap or have too many versions.
     is_busy: bool,
-}
-
-/// The history does not reach back to a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the history begins at {}", start.to_text())]
-pub struct BeforeHistory {
-    /// The time at which the history begins.
-    pub start: Timestamp,
 }
 
 // === impl History ===
@@ -97,7 +104,6 @@ impl History {
         keys: &ServiceKeys,
         now: Timestamp,
     ) -> Vec<Arc<Published>> {
-        let mut gone = Vec::new();
         let is_busy = self.count_versions(keys, now);
         if let Some(last) = self.tables.back_mut() {
             if last.published.generation == next.generation {
@@ -106,20 +112,17 @@ impl History {
             last.changed = last.published.unshared(keys);
         }
         self.tables.push_back(Moment::new(now, next, is_busy));
-        gone.extend(self.thin());
+        let mut gone = Vec::from_iter(self.thin());
         while self.tables.len() > 1 && self.is_over(now) {
             gone.extend(self.tables.pop_front().map(|oldest| oldest.published));
         }
         gone
     }
 
-    /// Returns the table that answered at a time.
-    pub(super) fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
+    /// Returns the table that answered at a time. Returns `None` if the history begins later.
+    pub(super) fn at(&self, time: Timestamp) -> Option<Moment> {
         let later = self.tables.partition_point(|table| table.start <= time);
-        let table = later.checked_sub(1).map(|index| self.tables[index].clone());
-        table.ok_or_else(|| BeforeHistory {
-            start: self.start(),
-        })
+        Some(self.tables[later.checked_sub(1)?].clone())
     }
 
     /// Returns the table of a version, if it is still there.
@@ -186,6 +189,14 @@ impl History {
 // === impl Published ===
 
 impl Published {
+    /// Returns the problem that there is no table, if there is none.
+    pub fn problem(&self) -> Option<Problem> {
+        let problem = || Problem::new(ProblemKind::NoTable, "refusing queries");
+        self.table
+            .is_none()
+            .then(|| problem().holds_since(self.since))
+    }
+
     /// Returns what a table that differs in these services does not share with this one, in endpoints.
     fn unshared(&self, keys: &ServiceKeys) -> usize {
         let Some(table) = &self.table else {

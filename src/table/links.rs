@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strum::{IntoStaticStr, VariantNames};
+use strum::{Display, IntoStaticStr, VariantNames};
 
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
@@ -87,16 +87,21 @@ pub enum LinkState {
     },
 }
 
-/// The reason for which the state of a cluster is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The reason for which the state of a cluster is unknown, as a part of a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 pub enum UnknownReason {
     /// The API server does not define Links.
+    #[strum(to_string = "the API server does not define Links")]
     Undefined,
-    /// The files of `--file` have no Links.
+    /// The files of `--file` have no Links. A person can do nothing about it.
     NotGiven,
     /// The namespaces of `links.namespaces` have neither a Link nor a Lease of a mirror controller.
+    #[strum(
+        to_string = "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller"
+    )]
     Nothing,
     /// No Link that can be read names the cluster, but a namespace of `links.namespaces` cannot be read.
+    #[strum(to_string = "Links of a namespace in links.namespaces cannot be read")]
     Unreadable,
 }
 
@@ -262,29 +267,14 @@ fn unknown_problem(
     leases_problem: Option<&Line>,
 ) -> Option<Problem> {
     let mut reasons = clusters.values().filter_map(|one| match one.state {
-        LinkState::Unknown(reason) => reason.sentence().map(str::to_owned),
+        LinkState::Unknown(UnknownReason::NotGiven) => None,
+        LinkState::Unknown(reason) => Some(reason.to_string()),
         _ => None,
     });
     let leases = leases_problem.filter(|_| !clusters.is_empty());
     let refused = leases.map(|reason| format!("Leases cannot be read: {reason}"));
     let detail = reasons.next().or(refused)?;
     Some(Problem::new(ProblemKind::LinksUnknown, detail))
-}
-
-// === impl UnknownReason ===
-
-impl UnknownReason {
-    /// Returns it as a sentence, if a person can do something about it.
-    fn sentence(self) -> Option<&'static str> {
-        match self {
-            Self::Undefined => Some("the API server does not define Links"),
-            Self::NotGiven => None,
-            Self::Nothing => Some(
-                "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller",
-            ),
-            Self::Unreadable => Some("Links of a namespace in links.namespaces cannot be read"),
-        }
-    }
 }
 
 // === impl LinkStates ===
@@ -294,15 +284,6 @@ impl LinkStates {
     fn is_unlinked(&self, link: &ClusterName) -> bool {
         let state = self.clusters.get(link).map(|one| &one.state);
         matches!(state, Some(LinkState::Unlinked { .. }))
-    }
-}
-
-// === impl LinkState ===
-
-impl LinkState {
-    /// Returns the state's name.
-    pub fn name(&self) -> &'static str {
-        self.into()
     }
 }
 

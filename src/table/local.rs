@@ -23,7 +23,8 @@ fn membership(
     own: OwnService,
     context: BuildContext<'_>,
 ) -> Result<bool, Option<&'static str>> {
-    let is_named = || item.settings.is_some() || context.rules.aliases.is_source(&item.service);
+    let mut aliases = context.rules.aliases.of_source(&item.service);
+    let mut is_named = || item.settings.is_some() || aliases.next().is_some();
     match context.rules.local_members {
         LocalMembers::None => Err(None),
         _ if own.export.is_through_gateway() => Ok(false),
@@ -87,18 +88,13 @@ fn pods<'s>(
     problems: &mut Vec<Problem>,
 ) -> Candidate<'s> {
     let (cluster, links) = (&context.rules.cluster_name, &context.timers.links);
-    let (mut ready, mut not_ready) = (Vec::new(), Vec::new());
+    let mut pods = Vec::new();
     for (slice_key, slice) in context.store.slices_of(object) {
         let SliceContent::Endpoints(listed) = &slice.content else {
             continue;
         };
         problems.extend(listed.problems(slice_key));
         for pod in &listed.entries {
-            let pods = if pod.ready {
-                &mut ready
-            } else {
-                &mut not_ready
-            };
             let endpoint = Endpoint {
                 cluster: Some(cluster.clone()),
                 hostname: Some(pod.hostname.clone()),
@@ -110,6 +106,7 @@ fn pods<'s>(
             pods.push((pod, endpoint));
         }
     }
+    let (ready, not_ready) = pods.into_iter().partition(|(pod, _)| pod.ready);
     let endpoints = join(ready, problems);
     let clusters = [cluster.clone()].into();
     Candidate {

@@ -221,18 +221,6 @@ fn ports(endpoints: &[Endpoint]) -> Box<[(Port, Box<[u64]>)]> {
         .collect()
 }
 
-/// Returns the range of each cluster in endpoints that are sorted by cluster.
-pub(super) fn cluster_ranges(endpoints: &[Endpoint]) -> impl Iterator<Item = Range<usize>> + Clone {
-    let mut end = 0;
-    std::iter::from_fn(move || {
-        let rest = &endpoints[end..];
-        let first = rest.first()?;
-        let start = end;
-        end += rest.partition_point(|endpoint| endpoint.cluster == first.cluster);
-        Some(start..end)
-    })
-}
-
 // === impl Members ===
 
 impl<'t> Members<'t> {

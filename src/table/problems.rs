@@ -29,10 +29,11 @@ impl Table {
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
         let of_services = self.services().flat_map(|service| &service.problems);
+        let short_names = self.short_names.iter();
+        let of_short_names = short_names.flat_map(|(_, short)| &short.problems);
+        let of_names = of_short_names.chain(&*self.zone_problems);
         let of_objects = skipped.chain(of_services);
-        self.name_problems()
-            .chain(of_objects)
-            .chain(&*self.link_problems)
+        of_names.chain(of_objects).chain(&*self.link_problems)
     }
 
     /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
@@ -45,13 +46,6 @@ impl Table {
     pub fn skipped(&self) -> impl Iterator<Item = &Problem> {
         let is_skip = |one: &&Problem| one.kind.row().family == Family::Skipped;
         self.problems().filter(is_skip)
-    }
-
-    /// Returns the problems of names. Each concerns several services.
-    pub fn name_problems(&self) -> impl Iterator<Item = &Problem> {
-        let short_names = self.short_names.iter();
-        let of_short_names = short_names.flat_map(|(_, short)| &short.problems);
-        of_short_names.chain(&*self.zone_problems)
     }
 
     /// Returns the problems of the names that depend on changed services, of names of zones, and the one of all links.
@@ -241,15 +235,6 @@ pub enum Impact {
     Failing,
 }
 
-// === impl Impact ===
-
-impl Impact {
-    /// Returns its name in documents.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 // === impl Service ===
 
 impl Service {
@@ -286,18 +271,15 @@ impl Service {
             }
             Some(NameFailure::StepWithoutEndpoint) => Some(ProblemKind::StepWithoutEndpoint),
             None if self.endpoints.is_empty() => None,
-            None => self.unreachable_kind(),
+            None => {
+                let mut selected = self.endpoints.iter().filter(|one| one.is_selected);
+                selected.try_fold(ProblemKind::ServiceNotReady, |kind, one| {
+                    let own = one.liveness.problem()?;
+                    let is_more = own != ProblemKind::ServiceNotReady;
+                    Some(if is_more { own } else { kind })
+                })
+            }
         }
-    }
-
-    /// Returns the kind of the problem that every selected endpoint is down or not ready, if it is so.
-    fn unreachable_kind(&self) -> Option<ProblemKind> {
-        let mut selected = self.endpoints.iter().filter(|one| one.is_selected);
-        selected.try_fold(ProblemKind::ServiceNotReady, |kind, one| {
-            let own = one.liveness.problem()?;
-            let is_more = own != ProblemKind::ServiceNotReady;
-            Some(if is_more { own } else { kind })
-        })
     }
 
     /// Returns whether nothing is ready in any cluster that exports it, and nothing else is known to be wrong.

@@ -11,8 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::Built;
-use super::history::{BeforeHistory, History, Moment};
-use super::published::Published;
+use super::history::{History, Moment, Published};
 use crate::model::{ServiceKey, Timestamp};
 
 /// Publishes tables. There is one for each process.
@@ -115,12 +114,8 @@ impl Default for Publisher {
 // === impl Reader ===
 
 impl Reader {
-    /// Returns the table that answered at a time.
-    ///
-    /// # Errors
-    ///
-    /// If the history begins later.
-    pub fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
+    /// Returns the table that answered at a time. Returns `None` if the history begins later.
+    pub fn at(&self, time: Timestamp) -> Option<Moment> {
         self.history.lock().at(time)
     }
 

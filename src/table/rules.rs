@@ -121,9 +121,8 @@ impl Rules {
 
     /// Returns the services that have an order in the settings.
     pub(super) fn ordered_services(&self) -> impl Iterator<Item = &ServiceKey> {
-        let has_order = |settings: &ServiceSettings| matches!(settings.failover, Some(Some(_)));
-        let services = self.services.iter();
-        services.filter_map(move |(key, settings)| has_order(settings).then_some(key))
+        let services = self.services.keys();
+        services.filter(|key| self.order_of(key).flatten().is_some())
     }
 }
 
@@ -194,11 +193,6 @@ impl Aliases {
         self.sources.get(alias).map_or(&[], |sources| sources)
     }
 
-    /// Returns whether an alias names a service.
-    pub fn is_source(&self, service: &ServiceKey) -> bool {
-        self.by_source.contains_key(service)
-    }
-
     /// Returns the aliases of a service.
     pub fn of_source(&self, service: &ServiceKey) -> impl Iterator<Item = &ServiceKey> {
         self.by_source.get(service).into_iter().flatten()
@@ -219,23 +213,6 @@ mod tests {
             (key(alias), sources)
         });
         Aliases::new(aliases.collect()).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn alias_has_its_services_and_a_service_its_aliases() {
-        let all = aliases(&[
-            ("prod/db", &["east/db", "west/db"]),
-            ("prod/data", &["east/db"]),
-        ])
-        .unwrap();
-        assert_eq!(
-            all.sources_of(&key("prod/db")),
-            [key("east/db"), key("west/db")]
-        );
-        assert_eq!(all.sources_of(&key("east/db")), []);
-        let of: Vec<_> = all.of_source(&key("east/db")).cloned().collect();
-        assert_eq!(of, [key("prod/data"), key("prod/db")]);
-        assert!(all.is_source(&key("west/db")) && !all.is_source(&key("prod/db")));
     }
 
     #[test]

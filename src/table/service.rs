@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::endpoint::Endpoint;
-use super::endpoint::MissingHost;
-use super::endpoint::ServiceKind;
+use strum::Display;
+
+use super::endpoint::{Endpoint, MissingHost, ServiceKind};
 use super::failover::Failover;
 use super::gate::Gate;
-use super::name_index::{NameIndex, cluster_ranges};
+use super::name_index::NameIndex;
 use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ProblemKind, ServiceKey};
 
 /// One service with the endpoints of all its members.
@@ -52,29 +52,19 @@ pub struct Service {
 }
 
 /// The reason for which the own name of a service fails. Names of its clusters and hosts fail only because of endpoint mirrors
-/// that are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// that are missing. The texts are parts of sentences, and for clients (RFC 8914, EXTRA-TEXT).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 pub enum NameFailure {
     /// Expected clusters are missing.
+    #[strum(to_string = "expected clusters are missing")]
     ExpectedClustersMissing,
     /// The step of the failover order that answers has no endpoint.
+    #[strum(to_string = "the failover step that answers has no endpoint")]
     StepWithoutEndpoint,
     /// Its only endpoints are hosts whose endpoint mirrors are missing: Linkerd deletes and creates them again within half a
     /// second, and a cache would keep an NXDOMAIN.
+    #[strum(to_string = "its endpoint mirrors are missing")]
     EndpointMirrorsMissing,
-}
-
-// === impl NameFailure ===
-
-impl NameFailure {
-    /// Returns the reason as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::ExpectedClustersMissing => "expected clusters are missing",
-            Self::StepWithoutEndpoint => "the failover step that answers has no endpoint",
-            Self::EndpointMirrorsMissing => "its endpoint mirrors are missing",
-        }
-    }
 }
 
 // === impl Service ===
@@ -160,8 +150,13 @@ impl Service {
 
     /// Returns the clusters that have endpoints, sorted.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        cluster_ranges(&self.endpoints)
-            .filter_map(|range| self.endpoints[range.start].cluster.as_ref())
+        self.by_cluster().filter_map(|of| of[0].cluster.as_ref())
+    }
+
+    /// Returns the endpoints of each cluster, which are not empty.
+    pub(super) fn by_cluster(&self) -> impl Iterator<Item = &[Endpoint]> {
+        self.endpoints
+            .chunk_by(|one, other| one.cluster == other.cluster)
     }
 }
 

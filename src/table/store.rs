@@ -147,12 +147,11 @@ impl Store {
             let problem = is_added.then(|| problem.clone());
             set(&mut self.skipped, &ObjectRef { kind, key }, problem);
         }
-        for cluster in linked(object) {
-            let count = self.linked_clusters.get(cluster).copied();
-            match (count.unwrap_or_default(), is_added) {
-                (0 | 1, false) => _ = self.linked_clusters.remove(cluster),
-                (count, false) => _ = self.linked_clusters.insert(cluster.clone(), count - 1),
-                (count, true) => _ = self.linked_clusters.insert(cluster.clone(), count + 1),
+        for cluster in object.item().iter().flat_map(|item| &item.linked) {
+            let count = self.linked_clusters.entry(cluster.clone()).or_default();
+            *count = if is_added { *count + 1 } else { *count - 1 };
+            if *count == 0 {
+                self.linked_clusters.remove(cluster);
             }
         }
     }
@@ -259,9 +258,4 @@ fn put<T: Ord>(entries: &mut BTreeSet<T>, entry: T, is_added: bool) {
     } else {
         entries.remove(&entry);
     }
-}
-
-/// Returns the clusters of the links that made an object.
-fn linked(object: &Object) -> &[ClusterName] {
-    object.item().map_or(&[], |item| &item.linked)
 }

@@ -37,7 +37,7 @@ impl ClusterReport {
         });
         let links = table
             .into_iter()
-            .flat_map(|table| table.links().clusters.values());
+            .flat_map(|table| table.links.clusters.values());
         let age = |cluster: &ClusterName| {
             let problem = table.and_then(|table| table.link_problem(cluster));
             problem.map(Age::from).unwrap_or_default()
@@ -48,7 +48,7 @@ impl ClusterReport {
         let linked = links.filter(is_given).map(|link| Self {
             name: link.cluster.to_string(),
             is_own: false,
-            link: Some(link.state.name().to_owned()),
+            link: Some(<&str>::from(&link.state).to_owned()),
             age: age(&link.cluster),
         });
         own.into_iter().chain(linked).collect()

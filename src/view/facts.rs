@@ -13,7 +13,7 @@ use super::causes::Causes;
 use super::endpoint::{EndpointState, ListedEndpoint};
 use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
-use crate::table::{BeforeHistory, Impact, Moment, Published, Service, ServiceKind, Table};
+use crate::table::{Impact, Moment, Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -96,13 +96,13 @@ impl CurrentFacts {
     pub fn compared_hash(
         &self,
         now: Timestamp,
-        at: impl FnOnce(Timestamp) -> Result<Moment, BeforeHistory>,
+        at: impl FnOnce(Timestamp) -> Option<Moment>,
     ) -> Option<u64> {
         let interval = u64::try_from(COMPARED_EVERY.as_millis()).unwrap_or(u64::MAX);
         let moment = Timestamp(now.0 - now.0 % interval);
         let mut known = self.0.lock();
         if known.compared.0 != moment {
-            let then = at(moment).ok().map(|then| then.published);
+            let then = at(moment).map(|then| then.published);
             let hash = then.and_then(|then| then.table.as_ref().map(Table::answers_hash));
             known.compared = (moment, hash);
         }
@@ -118,14 +118,14 @@ impl TableFacts {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
         let listed = || table.services().filter(|service| service.is_listed());
-        let links = table.links().clusters.values();
+        let links = table.links.clusters.values();
         let default_name = table.services().filter_map(Service::default_cluster_name);
         Self {
             hash: table.answers_hash(),
-            services: count(ServiceKind::ALL, listed().map(|service| service.kind)),
+            services: count(ServiceKind::VARIANTS, listed().map(|service| service.kind)),
             states: count(Impact::VARIANTS, listed().map(Service::impact)),
             endpoints: count_endpoints(table),
-            clusters: count(LinkState::VARIANTS, links.map(|link| link.state.name())),
+            clusters: count(LinkState::VARIANTS, links.map(|link| (&link.state).into())),
             failing: failing_services(table),
             causes: Causes::of(now),
             default_cluster_name: default_name.min(),

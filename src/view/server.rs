@@ -157,8 +157,8 @@ impl<'s> Shown<'s> {
             return Err(ViewError::invalid("at", &text, "it is in the future"));
         }
         let (clock, reader) = (self.server.feeds.clock, &self.server.reader);
-        let moment = reader.at(clock.of_wall(time)).map_err(|early| {
-            let start = clock.wall(early.start).to_text();
+        let moment = reader.at(clock.of_wall(time)).ok_or_else(|| {
+            let start = clock.wall(reader.history_start()).to_text();
             ViewError::NotKnown(format!(
                 "the history begins at {start}; this server does not know earlier tables"
             ))

@@ -119,7 +119,7 @@ impl Status {
 impl Report for Status {
     fn cells() -> Vec<Cell<Self>> {
         vec![
-            Column::state("STATE").of(|one| one.level.name().to_owned()),
+            Column::state("STATE").of(|one| <&str>::from(one.level).to_owned()),
             Column::text("CLUSTER").of(|one: &Self| one.cluster.clone()),
             Column::text("ZONES").of(|one: &Self| one.zones.join(" ")),
             Column::text("VERSION").of(|one: &Self| one.version.to_owned()),

@@ -90,7 +90,7 @@ pub(super) struct ClusterCell {
 pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
     let (filter, all) = (shown.filter, shown.services());
     let is_selected =
-        |one: &&&Service| filter.selects(one) && is_listed(&filter.state, one.impact().name());
+        |one: &&&Service| filter.selects(one) && is_listed(&filter.state, one.impact().into());
     let mut selected: Vec<&Service> = all.iter().filter(is_selected).copied().collect();
     selected.sort_by_cached_key(|service| Reverse(service.impact()));
     let rows = shown.page(selected, document)?;
@@ -118,7 +118,7 @@ impl ServiceRow {
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
-            kind: service.kind.name(),
+            kind: service.kind.into(),
             state: service.impact(),
             answer: result(shown, service).into(),
             ttl: service.ttl,
@@ -140,7 +140,7 @@ impl ServiceRow {
 impl Report for ServiceRow {
     fn cells() -> Vec<Cell<Self>> {
         vec![
-            Column::state("STATE").of(|one| one.state.name().to_owned()),
+            Column::state("STATE").of(|one| <&str>::from(one.state).to_owned()),
             Column::text("SERVICE").of(|one: &Self| format!("{}.{}", one.service, one.namespace)),
             Column::wide("KIND").of(|one: &Self| one.kind.to_owned()),
             Column::text("ANSWER").of(|one: &Self| one.answer.to_owned()),

@@ -49,15 +49,8 @@ pub struct SrvRow<'t> {
     pub is_first: bool,
 }
 
-/// Maps a number to one without a pattern. The mapping is a bijection. The constants are those of the hash function `lowbias32`.
-pub fn mix(count: u32) -> u32 {
-    let mixed = (count ^ count >> 16).wrapping_mul(0x7feb_352d);
-    let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x846c_a68b);
-    mixed ^ mixed >> 16
-}
-
-/// Visits the addresses of a view of type A or AAAA in order until `visit` breaks, several at once if possible. `turn` differs from
-/// answer to answer. The turn zero of [`AnswerOrder::Rotate`] is the order of the table.
+/// Visits the addresses of a view of type A or AAAA in order until `visit` breaks, several at once if possible. `turn` is a random
+/// number for each answer. The turn zero of [`AnswerOrder::Rotate`] is the order of the table.
 pub fn visit_addresses<'t>(
     view: &View<'t>,
     rtype: RecordType,
@@ -141,7 +134,7 @@ fn visit_walks<'t>(
         AnswerOrder::LocalFirst => {
             begin(members.requiring(Property::Local), turn)?;
             // With the same number, two parts of equal length would always start at the same index.
-            begin(members.requiring(Property::Remote), mix(turn))
+            begin(members.requiring(Property::Remote), turn.rotate_left(16))
         }
     }
 }

@@ -115,7 +115,7 @@ impl fmt::Display for Failure<'_> {
     /// Writes the reason as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule(failure) => f.write_str(failure.reason()),
+            Self::Rule(failure) => failure.fmt(f),
             Self::Missing(host) => f.write_str(&host.reason()),
         }
     }

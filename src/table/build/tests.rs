@@ -1,14 +1,11 @@
 use crate::table::Timers;
-use std::net::IpAddr;
-
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Kind, Namespace, Problem, ProblemKind, Timestamp};
+use crate::model::{Namespace, Problem, ProblemKind, Timestamp};
 use crate::table::{NoOwner, ShortNames};
-use crate::testing::support::rounds::rounds;
 use crate::testing::{
-    endpoint, local, mirror, parsed, rules, service_mirror, store, table, table_by,
+    Server, endpoint, local, mirror, rules, service_mirror, store, table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -115,50 +112,6 @@ fn short_name_belongs_to_pin_or_default_namespace_or_only_namespace() {
         owner(&only(ShortNames::Pinned, rules()), &objects[1..2]),
         Err(NoOwner::Unpinned)
     );
-}
-
-/// The Service of this cluster decides. A mirror may lower the TTL, because a mirrored address may be given to another Service.
-#[test]
-fn mirrors_may_only_lower_the_ttl() {
-    let with_ttl =
-        |ttl: &str, cluster: &str| annotated(mirror("prod", "db", cluster), "global-dns/ttl", ttl);
-    let settled = |own: Option<&str>, east: &str, west: &str| {
-        let mut objects = shop();
-        objects[0] = with_ttl(east, "east");
-        objects[2] = with_ttl(west, "west");
-        let [service, _] = local("prod", "db", &[]);
-        objects.extend(own.map(|ttl| annotated(service, "global-dns/ttl", ttl)));
-        let table = table(&objects);
-        let service = table.service("prod", "db").unwrap();
-        let invalid = |one: &&Problem| {
-            matches!(
-                one.kind,
-                ProblemKind::IgnoredSetting | ProblemKind::SettingWithoutEffect
-            )
-        };
-        let problems: Vec<String> = service
-            .problems
-            .iter()
-            .filter(invalid)
-            .map(|one| one.to_string())
-            .collect();
-        (service.ttl, problems)
-    };
-    let none = Vec::new;
-    assert_eq!(settled(None, "10", "10"), (5, none()));
-    assert_eq!(settled(None, "3", "10"), (3, none()));
-    assert_eq!(settled(Some("20"), "10", "30"), (10, none()));
-    assert_eq!(settled(Some("20"), "30", "30"), (20, none()));
-    let limits =
-        "Setting of a service has no effect: prod/db: TTL 300 is not between 1 and 30; 30 counts";
-    assert_eq!(
-        settled(Some("300"), "30", "30"),
-        (30, vec![limits.to_owned()])
-    );
-    let copied = "Setting is ignored: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
-    assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
-    let own = "Setting of a service has no effect: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
-    assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
 }
 
 #[test]
@@ -343,38 +296,18 @@ fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
 
 #[test]
 fn unchanged_services_are_shared_with_the_previous_table() {
-    let service = |number: usize, ip: &str| {
-        let name = format!("db-{number}");
-        let host = endpoint("prod", &name, "east", &format!("h-{number}"), &[ip]);
-        [mirror("prod", &name, "east"), host]
+    let service = |name: &str, ip: &str| {
+        let host = endpoint("prod", name, "east", "h-0", &[ip]);
+        [mirror("prod", name, "east"), host]
     };
-    let count = usize::from(rounds(2_000));
-    let objects: Vec<Value> = (0..count)
-        .flat_map(|number| service(number, "10.96.0.1"))
-        .collect();
-    let mut store = store(&objects);
-    let before = build(
-        &Table::default(),
-        &store,
-        &store.services(),
-        &rules(),
-        &Timers::default(),
-    )
-    .table;
-    assert_eq!(before.services().count(), count);
-    let (key, object) = parsed(Kind::Service, &service(17, "10.96.0.2")[1]);
-    let dirty = store.apply(Kind::Service, key, Some(object));
-    assert_eq!(dirty.len(), 1);
-    let after = build(&before, &store, &dirty, &rules(), &Timers::default()).table;
-    let others = before.services().filter(|service| {
-        let now = after.service("prod", service.key.service.as_str()).unwrap();
-        std::ptr::eq(*service, now)
-    });
-    assert_eq!(others.count(), count - 1);
-    assert_eq!(
-        after.short_service("db-17").unwrap().endpoints[0].addresses[0].ip,
-        IpAddr::from([10, 96, 0, 2])
-    );
+    let objects = |ip: &str| [service("db", "10.96.0.1"), service("web", ip)].concat();
+    let mut server = Server::new(rules());
+    server.see(1, &objects("10.96.0.2"));
+    let before = server.table.clone();
+    server.see(2, &objects("10.96.0.3"));
+    let of = |table: &Table, name| std::ptr::from_ref(table.service("prod", name).unwrap());
+    let is_shared = ["db", "web"].map(|name| of(&before, name) == of(&server.table, name));
+    assert_eq!(is_shared, [true, false]);
 }
 
 /// One with a selector is a database without pods, whose short name is its own (rule M5).

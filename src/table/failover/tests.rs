@@ -1,21 +1,12 @@
-use super::StepHealth::Alive;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::ServiceSettings;
 use crate::table::store::ServiceKeys;
 use crate::table::{NameFailure, Table, Timers, build};
 use crate::testing::{
     Server, backends, flat_mirror, link, listing, local, mirror, rules, service_mirror, store,
     table_by,
 };
-
-fn step(health: StepHealth) -> Step {
-    Step {
-        health,
-        since: None,
-    }
-}
 
 /// An endpoint in a flat network is always alive.
 #[test]
@@ -68,28 +59,6 @@ fn ordered(order: &str) -> Rules {
     }
 }
 
-/// As an empty annotation does.
-#[test]
-fn empty_order_in_the_settings_of_a_service_overrides_the_default() {
-    let by_default = Rules {
-        failover: Some("east:west".parse().unwrap()),
-        ..rules()
-    };
-    let none = ServiceSettings {
-        failover: Some(None),
-        ..ServiceSettings::default()
-    };
-    let overridden = Rules {
-        services: [(web(), none)].into(),
-        ..by_default.clone()
-    };
-    for (rules, has_order) in [(by_default, true), (overridden, false)] {
-        let table = table_by(&rules, &gateways(true, true));
-        let service = table.service("prod", "web").unwrap();
-        assert_eq!(service.failover.is_some(), has_order);
-    }
-}
-
 fn web() -> ServiceKey {
     ServiceKey {
         namespace: "prod".parse().unwrap(),
@@ -104,41 +73,6 @@ fn gateways(east: bool, west: bool) -> Vec<Value> {
         [service_mirror("prod", "web", cluster, "10.96.0.1"), slice]
     };
     [of("east", east), of("west", west)].concat()
-}
-
-fn failover_of(table: &Table) -> &Failover {
-    let service = table.service("prod", "web").unwrap();
-    service.failover.as_ref().unwrap()
-}
-
-/// The first step of an order that is held answers, dead or not. Nothing but the order for all services depends on pods.
-#[test]
-fn order_is_held_unless_it_begins_with_auto() {
-    for (order, expected) in [
-        ("east:west", 0),
-        ("auto:east:west", 1),
-        ("auto,east,west", 1),
-    ] {
-        let table = table_by(&ordered(order), &gateways(false, true));
-        assert_eq!(failover_of(&table).answering, expected, "{order}");
-    }
-    let for_all = Rules {
-        failover: Some("auto:east:west".parse().unwrap()),
-        ..rules()
-    };
-    let has_order = |objects: &[Value]| {
-        let table = table_by(&for_all, objects);
-        let web = table.service("prod", "web").unwrap();
-        web.failover.is_some()
-    };
-    let [mut own, _] = local("prod", "web", &[]);
-    assert!(has_order(
-        &[&gateways(true, true)[..], &[own.clone()]].concat()
-    ));
-    own["spec"]["selector"] = json!({"app": "web"});
-    assert!(!has_order(&[&gateways(true, true)[..], &[own]].concat()));
-    let pods = [mirror("prod", "web", "north")];
-    assert!(!has_order(&[&gateways(true, true)[..], &pods].concat()));
 }
 
 /// No other step takes over. The problem says the command that lets one answer.
@@ -225,32 +159,4 @@ fn name_that_cannot_be_read_is_reported_with_the_nearest_one() {
     let (store, none) = (store(&objects), ServiceKeys::new());
     let next = build(&table, &store, &none, &rules(), &Timers::default());
     check(&next.table, "eest");
-}
-
-/// The service is built again at the end of its delay, although no object changes.
-#[test]
-fn step_that_dies_answers_until_the_service_is_due() {
-    let mut server = Server::new(ordered("auto:east:west"));
-    server.see(1, &gateways(true, true));
-    assert_eq!(server.timers.next_wake(), None);
-    server.see(5, &gateways(false, true));
-    assert_eq!(failover_of(&server.table).answering, 0);
-    let end = Timestamp::from_seconds(7);
-    assert_eq!(server.timers.next_wake(), Some(end));
-    server.timers.now = Timestamp(end.0 - 1);
-    assert_eq!(server.timers.due(), [].into());
-    server.timers.now = end;
-    assert_eq!(server.timers.due(), [web()].into());
-    server.see(7, &gateways(false, true));
-    let failover = failover_of(&server.table);
-    assert_eq!(failover.answering, 1);
-    assert_eq!(failover.steps[0].since, Some(Timestamp::from_seconds(5)));
-    assert_eq!(server.timers.next_wake(), None);
-    // On its way back.
-    server.see(20, &gateways(true, true));
-    let failover = failover_of(&server.table);
-    assert_eq!(failover.answering, 1);
-    assert_eq!(failover.steps[0].since, Some(Timestamp::from_seconds(20)));
-    server.see(50, &gateways(true, true));
-    assert_eq!(failover_of(&server.table).steps, [step(Alive); 2].into());
 }

@@ -48,11 +48,6 @@ fn gate_closes_until_the_time_of_the_annotation() {
     assert_eq!([at(None, 36_000), at(Some(35_000), 36_000)], [None; 2]);
 }
 
-#[test]
-fn service_without_the_annotation_has_no_gate() {
-    assert_eq!(gate(None, Some(0), 0), None);
-}
-
 /// A node starts with a wrong time, which is corrected while the process runs. The clock of delays does not see that.
 #[test]
 fn gate_follows_a_wall_clock_that_is_corrected() {

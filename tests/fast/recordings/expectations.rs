@@ -147,12 +147,7 @@ fn r25_28_30_services_have_the_kind_of_their_objects() {
         let services = now.table.as_ref().unwrap().sorted_services().into_iter();
         let listed = services.filter(|service| service.is_listed());
         listed
-            .map(|service| {
-                (
-                    service.key.service.to_string(),
-                    service.kind.name().to_owned(),
-                )
-            })
+            .map(|service| (service.key.service.to_string(), service.kind.to_string()))
             .collect()
     };
     for number in ["25", "28", "30"] {

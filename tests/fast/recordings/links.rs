@@ -84,8 +84,8 @@ impl LinkReplay {
         let built = build(&self.table, &self.store, &services, &rules, &self.timers);
         self.timers.apply(built.timers);
         self.table = built.table;
-        for (cluster, link) in &self.table.links().clusters {
-            let name = |link: &global_dns::table::links::ClusterLink| link.state.name();
+        for (cluster, link) in &self.table.links.clusters {
+            let name = |link: &global_dns::table::links::ClusterLink| <&str>::from(&link.state);
             let old = before.clusters.get(cluster).map(name);
             if old.is_some_and(|old| old != name(link)) {
                 let (second, state) = (now.0 / 1000, name(link));

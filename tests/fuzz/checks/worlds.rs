@@ -196,10 +196,12 @@ impl World {
         tables::check_incremental(&self.cluster);
         for service in table.services() {
             let selected = service.endpoints.iter().filter(|one| one.is_selected);
-            let kinds: BTreeSet<&str> = selected.map(|endpoint| endpoint.kind.name()).collect();
+            let kinds: BTreeSet<&str> = selected
+                .map(|endpoint| <&str>::from(endpoint.kind))
+                .collect();
             if !kinds.is_empty() {
                 let union = kinds.into_iter().collect::<Vec<_>>().join("+");
-                self.seen.count(&format!("kind {}", service.kind.name()), 1);
+                self.seen.count(&format!("kind {}", service.kind), 1);
                 self.seen.count(&format!("union {union}"), 1);
             }
             let is_adopted = service.endpoints.iter().any(|endpoint| {

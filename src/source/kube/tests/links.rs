@@ -53,13 +53,9 @@ impl Server {
     /// Returns the state of the link of a cluster.
     fn state(&self, cluster: &str) -> Option<&'static str> {
         let now = self.reader.load();
-        let links = &now.table.as_ref()?.links().clusters;
-        Some(
-            links
-                .get(&cluster.parse::<ClusterName>().unwrap())?
-                .state
-                .name(),
-        )
+        let links = &now.table.as_ref()?.links.clusters;
+        let link = links.get(&cluster.parse::<ClusterName>().unwrap())?;
+        Some((&link.state).into())
     }
 
     /// Returns the number of addresses of `db.prod`.
