@@ -12,7 +12,10 @@ use futures::FutureExt;
 use futures::future::try_join;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::Selector;
 use kube::{Api, Resource};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::Cluster;
@@ -85,20 +88,20 @@ impl Cluster {
         &self,
         namespace: Option<&Namespace>,
     ) -> anyhow::Result<(String, Vec<Value>)> {
-        let namespace = match namespace {
-            Some(namespace) => namespace.to_string(),
-            None => self.namespace().await?,
+        let (namespace, selector) = match namespace {
+            Some(namespace) => (namespace.to_string(), SELECTOR.to_owned()),
+            None => self.release().await?,
         };
         let grant = "grant \"list\" on pods, or set --server";
-        let pods = self.of_chart::<Pod>(Some(&namespace), grant).await?;
-        Ok((namespace, pods))
+        let pods = self.of_chart::<Pod>(Some(&namespace), &selector, grant);
+        Ok((namespace.clone(), pods.await?))
     }
 
-    /// Returns the namespace of the only release.
-    async fn namespace(&self) -> anyhow::Result<String> {
+    /// Returns the namespace of the only release, and the selector of its pods.
+    async fn release(&self) -> anyhow::Result<(String, String)> {
         let grant = "grant \"list\" on deployments and daemonsets in all namespaces, or set --server-namespace or --server";
-        let deployments = self.of_chart::<Deployment>(None, grant);
-        let daemon_sets = self.of_chart::<DaemonSet>(None, grant);
+        let deployments = self.of_chart::<Deployment>(None, SELECTOR, grant);
+        let daemon_sets = self.of_chart::<DaemonSet>(None, SELECTOR, grant);
         let (mut workloads, daemon_sets) = try_join(deployments, daemon_sets).await?;
         workloads.extend(daemon_sets);
         let name = |workload: &Value| {
@@ -110,18 +113,25 @@ impl Cluster {
                 let sentence = "no Deployment or DaemonSet of global-dns in any namespace";
                 bail!(ClusterError::new(Part::Server, sentence.to_owned()))
             }
-            [workload] => Ok(text(&workload["metadata"], "namespace").to_owned()),
+            [workload] => {
+                let selector = LabelSelector::deserialize(&workload["spec"]["selector"]);
+                let selector = selector.ok().and_then(|one| Selector::try_from(one).ok());
+                let unusable = || anyhow!("cannot use the selector of {}", name(workload));
+                let namespace = text(&workload["metadata"], "namespace").to_owned();
+                Ok((namespace, selector.ok_or_else(unusable)?.to_string()))
+            }
             found => Err(several(found.iter().map(name), "--server-namespace")),
         }
     }
 
-    /// Lists the objects of the chart for the server, in a namespace or in all. `grant` says how to permit it.
+    /// Lists the objects of the chart that a selector selects, in a namespace or in all. `grant` says how to permit it.
     async fn of_chart<K: Resource<DynamicType = ()>>(
         &self,
         namespace: Option<&str>,
+        selector: &str,
         grant: &str,
     ) -> Result<Vec<Value>, ClusterError> {
-        let listed = self.list(&K::url_path(&(), namespace), SELECTOR).await;
+        let listed = self.list(&K::url_path(&(), namespace), selector).await;
         let mut objects = listed.map_err(|failure| {
             let place = namespace.map(|namespace| format!("namespace {namespace}"));
             let place = place.as_deref().unwrap_or("all namespaces");
