@@ -11,11 +11,12 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::remote::{Remote, find_server, table};
-use crate::check::finding::{Check, Fact, Finding, State, document, text};
+use crate::check::finding::{Check, Finding, State, document, text};
 use crate::check::objects;
 use crate::check::told::Told;
 use crate::cli::{Api, CheckArgs, Cluster, note};
 use crate::log::error_chain;
+use crate::model::Namespace;
 use crate::view::Document;
 
 /// The pause between two diagnoses of `--wait`.
@@ -52,48 +53,44 @@ async fn diagnose_until(limit: Duration, args: &CheckArgs) -> Document {
 async fn diagnose(args: &CheckArgs) -> Document {
     let (server, cluster) = find(args).await;
     let told = match server {
-        Ok(mut server) => match read(&mut server.api, args).await {
-            Ok(told) => Ok((server, told)),
-            Err(error) => Err(error_chain(error.as_ref())),
-        },
-        Err(why) => Err(why),
+        Ok(mut server) => read(&mut server.api, args).await.map(|told| (server, told)),
+        Err(error) => Err(error),
     };
     let settings = match &told {
         Ok((_, told)) => told.status["settings"].clone(),
         Err(_) => serde_json::to_value(&args.view.settings.loaded).unwrap_or_default(),
     };
-    let has_cluster = cluster.is_some();
-    let (mut lines, objects) = match cluster {
+    let (of_cluster, objects) = match &cluster {
         None => (
             Vec::new(),
             cluster::objects_of_files(&args.view.source.file),
         ),
-        Some(Ok(cluster)) => cluster::read(&cluster, args, &settings, told.is_ok()).await,
-        Some(Err(why)) => (vec![cluster::unreachable(&why)], None),
+        Some(Ok(cluster)) => cluster::read(cluster, args, &settings, told.is_ok()).await,
+        Some(Err(error)) => (vec![cluster::unreachable(&error.to_string())], None),
     };
-    let mut replica = String::new();
-    match told {
-        Ok((mut server, told)) => {
-            lines.splice(0..0, told.findings());
-            let objects = objects.iter();
-            lines.extend(objects.flat_map(|objects| objects::check(objects, &told)));
-            if way::is_asked(args) {
-                lines.extend(way::findings(args, &mut server.api, &told).await);
-            } else if has_cluster {
-                let why = "this is no pod, so that its resolver is not the cluster's DNS";
-                let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
-                lines.push(Finding::unknown(Check::ClusterAnswer, why, hint));
-            }
-            replica = text(&told.status, "replica").to_owned();
-        }
-        // A missing permission, or an API server that does not answer, is the only line then.
-        Err(_) if lines.iter().any(is_cause) => {}
-        Err(why) => {
+    let (mut server, told) = match told {
+        Ok(read) => read,
+        Err(error) => {
             let hint = "repair what follows; --server names a server, and --direct reads the objects instead";
-            lines.insert(0, Finding::failing(Check::Server, why, hint));
+            let why = error_chain(error.as_ref());
+            // A missing permission, or an API server that does not answer, is the only line then.
+            let is_only = of_cluster.iter().any(is_cause);
+            let line = (!is_only).then(|| Finding::failing(Check::Server, why, hint));
+            let lines: Vec<Finding> = line.into_iter().chain(of_cluster).collect();
+            return document("check", "", Vec::new(), &lines);
         }
+    };
+    let mut lines = told.findings();
+    lines.extend(of_cluster);
+    lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
+    if way::is_asked(args) {
+        lines.extend(way::findings(args, &mut server.api, &told).await);
+    } else if cluster.is_some() {
+        let why = "this is no pod, so that its resolver is not the cluster's DNS";
+        let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
+        lines.push(Finding::unknown(Check::ClusterAnswer, why, hint));
     }
-    document("check", &replica, Vec::new(), &lines)
+    document("check", text(&told.status, "replica"), Vec::new(), &lines)
 }
 
 /// Returns whether a line says why no server, or no objects, can be read.
@@ -104,26 +101,21 @@ fn is_cause(line: &Finding) -> bool {
 
 /// Finds the server as every command does, or builds the table of the objects. Returns it with its cluster. `None`: a flag names
 /// the server or files, or it is one of this host, so that no API server is used.
-async fn find(args: &CheckArgs) -> (Fact<Remote>, Option<Fact<Arc<Cluster>>>) {
+async fn find(args: &CheckArgs) -> (anyhow::Result<Remote>, Option<anyhow::Result<Arc<Cluster>>>) {
     let view = &args.view;
-    let chain = |error: anyhow::Error| error_chain(error.as_ref());
-    let server = if view.reads_objects() {
-        Remote::find(view).await.map_err(chain)
-    } else {
-        match find_server(&view.server, &view.source.kubeconfig, "").await {
-            Ok(server) => {
-                let cluster = server.cluster().cloned().map(Ok);
-                return (Ok(server), cluster);
-            }
-            Err(error) => Err(chain(error)),
+    let server = match view.reads_objects() {
+        true => Remote::find(view).await,
+        false => find_server(&view.server, &view.source.kubeconfig, "").await,
+    };
+    let cluster = match &server {
+        _ if !view.source.file.is_empty() => None,
+        Ok(server) if !view.reads_objects() => server.cluster().cloned().map(Ok),
+        _ => {
+            let cluster = Cluster::open(&view.source.kubeconfig, false).await;
+            Some(cluster.map(Arc::new).map_err(anyhow::Error::from))
         }
     };
-    if !view.source.file.is_empty() {
-        return (server, None);
-    }
-    let cluster = Cluster::open(&view.source.kubeconfig, false).await;
-    let cluster = cluster.map(Arc::new).map_err(|error| error_chain(&error));
-    (server, Some(cluster))
+    (server, cluster)
 }
 
 /// Reads what a server says, with the problems of the selected namespaces.
@@ -134,8 +126,8 @@ async fn read(server: &mut Api, args: &CheckArgs) -> anyhow::Result<Told> {
     // The problems of the server matter to every namespace.
     table.problems.retain(|one| {
         let service = text(one, "service").split_once('/');
-        let is_selected = |name: &str| namespaces.iter().any(|one| one.as_str() == name);
-        service.is_none_or(|(name, _)| namespaces.is_empty() || is_selected(name))
+        let mut selected = namespaces.iter().map(Namespace::as_str);
+        service.is_none_or(|(name, _)| namespaces.is_empty() || selected.any(|one| one == name))
     });
     Ok(Told { status, table })
 }

@@ -1,7 +1,6 @@
 //! `events`: the last changes of the answers, as a running server recorded them.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::io::StreamReader;
 
 use super::remote::{Remote, find_server};
-use crate::cli::{Api, EventsArgs, Output, local_text, note, write};
+use crate::cli::{Api, EventsArgs, Output, is_closed, local_text, note, write};
 use crate::model::{Timestamp, list_some};
 use crate::view::{Filter, View};
 
@@ -51,8 +50,8 @@ async fn watch(
     let last = server.api.status().await?["lastEvent"].as_u64();
     loop {
         match follow(&mut server.api, &mut filter, last, args.print.output).await {
-            Ok(ControlFlow::Break(())) => return Ok(ExitCode::SUCCESS),
-            Ok(ControlFlow::Continue(())) => note("the server ended the stream; reconnecting"),
+            Ok(()) => note("the server ended the stream; reconnecting"),
+            Err(error) if is_closed(&error) => return Ok(ExitCode::SUCCESS),
             Err(error) => note(&format!("{error:#}; reconnecting")),
         }
         filter.after = filter.after.or(last);
@@ -64,17 +63,15 @@ async fn watch(
     }
 }
 
-/// Prints events, and new ones until the stream ends. Breaks if nobody reads the output.
+/// Prints events, and new ones until the stream ends.
 async fn follow(
     server: &mut Api,
     filter: &mut Filter,
     last: Option<u64>,
     output: Output,
-) -> anyhow::Result<ControlFlow<()>> {
+) -> anyhow::Result<()> {
     for event in server.items(View::Events, filter).await? {
-        if show(&event, filter, output)?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
+        show(&event, filter, output)?;
     }
     let new = Filter {
         after: filter.after.or(last),
@@ -91,11 +88,9 @@ async fn follow(
         match (line.split_once(": "), &*kind) {
             (Some(("event", name)), _) => kind = name.to_owned(),
             (Some(("data", json)), "change") => {
-                let event: Value =
-                    serde_json::from_str(json).context("cannot parse an event of the server")?;
-                if show(&event, filter, output)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
+                let event = serde_json::from_str(json);
+                let event = event.context("cannot parse an event of the server")?;
+                show(&event, filter, output)?;
             }
             (Some(("data", _)), "reset") => {
                 note("the server no longer has all events since the last one");
@@ -103,11 +98,11 @@ async fn follow(
             _ => {} // `table`: the answers may be unchanged
         }
     }
-    Ok(ControlFlow::Continue(()))
+    Ok(())
 }
 
 /// Prints an event as a line. The filter selects later ones from now on.
-fn show(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Result<ControlFlow<()>> {
+fn show(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Result<()> {
     let text = |name: &str| event[name].as_str().unwrap_or_default();
     filter.after = event["id"].as_u64().or(filter.after);
     filter.since = Timestamp::from_text(text("time")).or(filter.since);

@@ -7,7 +7,7 @@ use anyhow::bail;
 use tokio::task::JoinSet;
 
 use super::source::SelectedSource;
-use crate::cli::{Api, Location, SourceArgs};
+use crate::cli::{Location, SourceArgs};
 use crate::settings::Settings;
 use crate::source::Feeds;
 use crate::view::{Identity, Server};
@@ -15,19 +15,15 @@ use crate::view::{Identity, Server};
 /// Maximum time until a command has a complete table of a cluster.
 const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a source until its first complete table. Returns the API of a server of it, in this process.
-pub(super) async fn first_table(args: &SourceArgs, settings: &Settings) -> anyhow::Result<Api> {
+/// Runs a source until its first complete table. Returns the place of a server of it, in this process.
+pub(super) async fn first_table(
+    args: &SourceArgs,
+    settings: &Settings,
+) -> anyhow::Result<Location> {
     let source = SelectedSource::open(args, false).await?;
     let (url, origin, way_out) = match &source {
-        SelectedSource::Files(_) => {
-            let way_out = "check the files of --file".to_owned();
-            (String::new(), String::new(), way_out)
-        }
-        SelectedSource::Cluster(cluster) => (
-            cluster.url(),
-            format!("{}: ", cluster.origin),
-            cluster.way_out.clone(),
-        ),
+        SelectedSource::Files(_) => Default::default(),
+        SelectedSource::Cluster(one) => (one.url(), one.origin.clone(), one.way_out.clone()),
     };
     let mut tasks = JoinSet::new();
     let (feeds, reader) = source.start(settings, false, &mut tasks)?;
@@ -36,11 +32,11 @@ pub(super) async fn first_table(args: &SourceArgs, settings: &Settings) -> anyho
     while feeds.events.latest().version == 0 {
         if Instant::now() > deadline || !feeds.failures().is_empty() {
             let why = why_no_table(&feeds);
-            let place = match why.contains(&url) {
-                true => origin,
-                false => format!("{url}, {origin}"),
-            };
-            bail!("there is no complete table: {place}{why}; {way_out}");
+            match (url.as_str(), why.contains(&url)) {
+                ("", _) => bail!("there is no complete table: {why}; check the files of --file"),
+                (_, true) => bail!("there is no complete table: {origin}: {why}; {way_out}"),
+                _ => bail!("there is no complete table: {url}, {origin}: {why}; {way_out}"),
+            }
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -50,7 +46,7 @@ pub(super) async fn first_table(args: &SourceArgs, settings: &Settings) -> anyho
     };
     let mut server = Server::of_objects(reader, feeds, settings.zones(&[]), identity);
     server.settings = Arc::new(serde_json::to_value(settings)?);
-    Ok(Api::new(Location::InProcess(Box::new(server), tasks)))
+    Ok(Location::InProcess(Box::new(server), tasks))
 }
 
 /// Returns why a source has no table.

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use futures::future::join_all;
-use http::Uri;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
@@ -14,10 +13,9 @@ use super::first_table::first_table;
 use super::remote::table;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, compare};
-use crate::cli::{Api, Cluster, FleetArgs, KubeconfigArgs, Location};
+use crate::cli::{Api, Cluster, FleetArgs, Location, Place};
 use crate::clock::unix_milliseconds;
 use crate::log::error_chain;
-use crate::model::ClusterName;
 use crate::settings::Settings;
 
 /// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
@@ -27,52 +25,16 @@ const SETTLING_TIME: Duration = Duration::from_secs(2);
 /// The longest response whose date tells something about the clock of the server.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
-/// The place of a cluster.
-enum Place {
-    /// The replicas of a cluster, found through its API server.
-    Cluster(KubeconfigArgs),
-    /// The API of a server.
-    Server(Uri),
-    /// Files with the objects of the cluster.
-    Files(ClusterName),
-}
-
 /// Compares clusters and prints the differences. The exit code is 1 if there is one.
 pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
-    let places = places(&args);
+    let places = args.places();
     let mut document = compare(&read(&args, &places).await);
-    let is_running = |(_, place): &(String, Place)| !matches!(place, Place::Files(_));
+    let is_running = |(_, place): &(String, Place)| !matches!(place, Place::Files(..));
     if document.exit != 0 && places.iter().any(is_running) {
         sleep(SETTLING_TIME).await;
         document = compare(&read(&args, &places).await);
     }
     args.print.print(document)
-}
-
-/// Returns the clusters of the flags with their names; without flags, that of the current context.
-fn places(args: &FleetArgs) -> Vec<(String, Place)> {
-    let place = |context: Option<&String>| {
-        Place::Cluster(KubeconfigArgs {
-            kubeconfig: args.kubeconfig.clone(),
-            context: context.cloned(),
-        })
-    };
-    let mut places = Vec::new();
-    for context in &args.contexts {
-        places.push((context.clone(), place(Some(context))));
-    }
-    for (name, url) in &args.fleet_server {
-        places.push((name.clone(), Place::Server(url.clone())));
-    }
-    let mut files: Vec<&ClusterName> = args.fleet_file.iter().map(|(name, _)| name).collect();
-    files.dedup();
-    for name in files {
-        places.push((name.to_string(), Place::Files(name.clone())));
-    }
-    if places.is_empty() {
-        places.push(("this cluster".to_owned(), place(None)));
-    }
-    places
 }
 
 /// Reads clusters at the same time, each within the time of `--timeout`.
@@ -94,61 +56,55 @@ async fn read(args: &FleetArgs, places: &[(String, Place)]) -> Vec<Member> {
 
 /// Reads the replicas of a cluster: all at once their statuses, then the tables of those that answer differently.
 async fn read_place(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Replica>> {
-    let read = match place {
+    let locations = match place {
         Place::Cluster(kubeconfig) => {
             let cluster = Arc::new(Cluster::open(kubeconfig, false).await?);
-            let replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
-            let read = replicas
-                .into_iter()
-                .take(MAX_REPLICAS)
-                .map(async |replica| {
-                    let (name, id) = (replica.to_string(), replica.uid.clone());
-                    let server = Api::new(Location::Replica(cluster.clone(), replica));
-                    read_status(server, name, id).await
-                });
-            join_all(read).await
+            let mut replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
+            replicas.truncate(MAX_REPLICAS);
+            let location = |one| Location::Replica(cluster.clone(), one);
+            let replicas = replicas.into_iter();
+            let replicas = replicas.map(|one| (one.to_string(), one.uid.clone(), location(one)));
+            replicas.collect()
         }
-        Place::Server(url) => {
-            let server = Api::new(Location::Url(url.clone()));
-            vec![read_status(server, url.to_string(), String::new()).await]
-        }
-        Place::Files(name) => {
-            let settings = Settings::of_cluster(name.clone());
-            let server = first_table(&args.files_of(name), &settings).await?;
-            vec![read_status(server, "files".to_owned(), name.to_string()).await]
+        Place::Server(url) => vec![(url.to_string(), String::new(), Location::Url(url.clone()))],
+        Place::Files(name, source) => {
+            let location = first_table(source, &Settings::of_cluster(name.clone())).await?;
+            vec![("files".to_owned(), name.to_string(), location)]
         }
     };
-    read_tables(read).await
+    let locations = locations.into_iter();
+    let read = locations.map(|(name, id, location)| read_status(name, id, Api::new(location)));
+    read_tables(join_all(read).await).await
 }
 
 /// Reads the status of a replica, and the difference of its clock.
-async fn read_status(mut server: Api, name: String, id: String) -> (Replica, anyhow::Result<Api>) {
+async fn read_status(name: String, id: String, mut api: Api) -> (Replica, anyhow::Result<Api>) {
+    let (begin, sent) = (Instant::now(), unix_milliseconds());
+    let status = api.status().await;
+    let delay = begin.elapsed();
+    let date = api.date.filter(|_| delay < MAX_DELAY);
     let mut replica = Replica {
         name,
         id,
-        status: Err(String::new()),
-        clock_ahead: None,
-        table: None,
-    };
-    let read = async {
-        let (begin, sent) = (Instant::now(), unix_milliseconds());
-        let status = server.status().await?;
-        let delay = begin.elapsed();
-        replica.clock_ahead = server.date().filter(|_| delay < MAX_DELAY).map(|date| {
+        clock_ahead: date.map(|date| {
             let here = sent + delay.as_millis() as u64 / 2;
             (date.0 as i64 - here as i64) / 1000
-        });
-        if replica.id.is_empty() {
-            // The name of a pod is unique, and that of a host with the cluster and the start of the process.
-            let parts = ["cluster", "replica", "historyStart"].map(|field| text(&status, field));
-            replica.id = parts.join(" ");
-            replica.name = parts[1].to_owned();
-        }
-        replica.status = Ok(status);
-        Ok(server)
+        }),
+        status: Err(String::new()),
+        table: None,
     };
-    let server = read.await;
-    (replica, server)
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => return (replica, Err(error)),
+    };
+    if replica.id.is_empty() {
+        // The name of a pod is unique, and that of a host with the cluster and the start of the process.
+        let parts = ["cluster", "replica", "historyStart"].map(|field| text(&status, field));
+        replica.id = parts.join(" ");
+        replica.name = parts[1].to_owned();
+    }
+    replica.status = Ok(status);
+    (replica, Ok(api))
 }
 
 /// Reads the tables of the replicas that answer differently. Those with the hash of an earlier one have the same answers.

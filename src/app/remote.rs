@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use anyhow::{Context as _, anyhow};
 use tokio::time::timeout;
@@ -31,8 +32,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct Remote {
     /// Its API.
     pub(super) api: Api,
-    /// The other ready replicas of its cluster.
-    others: Vec<Replica>,
+    /// The ready replicas of its cluster that were not asked yet.
+    others: vec::IntoIter<Replica>,
     /// Why the server of this host is asked, and no replica.
     why_local: Option<String>,
 }
@@ -40,10 +41,10 @@ pub(super) struct Remote {
 // === impl Remote ===
 
 impl Remote {
-    fn new(api: Api) -> Self {
+    fn new(location: Location) -> Self {
         Self {
-            api,
-            others: Vec::new(),
+            api: Api::new(location),
+            others: Vec::new().into_iter(),
             why_local: None,
         }
     }
@@ -51,8 +52,8 @@ impl Remote {
     /// Finds the server, or makes one of the objects that flags name.
     pub(super) async fn find(args: &ViewArgs) -> anyhow::Result<Self> {
         if args.reads_objects() {
-            let api = first_table(&args.source, &args.settings.loaded).await?;
-            return Ok(Self::new(api));
+            let location = first_table(&args.source, &args.settings.loaded).await?;
+            return Ok(Self::new(location));
         }
         let hint = "; --direct reads the objects of the cluster instead";
         find_server(&args.server, &args.source.kubeconfig, hint).await
@@ -60,7 +61,7 @@ impl Remote {
 
     /// Returns the cluster of the replica that was found.
     pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
-        match self.api.location() {
+        match &self.api.location {
             Location::Replica(cluster, _) => Some(cluster),
             Location::Url(_) | Location::InProcess(..) => None,
         }
@@ -93,13 +94,11 @@ impl Remote {
         loop {
             let asked = self.api.document(view, filter, output).await;
             let is_early = filter.at.is_some() && asked.as_ref().is_err_and(is_unknown_time);
-            match (self.cluster(), self.others.first()) {
-                (Some(cluster), Some(other)) if is_early => {
-                    self.api = Api::new(Location::Replica(cluster.clone(), other.clone()));
-                    self.others.remove(0);
-                }
-                _ => return asked,
-            }
+            let other = is_early.then(|| self.others.next()).flatten();
+            let Some((cluster, other)) = self.cluster().cloned().zip(other) else {
+                return asked;
+            };
+            self.api = Api::new(Location::Replica(cluster, other));
         }
     }
 
@@ -107,7 +106,7 @@ impl Remote {
     fn heading(&self, document: &Document) -> String {
         let at = document.at.as_ref();
         let at = at.map_or_else(String::new, |at| format!(", at {at}"));
-        match (self.api.location(), &self.why_local) {
+        match (&self.api.location, &self.why_local) {
             (Location::InProcess(..), _) => {
                 "computed from objects, not answered by a server".to_owned()
             }
@@ -138,7 +137,7 @@ pub(super) async fn find_server(
     hint: &str,
 ) -> anyhow::Result<Remote> {
     if let Some(url) = &args.server {
-        return Ok(Remote::new(Api::new(Location::Url(url.clone()))));
+        return Ok(Remote::new(Location::Url(url.clone())));
     }
     let namespace = args.server_namespace.as_ref();
     let found = async {
@@ -155,8 +154,7 @@ pub(super) async fn find_server(
     let has_no_server = matches!(failed, Some(Part::Configuration | Part::Server));
     if has_no_server && !kubeconfig.is_given() && namespace.is_none() {
         let url = format!("http://{}", local_api());
-        if let Ok(api) = responding(Location::Url(url.parse()?)).await {
-            let mut remote = Remote::new(api);
+        if let Ok(mut remote) = responding(Location::Url(url.parse()?)).await {
             remote.why_local = Some(reason);
             return Ok(remote);
         }
@@ -173,22 +171,16 @@ async fn find_replica(
     cluster: Arc<Cluster>,
     namespace: Option<&Namespace>,
 ) -> anyhow::Result<Remote> {
-    let mut others = cluster.replicas(namespace).await?;
-    let mut index = 0;
-    loop {
-        let location = Location::Replica(cluster.clone(), others[index].clone());
-        match responding(location).await {
-            Ok(api) => {
-                others.remove(index);
-                return Ok(Remote {
-                    others,
-                    ..Remote::new(api)
-                });
-            }
-            Err(error) if index + 1 == others.len().min(MAX_REPLICAS) => return Err(error),
-            Err(_) => index += 1,
+    let mut others = cluster.replicas(namespace).await?.into_iter();
+    let mut failure = anyhow!("no replica is ready");
+    for _ in 0..MAX_REPLICAS {
+        let Some(replica) = others.next() else { break };
+        match responding(Location::Replica(cluster.clone(), replica)).await {
+            Ok(remote) => return Ok(Remote { others, ..remote }),
+            Err(error) => failure = error,
         }
     }
+    Err(failure)
 }
 
 /// Reads the table of a server.
@@ -201,11 +193,11 @@ pub(super) async fn table(server: &mut Api) -> anyhow::Result<ServerTable> {
     })
 }
 
-/// Returns the API of a server that responds.
-async fn responding(location: Location) -> anyhow::Result<Api> {
-    let mut api = Api::new(location);
-    let asked = timeout(PROBE_TIMEOUT, api.status()).await;
+/// Returns a server that responds.
+async fn responding(location: Location) -> anyhow::Result<Remote> {
+    let mut remote = Remote::new(location);
+    let asked = timeout(PROBE_TIMEOUT, remote.api.status()).await;
     let seconds = PROBE_TIMEOUT.as_secs();
     asked.with_context(|| format!("no response within {seconds} s"))??;
-    Ok(api)
+    Ok(remote)
 }

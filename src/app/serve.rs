@@ -28,14 +28,13 @@ use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_rout
 use crate::server::counters::CounterSet;
 use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
-    Answerers, Certificate, DnsListener, DnsServer, Encrypted, TCP_IDLE, bind_dns, bind_tcp,
-    descriptors, ns_addresses, serve_http,
+    Answerers, Certificate, DnsListener, DnsServer, Encrypted, bind_dns, bind_tcp, descriptors,
+    ns_addresses, serve_http,
 };
 use crate::settings::Settings;
 use crate::source::Feeds;
 use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::view;
-use crate::wire::ResponseSettings;
 use crate::zone::Zones;
 
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
@@ -87,14 +86,13 @@ impl Resources {
         }
         let listen = &settings.listen;
         let certificate = settings.certificate().map(Certificate::open).transpose()?;
-        let encrypted = certificate.clone();
-        let encrypted = encrypted.map(|one| Encrypted::bind(one, &listen.tls, &listen.quic));
+        let bind = |one| Encrypted::bind(one, &listen.tls, &listen.quic);
         Ok(Self {
             source,
             own_addresses,
             ns_addresses,
+            encrypted: certificate.clone().map(bind).transpose()?,
             certificate,
-            encrypted: encrypted.transpose()?,
             dns: bind_dns(&listen.dns)?,
             admin: bind_tcp(&listen.admin, "admin")?,
             api: bind_tcp(&listen.api, "api")?,
@@ -123,53 +121,45 @@ impl Server {
         resources: Resources,
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
-        let Resources {
-            source,
-            own_addresses: own,
-            ns_addresses: given,
-            certificate,
-            encrypted,
-            dns,
-            admin,
-            api,
-        } = resources;
-        let bound: Vec<SocketAddr> = dns.iter().map(|listener| listener.address).collect();
-        let zones = settings.zones(&ns_addresses(&given, &bound));
+        let (given, own) = (&resources.ns_addresses, &resources.own_addresses);
+        let bound = resources.dns.iter().map(|listener| listener.address);
+        let bound: Vec<SocketAddr> = bound.collect();
+        let zones = settings.zones(&ns_addresses(given, &bound));
         let mut tasks = JoinSet::new();
-        let (feeds, reader) = source.start(settings, true, &mut tasks)?;
-        if let Some(certificate) = &certificate {
+        let (feeds, reader) = resources.source.start(settings, true, &mut tasks)?;
+        if let Some(certificate) = &resources.certificate {
             let follow = certificate.clone().follow();
             tasks.spawn(follow.context("cannot start the thread of the certificate")?);
         }
         let identity = view::Identity {
             cluster: Some(settings.cluster_name.clone()),
             replica: host_name(),
-            servers: client_addresses(&given, &bound, &own),
+            servers: client_addresses(given, &bound, own),
         };
         let server = view::Server {
             lost_log_lines,
-            certificate,
+            certificate: resources.certificate,
             settings: Arc::new(serde_json::to_value(settings)?),
             namespaces: settings.namespaces.clone().into(),
             ..view::Server::of_objects(reader, feeds, zones, identity)
         };
         let counters = CounterSet::default();
         let answerers = Answerers::new(
-            response_settings(settings, &server, &own),
+            settings.responses(Zones::clone(&server.zones), own),
             server.refused.clone(),
             server.reader.clone(),
             counters.clone(),
         );
-        let api_addresses = api.iter().map(TcpListener::local_addr);
+        let api = resources.api.iter().map(TcpListener::local_addr);
         let mut started = Self {
-            api: api_addresses.filter_map(Result::ok).collect(),
-            listeners: listen(settings, dns, encrypted, answerers)?,
+            api: api.filter_map(Result::ok).collect(),
+            listeners: listen(settings, resources.dns, resources.encrypted, answerers)?,
             liveness: liveness(&server.feeds, &mut tasks),
             tasks,
             is_open: Arc::default(),
             shown: server,
         };
-        started.serve_http(settings, counters, admin, api)?;
+        started.serve_http(settings, counters, resources.admin, resources.api)?;
         Ok(started)
     }
 
@@ -247,25 +237,6 @@ impl Server {
     }
 }
 
-fn response_settings(
-    settings: &Settings,
-    server: &view::Server,
-    own_addresses: &[IpAddr],
-) -> ResponseSettings {
-    let answers = &settings.answers;
-    ResponseSettings {
-        zones: Zones::clone(&server.zones),
-        access: settings.access(own_addresses),
-        order: answers.order,
-        udp_max: answers.udp_max,
-        server_id: match answers.server_id.as_str() {
-            "" => host_name(),
-            given => given.to_owned(),
-        },
-        tcp_idle: TCP_IDLE,
-    }
-}
-
 /// Reserves what the DNS listeners need. They are opened later.
 fn listen(
     settings: &Settings,
@@ -277,18 +248,12 @@ fn listen(
         0 => thread::available_parallelism().map_or(1, usize::from),
         given => usize::from(given),
     };
-    let connections = settings.limits.connections as usize;
+    let limit = settings.limits.connections as usize;
     // The limit applies to TCP and, separately, to TLS.
     let transports = 1 + usize::from(!settings.listen.tls.is_empty());
-    descriptors::reserve(connections * transports, dns.len() * workers)
+    descriptors::reserve(limit * transports, dns.len() * workers)
         .context("cannot reserve files for the connections")?;
-    Ok(DnsServer::new(
-        dns,
-        encrypted,
-        answerers,
-        workers,
-        connections,
-    ))
+    Ok(DnsServer::new(dns, encrypted, answerers, workers, limit))
 }
 
 /// Serves HTTP on the runtime of this thread, to which the listeners are moved.

@@ -10,15 +10,13 @@ use http::header::{ACCEPT, DATE, HOST};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::rt::{Read, Write};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::cluster::{Cluster, ClusterError, Replica, StreamError};
+use super::cluster::{Cluster, ClusterError, Replica};
+use super::connection::{HttpConnection, StreamError, open};
 use super::print::Output;
 use crate::model::Timestamp;
 use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, View, ViewError, document};
@@ -34,9 +32,10 @@ const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The API of a server.
 pub struct Api {
-    location: Location,
+    /// The place of the server.
+    pub location: Location,
     /// The time of the server in the last response.
-    date: Option<Timestamp>,
+    pub date: Option<Timestamp>,
 }
 
 /// The place of a server.
@@ -48,8 +47,6 @@ pub enum Location {
     /// This process, which has made it of objects. It needs the tasks of its source.
     InProcess(Box<Server>, JoinSet<()>),
 }
-
-type HttpConnection = SendRequest<Empty<Bytes>>;
 
 /// A response that is not that of success.
 #[derive(Debug, thiserror::Error)]
@@ -69,16 +66,6 @@ impl Api {
             location,
             date: None,
         }
-    }
-
-    /// Returns the place of the server.
-    pub fn location(&self) -> &Location {
-        &self.location
-    }
-
-    /// Returns the time of the server in the last response.
-    pub fn date(&self) -> Option<Timestamp> {
-        self.date
     }
 
     /// Requests all pages of a view, or the first one if the filter has a limit. For the output as JSON, the document has objects;
@@ -166,10 +153,7 @@ impl Api {
     /// # Errors
     ///
     /// If the server cannot be reached, or refuses the request.
-    pub async fn stream(
-        &self,
-        filter: &Filter,
-    ) -> anyhow::Result<(SendRequest<Empty<Bytes>>, Incoming)> {
+    pub async fn stream(&self, filter: &Filter) -> anyhow::Result<(HttpConnection, Incoming)> {
         let path = path_of(View::Events, filter);
         let (connection, response) = self.request(&path, "text/event-stream").await?;
         Ok((connection, response.into_body()))
@@ -181,13 +165,6 @@ impl Api {
         path: &str,
         accept: &str,
     ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
-        let late = |_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs());
-        let cannot = || format!("cannot request {}", self.describe(path));
-        let opened = timeout(RESPONSE_TIMEOUT, self.connect()).await;
-        let (mut connection, reason) = match opened.map_err(late).flatten() {
-            Err(error) if error.is::<ClusterError>() => return Err(error),
-            opened => opened.with_context(cannot)?,
-        };
         let (prefix, host) = match &self.location {
             Location::Url(url) => (
                 url.path().trim_end_matches('/'),
@@ -200,23 +177,33 @@ impl Api {
             .header(HOST, host)
             .header(ACCEPT, accept)
             .body(Empty::new())?;
-        let sent = timeout(RESPONSE_TIMEOUT, connection.send_request(request)).await;
-        let error = match sent.map_err(late) {
-            Ok(Ok(response)) if response.status().is_success() => {
-                return Ok((connection, response));
-            }
-            Ok(Ok(response)) => {
-                let (what, status) = (self.describe(path), response.status());
-                let text = text_of(response, &what).await?.trim().to_owned();
-                bail!(FailedRequest { what, status, text });
-            }
-            Ok(Err(error)) => error.into(),
+        let late = |_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs());
+        let sent = timeout(RESPONSE_TIMEOUT, self.send(request)).await;
+        let (connection, response) = match sent.map_err(late).flatten() {
+            Err(error) if error.is::<ClusterError>() => return Err(error),
+            sent => sent.with_context(|| format!("cannot request {}", self.describe(path)))?,
+        };
+        if response.status().is_success() {
+            return Ok((connection, response));
+        }
+        let (what, status) = (self.describe(path), response.status());
+        let text = text_of(response, &what).await?.trim().to_owned();
+        bail!(FailedRequest { what, status, text })
+    }
+
+    /// Sends a request on a new connection.
+    async fn send(
+        &self,
+        request: Request<Empty<Bytes>>,
+    ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
+        let (mut connection, reason) = self.connect().await?;
+        let error = match connection.send_request(request).await {
+            Ok(response) => return Ok((connection, response)),
             Err(error) => error,
         };
         // The reason of the node may arrive after the end of the stream.
         let reason = timeout(REASON_TIMEOUT, reason).await.ok().flatten();
-        let error = reason.map_or(error, |reason| anyhow!(reason.trim().to_owned()));
-        Err(error.context(cannot()))
+        Err(reason.map_or_else(|| error.into(), |reason| anyhow!(reason.trim().to_owned())))
     }
 
     /// Opens a connection.
@@ -226,12 +213,9 @@ impl Api {
                 let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
                 let port = url.port_u16().unwrap_or(80);
                 let stream = TcpStream::connect((host, port)).await?;
-                Ok((open(TokioIo::new(stream)).await?, ready(None).boxed()))
+                Ok((open(stream).await?, ready(None).boxed()))
             }
-            Location::Replica(cluster, replica) => {
-                let (stream, reason) = cluster.connect(replica).await?;
-                Ok((open(TokioIo::new(stream)).await?, reason))
-            }
+            Location::Replica(cluster, replica) => cluster.connect(replica).await,
             Location::InProcess(..) => bail!("a server in this process has no connections"),
         }
     }
@@ -273,16 +257,6 @@ fn has_status(error: &anyhow::Error, status: StatusCode) -> bool {
 fn date_of(response: &Response<Incoming>) -> Option<Timestamp> {
     let date = response.headers().get(DATE)?;
     Timestamp::from_http_date(date.to_str().ok()?)
-}
-
-/// Starts HTTP/1.1 on a stream.
-async fn open<S: Read + Write + Send + Unpin + 'static>(
-    stream: S,
-) -> anyhow::Result<HttpConnection> {
-    let (sender, connection) = handshake(stream).await?;
-    // Its errors are those of the requests.
-    tokio::spawn(async move { _ = connection.await });
-    Ok(sender)
 }
 
 /// Reads the body of a response.

@@ -13,7 +13,6 @@ use crate::zone::Name;
 
 /// Flags of `check`.
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CheckArgs {
     /// Address of the DNS Service of global-dns, usually its cluster IP, to query it directly; without it, the cluster's DNS is compared with the API of the server [default port: 53]
     #[arg(long, value_name = "IP[:PORT]", value_parser = parse_name_server)]
@@ -32,12 +31,12 @@ pub struct CheckArgs {
     pub resolver: Option<SocketAddr>,
 
     #[command(flatten)]
-    pub view: ViewArgs,
+    pub(crate) view: ViewArgs,
 
     /// Repeat the checks until none fails, for at most this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub wait: Option<Duration>,
 
     #[command(flatten)]
-    pub print: PrintArgs,
+    pub(crate) print: PrintArgs,
 }

@@ -17,7 +17,6 @@ use tower::{BoxError, service_fn};
 
 pub use error::{ClusterError, Part};
 pub use replica::Replica;
-pub(super) use replica::StreamError;
 
 use credential::Credential;
 use kubeconfig::Configured;
@@ -61,9 +60,8 @@ impl Cluster {
         // growing pauses.
         config.default_retry = false;
         let credential = credential::take(&mut config.auth_info).await;
-        let credential = credential.map_err(|why| {
-            ClusterError::new(Part::Configuration, format!("cannot use {origin}: {why}"))
-        })?;
+        let unusable = |why: String| ClusterError::unusable(&format!("use {origin}"), &why);
+        let credential = credential.map_err(unusable)?;
         Ok(Self {
             client: client_of(&config, credential.as_ref())?,
             config,
@@ -105,9 +103,7 @@ fn in_pod() -> Result<Configured, ClusterError> {
 
 fn client_of(config: &Config, credential: Option<&Credential>) -> Result<Client, ClusterError> {
     let client = client(config.clone()).map_err(|error| {
-        let why = error_chain(&error);
-        let sentence = format!("cannot set up the Kubernetes client: {why}");
-        ClusterError::new(Part::Configuration, sentence)
+        ClusterError::unusable("set up the Kubernetes client", &error_chain(&error))
     })?;
     let Some(credential) = credential.cloned() else {
         return Ok(client);

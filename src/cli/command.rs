@@ -44,8 +44,7 @@ pub struct Cli {
     pub command: Command,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened groups take no help of their own")]
-    pub log: LogArgs,
+    pub(crate) log: LogArgs,
 }
 
 /// The subcommands. The help of each begins with its first line, and ends with the others.

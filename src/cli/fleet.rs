@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use http::Uri;
 
-use super::groups::SourceArgs;
+use super::groups::{KubeconfigArgs, SourceArgs};
 use super::print::PrintArgs;
 use super::values::parse_server;
 use crate::model::{ClusterName, Namespace};
@@ -15,7 +15,6 @@ use crate::settings::parse_duration;
 
 /// Flags of `fleet`.
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
     #[arg(long, value_name = "NAME")]
@@ -42,7 +41,17 @@ pub struct FleetArgs {
     pub timeout: Duration,
 
     #[command(flatten)]
-    pub print: PrintArgs,
+    pub(crate) print: PrintArgs,
+}
+
+/// The place of a cluster.
+pub enum Place {
+    /// The replicas of a cluster, found through its API server.
+    Cluster(KubeconfigArgs),
+    /// The API of a server.
+    Server(Uri),
+    /// Files with the objects of the cluster.
+    Files(ClusterName, SourceArgs),
 }
 
 // === impl FleetArgs ===
@@ -50,23 +59,42 @@ pub struct FleetArgs {
 impl FleetArgs {
     /// Returns an error if two clusters have one name.
     pub(super) fn check(&self) -> Result<(), String> {
-        let files = self.fleet_file.iter().map(|(name, _)| name.as_str());
-        let mut names: BTreeSet<&str> = files.collect();
-        let contexts = self.contexts.iter().map(String::as_str);
-        let servers = self.fleet_server.iter().map(|(name, _)| name.as_str());
-        match contexts.chain(servers).find(|name| !names.insert(name)) {
-            Some(twice) => Err(format!("'{twice}' is named twice")),
+        let mut names = BTreeSet::new();
+        let places = self.places();
+        match places.iter().find(|(name, _)| !names.insert(name)) {
+            Some((twice, _)) => Err(format!("'{twice}' is named twice")),
             None => Ok(()),
         }
     }
 
-    /// Returns the source of the files of a cluster.
-    pub fn files_of(&self, name: &ClusterName) -> SourceArgs {
-        let files = self.fleet_file.iter().filter(|(of, _)| of == name);
-        SourceArgs {
-            file: files.map(|(_, file)| file.clone()).collect(),
-            ..SourceArgs::default()
+    /// Returns the clusters with their names; without flags, that of the current context.
+    pub fn places(&self) -> Vec<(String, Place)> {
+        let of_context = |context: Option<&String>| {
+            Place::Cluster(KubeconfigArgs {
+                kubeconfig: self.kubeconfig.clone(),
+                context: context.cloned(),
+            })
+        };
+        let contexts = self.contexts.iter();
+        let contexts = contexts.map(|context| (context.clone(), of_context(Some(context))));
+        let servers = self.fleet_server.iter();
+        let servers = servers.map(|(name, url)| (name.clone(), Place::Server(url.clone())));
+        let mut names = BTreeSet::new();
+        let files = self.fleet_file.iter().map(|(name, _)| name);
+        let files = files.filter(|name| names.insert(*name)).map(|name| {
+            let files = self.fleet_file.iter().filter(|(of, _)| of == name);
+            let file = files.map(|(_, file)| file.clone()).collect();
+            let source = SourceArgs {
+                file,
+                ..SourceArgs::default()
+            };
+            (name.to_string(), Place::Files(name.clone(), source))
+        });
+        let mut places: Vec<_> = contexts.chain(servers).chain(files).collect();
+        if places.is_empty() {
+            places.push(("this cluster".to_owned(), of_context(None)));
         }
+        places
     }
 }
 

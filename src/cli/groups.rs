@@ -35,8 +35,7 @@ pub struct SourceArgs {
     pub file: Vec<PathBuf>,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened groups take no help of their own")]
-    pub kubeconfig: KubeconfigArgs,
+    pub(crate) kubeconfig: KubeconfigArgs,
 
     /// Watch or show only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
     #[arg(short, long, env = "GLOBAL_DNS_NAMESPACE", value_name = "NAMESPACE")]
@@ -47,7 +46,7 @@ pub struct SourceArgs {
 /// file and over the variable `GLOBAL_DNS_SETTINGS`.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Settings")]
-pub struct SettingsArgs {
+pub(crate) struct SettingsArgs {
     /// File with the settings in YAML or JSON; serve --print-settings prints all of them [default: the text in GLOBAL_DNS_SETTINGS]
     #[arg(long, env = "GLOBAL_DNS_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -68,7 +67,7 @@ pub struct SettingsArgs {
 /// The listeners.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Listeners")]
-pub struct ListenArgs {
+pub(crate) struct ListenArgs {
     /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]
     #[arg(long, env = "GLOBAL_DNS_LISTEN", value_name = "ADDRESS")]
     pub listen: Vec<ListenAddress>,
@@ -116,10 +115,9 @@ pub struct ServerArgs {
 /// The server or the objects that `explain`, `table` and `check` read.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server", mut_arg("file", |file| file.conflicts_with_all(["server", "server_namespace"])))]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ViewArgs {
     #[command(flatten)]
-    pub server: ServerArgs,
+    pub(crate) server: ServerArgs,
 
     /// Read the objects from the API server instead of querying a replica
     #[arg(long, value_parser = BoolishValueParser::new(), conflicts_with_all = ["server", "server_namespace", "file"])]
@@ -130,10 +128,10 @@ pub struct ViewArgs {
     pub all_namespaces: bool,
 
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub(crate) source: SourceArgs,
 
     #[command(flatten)]
-    pub settings: SettingsArgs,
+    pub(crate) settings: SettingsArgs,
 }
 
 // === impl KubeconfigArgs ===

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -180,24 +179,32 @@ pub fn harmless(text: &str) -> String {
 ///
 /// If it cannot be written.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    write(text).map(|_| ())
+    let written = write(text);
+    written.or_else(|error| {
+        if is_closed(&error) {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    })
 }
 
-/// Writes to standard output. Breaks if nobody reads it.
+/// Writes to standard output.
 ///
 /// # Errors
 ///
 /// If it cannot be written.
-pub fn write(text: &str) -> anyhow::Result<ControlFlow<()>> {
+pub fn write(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    match written {
-        Ok(()) => Ok(ControlFlow::Continue(())),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-        Err(error) => Err(error).context("cannot write to standard output"),
-    }
+    let written = stdout.write_all(text.as_bytes());
+    let written = written.and_then(|()| stdout.flush());
+    written.context("cannot write to standard output")
+}
+
+/// Returns whether nobody reads standard output any more.
+pub fn is_closed(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Prints a sentence to standard error. Ignores a stream that cannot be written.

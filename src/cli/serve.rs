@@ -10,35 +10,33 @@ use crate::settings::{Settings, parse_duration};
 
 /// Flags of `serve`.
 #[derive(Debug, Default, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ServeArgs {
     #[command(flatten)]
-    pub settings: SettingsArgs,
+    pub(crate) settings: SettingsArgs,
 
     /// Print the settings that are in force, as YAML that --config takes, and exit
     #[arg(long)]
     pub print_settings: bool,
 
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub(crate) source: SourceArgs,
 
     #[command(flatten)]
-    pub listeners: ListenArgs,
+    pub(crate) listeners: ListenArgs,
 }
 
 /// Flags of `demo`.
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct DemoArgs {
     /// Change the sample in a loop, one scene after each DURATION: clusters are linked, pods restart, gateways fail
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "8s", value_parser = parse_duration)]
     pub live: Option<Duration>,
 
     #[command(flatten)]
-    pub settings: SettingsArgs,
+    pub(crate) settings: SettingsArgs,
 
     #[command(flatten)]
-    pub listeners: ListenArgs,
+    pub(crate) listeners: ListenArgs,
 }
 
 // === impl ServeArgs ===

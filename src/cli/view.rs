@@ -13,7 +13,6 @@ use crate::table::change::ChangeKind;
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ExplainArgs {
     /// Name to explain; db.prod and prod/db are short for db.prod.global.; or an address: the names that return it
     #[arg(value_parser = parse_subject)]
@@ -24,17 +23,16 @@ pub struct ExplainArgs {
     pub at: Option<Timestamp>,
 
     #[command(flatten)]
-    pub view: ViewArgs,
+    pub(crate) view: ViewArgs,
 
     #[command(flatten)]
-    pub print: PrintArgs,
+    pub(crate) print: PrintArgs,
 }
 
 /// Flags of `table`.
 #[derive(Debug, Args)]
 #[command(mut_arg("output", |arg| arg.value_parser(output(["text", "wide", "json", "zone"]))
     .help("Format of the output; wide: all columns; zone: a zone file (RFC 1035) of --zone")))]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct TableArgs {
     /// Show only services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
     pub filter: Vec<String>,
@@ -52,15 +50,14 @@ pub struct TableArgs {
     pub at: Option<Timestamp>,
 
     #[command(flatten)]
-    pub view: ViewArgs,
+    pub(crate) view: ViewArgs,
 
     #[command(flatten)]
-    pub print: PrintArgs,
+    pub(crate) print: PrintArgs,
 }
 
 /// Flags of `events`.
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct EventsArgs {
     /// Show only events of services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
     pub filter: Vec<String>,
@@ -82,13 +79,13 @@ pub struct EventsArgs {
     pub kind: Vec<String>,
 
     #[command(flatten)]
-    pub server: ServerArgs,
+    pub(crate) server: ServerArgs,
 
     #[command(flatten)]
-    pub kubeconfig: KubeconfigArgs,
+    pub(crate) kubeconfig: KubeconfigArgs,
 
     #[command(flatten)]
-    pub print: PrintArgs,
+    pub(crate) print: PrintArgs,
 }
 
 // === impl TableArgs ===

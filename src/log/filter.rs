@@ -39,18 +39,15 @@ impl FromStr for LogFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = |part: &str| {
+        let wrong = text.split(',').find(|part| !is_directive(part));
+        let filter = EnvFilter::try_new(text).ok().filter(|_| wrong.is_none());
+        filter.map(Self).ok_or_else(|| {
+            let part = wrong.unwrap_or(text);
             format!(
                 "'{part}' is neither a level nor a directive; levels are error, warn, info, debug, trace and off; a directive is \
                  MODULE=LEVEL, such as global_dns::source=debug; commas separate them"
             )
-        };
-        match text.split(',').find(|part| !is_directive(part)) {
-            Some(part) => Err(invalid(part)),
-            None => {
-                EnvFilter::try_new(text).map_or_else(|_| Err(invalid(text)), |all| Ok(Self(all)))
-            }
-        }
+        })
     }
 }
 

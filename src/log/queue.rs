@@ -2,12 +2,11 @@
 //! the queue is full, lines are lost and counted.
 
 use std::io::{self, Write};
-use std::mem::take;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use crate::failures::Failures;
 
@@ -15,78 +14,58 @@ use crate::failures::Failures;
 const MAX_QUEUED: usize = 4 << 20;
 /// Maximum time for writing the queued lines when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause between two looks at the queue when the process ends.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The queue of the log thread.
-#[derive(Default)]
 pub struct LogQueue {
-    lines: Mutex<Lines>,
-    changed: Condvar,
+    lines: Sender<Vec<u8>>,
+    /// Octets of the lines that wait or are being written.
+    octets: Arc<AtomicUsize>,
     lost: Failures,
-}
-
-#[derive(Default)]
-struct Lines {
-    waiting: Vec<u8>,
-    /// Octets of the lines that are being written.
-    written: usize,
 }
 
 /// The log of a process. When it is dropped, the queued lines are written, unless the reader is too slow.
 #[must_use = "dropping it writes the queued lines"]
 pub struct LogGuard(pub(super) Arc<LogQueue>);
 
-// === impl Lines ===
-
-impl Lines {
-    fn octets(&self) -> usize {
-        self.waiting.len() + self.written
-    }
-}
-
 // === impl LogQueue ===
 
 impl LogQueue {
-    /// Starts the log thread.
+    /// Starts the log thread. It ends with the process.
     ///
     /// # Errors
     ///
     /// If the system has no thread.
-    pub fn start(to: impl Write + Send + 'static) -> io::Result<LogGuard> {
-        let queue = Arc::new(Self::default());
-        let shared = queue.clone();
-        let work = move || shared.write_lines(to);
-        thread::Builder::new().name("log".to_owned()).spawn(work)?;
-        Ok(LogGuard(queue))
-    }
-
-    /// Writes all lines. It never returns.
-    fn write_lines(&self, mut to: impl Write) {
-        let mut lines = self.lines.lock();
-        loop {
-            let is_idle = |lines: &mut Lines| lines.waiting.is_empty();
-            self.changed.wait_while(&mut lines, is_idle);
-            let text = take(&mut lines.waiting);
-            lines.written = text.len();
-            let written = MutexGuard::unlocked(&mut lines, || to.write_all(&text));
-            lines.written = 0;
-            if written.is_err() {
-                let ends = text.iter().filter(|octet| **octet == b'\n');
-                ends.for_each(|_| self.lost.note());
+    pub fn start(mut to: impl Write + Send + 'static) -> io::Result<LogGuard> {
+        let (lines, waiting) = channel::<Vec<u8>>();
+        let (octets, lost) = (Arc::<AtomicUsize>::default(), Failures::default());
+        let queue = Arc::new(Self {
+            lines,
+            octets: octets.clone(),
+            lost: lost.clone(),
+        });
+        let write_lines = move || {
+            for line in waiting {
+                if to.write_all(&line).is_err() {
+                    lost.note();
+                }
+                octets.fetch_sub(line.len(), Relaxed);
             }
-            self.changed.notify_all();
-        }
+        };
+        let thread = thread::Builder::new().name("log".to_owned());
+        thread.spawn(write_lines)?;
+        Ok(LogGuard(queue))
     }
 }
 
 impl Write for &LogQueue {
     /// Adds a line to the queue, or counts it as lost.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut lines = self.lines.lock();
-        if lines.octets() + line.len() > MAX_QUEUED {
+        let octets = self.octets.fetch_add(line.len(), Relaxed) + line.len();
+        if octets > MAX_QUEUED || self.lines.send(line.to_vec()).is_err() {
+            self.octets.fetch_sub(line.len(), Relaxed);
             self.lost.note();
-        } else {
-            lines.waiting.extend_from_slice(line);
-            self.changed.notify_all();
         }
         Ok(line.len())
     }
@@ -107,10 +86,11 @@ impl LogGuard {
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        let LogQueue { lines, changed, .. } = &*self.0;
         // The lines of a reader that is too slow are lost.
-        let is_unwritten = |lines: &mut Lines| lines.octets() > 0;
-        changed.wait_while_for(&mut lines.lock(), is_unwritten, FLUSH_TIMEOUT);
+        let end = Instant::now() + FLUSH_TIMEOUT;
+        while self.0.octets.load(Relaxed) > 0 && Instant::now() < end {
+            thread::sleep(PAUSE);
+        }
     }
 }
 
@@ -160,12 +140,12 @@ mod tests {
         }
         let lost = log.lost().count() as usize;
         assert!((lines / 2 - 1_000..=lines / 2).contains(&lost), "{lost}");
-        assert!(queue.lines.lock().octets() <= MAX_QUEUED);
+        assert!(queue.octets.load(Relaxed) <= MAX_QUEUED);
         // A reader that continues gets the queued lines.
         let mut text = vec![0; (lines - lost) * LINE.len()];
         reader.read_exact(&mut text).unwrap();
         drop(log);
-        assert_eq!(queue.lines.lock().octets(), 0);
+        assert_eq!(queue.octets.load(Relaxed), 0);
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace};
+use crate::server::TCP_IDLE;
 use crate::server::encrypted::Files;
+use crate::server::platform::host_name;
 use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
-use crate::wire::Access;
+use crate::wire::{Access, ResponseSettings};
 use crate::zone::{Zone, ZoneName, Zones};
 
 impl Settings {
@@ -93,11 +95,22 @@ impl Settings {
         }
     }
 
-    /// Returns the clients that are answered; `own` are the addresses of this pod and its node.
-    pub fn access(&self, own: &[IpAddr]) -> Access {
-        match self.limits.allow.as_slice() {
-            [] => Access::around(own),
-            given => given.to_vec().into(),
+    /// Returns how queries for names in the zones are answered; `own` are the addresses of this pod and its node.
+    pub fn responses(&self, zones: Zones, own: &[IpAddr]) -> ResponseSettings {
+        let answers = &self.answers;
+        ResponseSettings {
+            zones,
+            access: match self.limits.allow.as_slice() {
+                [] => Access::around(own),
+                given => given.to_vec().into(),
+            },
+            order: answers.order,
+            udp_max: answers.udp_max,
+            server_id: match answers.server_id.as_str() {
+                "" => host_name(),
+                given => given.to_owned(),
+            },
+            tcp_idle: TCP_IDLE,
         }
     }
 

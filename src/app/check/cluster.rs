@@ -6,10 +6,9 @@ use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Endpoints, Namespace as KubeNamespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::Resource;
 use serde_json::Value;
 
-use crate::check::finding::{Check, Fact, Finding, items};
+use crate::check::finding::{Check, Finding, items};
 use crate::check::objects::{EXPORTED, GATEWAYS, MIRRORS, Objects};
 use crate::check::{permissions, pods};
 use crate::cli::{CheckArgs, Cluster};
@@ -81,37 +80,19 @@ pub(super) fn unreachable(why: &str) -> Finding {
 
 /// Reads the objects. Slices are listed after Endpoints, so that Kubernetes has had the time to copy even the newest ones.
 async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Namespace]) -> Objects {
-    async fn select<K: Resource<DynamicType = ()>>(
-        cluster: &Cluster,
-        selectors: &[&str],
-        namespaces: &[Namespace],
-    ) -> (String, Fact<Vec<Value>>) {
-        let read = async {
-            let mut objects = Vec::new();
-            for selector in selectors {
-                objects.extend(cluster.select::<K>(selector, namespaces).await?);
-            }
-            Ok(objects)
-        };
-        (K::kind(&()).into_owned(), read.await)
-    }
     let copies = async {
-        let endpoints = select::<Endpoints>(cluster, &[MIRRORS], namespaces).await;
-        let slices = select::<EndpointSlice>(cluster, &[MIRRORS], namespaces).await;
-        [endpoints, slices]
+        let endpoints = cluster.select::<Endpoints>(&[MIRRORS], namespaces).await;
+        let slices = cluster.select::<EndpointSlice>(&[MIRRORS], namespaces);
+        [endpoints, slices.await]
     };
     // Without namespaces of links, there are no gateways.
-    let gateways = if links.is_empty() {
-        &[][..]
-    } else {
-        &[GATEWAYS]
-    };
+    let gateways: &[&str] = if links.is_empty() { &[] } else { &[GATEWAYS] };
     let (services, [endpoints, slices], all_links, gateways, all) = tokio::join!(
-        select::<Service>(cluster, &[MIRRORS, EXPORTED], namespaces),
+        cluster.select::<Service>(&[MIRRORS, EXPORTED], namespaces),
         copies,
         cluster.links(),
-        select::<Deployment>(cluster, gateways, links),
-        select::<KubeNamespace>(cluster, &[""], &[]),
+        cluster.select::<Deployment>(gateways, links),
+        cluster.select::<KubeNamespace>(&[""], &[]),
     );
     let links = ("Link".to_owned(), all_links);
     Objects([services, endpoints, slices, links, gateways, all].into())

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
+use futures::future::{OptionFuture, join_all};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
@@ -55,15 +55,11 @@ pub(super) async fn findings(args: &CheckArgs, source: &mut Api, told: &Told) ->
         unknown(&why, "set --resolver to the address of the cluster's DNS");
         Vec::new()
     });
-    let questions = questions(args, &told.status, &told.table);
-    let mut probes = ask_all(args, &resolvers, questions).await;
+    let mut probes = ask_all(args, &resolvers, &told.status, &told.table).await;
     if probes.iter().any(Probe::differs) {
         sleep(CACHED).await;
         match table(source).await {
-            Ok(table) => {
-                let questions = self::questions(args, &told.status, &table);
-                probes = ask_all(args, &resolvers, questions).await;
-            }
+            Ok(table) => probes = ask_all(args, &resolvers, &told.status, &table).await,
             Err(error) => unknown(&error_chain(error.as_ref()), "try again"),
         }
     }
@@ -116,9 +112,11 @@ fn questions(args: &CheckArgs, status: &Value, table: &ServerTable) -> Vec<Quest
 async fn ask_all(
     args: &CheckArgs,
     resolvers: &[SocketAddr],
-    questions: Vec<Question>,
+    status: &Value,
+    table: &ServerTable,
 ) -> Vec<Probe> {
-    let probes = questions.into_iter().map(async |question| {
+    let probes = questions(args, status, table).into_iter();
+    let probes = probes.map(async |question| {
         let (name, rtype) = (question.name.as_str(), question.rtype);
         let direct = async {
             let server = args.dns?;
@@ -131,12 +129,9 @@ async fn ask_all(
         let replies = resolvers
             .iter()
             .map(async |server| (*server, query(*server, false, name, rtype).await));
-        let found = async {
-            match is_pod() && args.resolver.is_none() {
-                true => Some(find(name.trim_end_matches('.')).await),
-                false => None,
-            }
-        };
+        let is_looked_up = is_pod() && args.resolver.is_none();
+        let found = is_looked_up.then(|| find(name.trim_end_matches('.')));
+        let found = OptionFuture::from(found);
         let (direct, resolvers, found) = tokio::join!(direct, join_all(replies), found);
         Probe {
             question,
@@ -177,38 +172,37 @@ async fn connect_all(probes: &[Probe]) -> Vec<Finding> {
 
 /// Connects to a target. The time does not include the wait for a proxy that closes the connection.
 async fn connect(target: Target) -> Finding {
-    const CHECK: Check = Check::Connections;
     let Target { endpoint, address } = target;
     let started = Instant::now();
-    let why = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-        Err(_) => format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
-        Ok(Err(error)) => error.to_string(),
-        Ok(Ok(stream)) => {
-            let time = started.elapsed().as_secs_f64() * 1000.0;
-            match is_reached(stream, address.port()).await {
-                Ok(true) => {
-                    let how = format!("in {time:.1} ms, and it replied");
-                    return Finding::ok(
-                        CHECK,
-                        format!("connected to {address} ({endpoint}) {how}"),
-                    );
-                }
-                Ok(false) => {
-                    let sentence = format!("{address} ({endpoint}) accepted, without a reply");
-                    let hint = "a proxy accepts before it reaches the endpoint: test with a client of its protocol";
-                    return Finding::new(State::Unknown, CHECK, sentence, hint);
-                }
-                Err(why) => why,
-            }
-        }
+    let opened = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+    let time = started.elapsed().as_secs_f64() * 1000.0;
+    let reached = match opened {
+        Err(_) => Err(format!(
+            "no connection within {} s",
+            CONNECT_TIMEOUT.as_secs()
+        )),
+        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Ok(stream)) => is_reached(stream, address.port()).await,
     };
-    let hint = "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and check the \
-                gateway (linkerd multicluster gateways) and the pods in that cluster";
-    Finding::failing(
-        CHECK,
-        format!("cannot connect to {address} ({endpoint}): {why}"),
-        hint,
-    )
+    let (state, sentence, hint) = match reached {
+        Ok(true) => {
+            let how = format!("in {time:.1} ms, and it replied");
+            let sentence = format!("connected to {address} ({endpoint}) {how}");
+            return Finding::ok(Check::Connections, sentence);
+        }
+        Ok(false) => (
+            State::Unknown,
+            format!("{address} ({endpoint}) accepted, without a reply"),
+            "a proxy accepts before it reaches the endpoint: test with a client of its protocol",
+        ),
+        Err(why) => (
+            State::Failing,
+            format!("cannot connect to {address} ({endpoint}): {why}"),
+            "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and check the \
+             gateway (linkerd multicluster gateways) and the pods in that cluster",
+        ),
+    };
+    Finding::new(state, Check::Connections, sentence, hint)
 }
 
 /// Waits for a reply on a new connection, or for its close. Returns whether a reply shows that the endpoint was reached.

@@ -1,14 +1,10 @@
-//! Tokens and certificates that expire: those of a credential plugin, and tokens in files.
-//!
-//! kube would run a plugin three times for each client, and would not accept a token file that ends in a newline.
+//! Tokens and certificates of a credential plugin, which expire. kube would run it three times for each client.
 
 use std::collections::BTreeMap;
-use std::fs::read_to_string;
 use std::io::{ErrorKind, IsTerminal as _, stdin};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use http::HeaderValue;
 use jiff::Timestamp;
@@ -22,23 +18,15 @@ use tokio::sync::oneshot;
 
 use crate::log::error_chain;
 
-/// The time after which a token file is read again.
-const FILE_LIFETIME: Duration = Duration::from_secs(60);
-
 /// A token or a certificate that is read again when it has expired. Clones share it.
 #[derive(Clone)]
 pub(super) struct Credential {
-    source: Arc<Source>,
+    plugin: Arc<ExecConfig>,
     last: Arc<tokio::sync::Mutex<Option<Secret>>>,
 }
 
-enum Source {
-    TokenFile(String),
-    Plugin(Box<ExecConfig>),
-}
-
 /// The field `status` of an ExecCredential, which a plugin prints.
-#[derive(Clone, Default, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Secret {
     token: Option<String>,
@@ -51,16 +39,11 @@ struct Secret {
 /// Takes what expires out of the configuration of a client, reads it, and puts a certificate back in, with which the client connects
 /// until it ends. Returns what has the tokens of requests. The error is a clause.
 pub(super) async fn take(user: &mut AuthInfo) -> Result<Option<Credential>, String> {
-    let exec = user.exec.take();
-    let source = match (user.token_file.take(), exec) {
-        (Some(file), _) => {
-            user.token = None;
-            Source::TokenFile(file)
-        }
-        (None, Some(exec)) if user.token.is_none() => Source::Plugin(Box::new(exec)),
-        _ => return Ok(None),
+    let has_token = user.token.is_some() || user.token_file.is_some();
+    let Some(plugin) = user.exec.take().filter(|_| !has_token) else {
+        return Ok(None);
     };
-    let credential = Credential::of(source);
+    let credential = Credential::of(plugin);
     let secret = credential.secret().await?;
     if let (Some(certificate), Some(key)) = (secret.client_certificate_data, secret.client_key_data)
     {
@@ -79,16 +62,13 @@ fn base64(text: &str) -> String {
 // === impl Credential ===
 
 impl Credential {
-    /// Returns what is from this source. A plugin runs once for all clients of the process, as in kubectl.
-    fn of(source: Source) -> Self {
+    /// Returns what is from this plugin. It runs once for all clients of the process, as in kubectl.
+    fn of(plugin: ExecConfig) -> Self {
         static PLUGINS: Mutex<BTreeMap<String, Credential>> = Mutex::new(BTreeMap::new());
-        let key = match &source {
-            // The order of the variables in JSON is always the same.
-            Source::Plugin(exec) => json!([exec, exec.cluster]),
-            Source::TokenFile(file) => json!(file),
-        };
+        // The order of the variables in JSON is always the same.
+        let key = json!([plugin, plugin.cluster]);
         let new = || Self {
-            source: Arc::new(source),
+            plugin: Arc::new(plugin),
             last: Arc::default(),
         };
         let mut plugins = PLUGINS.lock();
@@ -107,12 +87,9 @@ impl Credential {
         }
         // A plugin may ask a person. Nobody waits for its thread at the end of the process.
         let (sender, read) = oneshot::channel();
-        let source = self.source.clone();
-        thread::spawn(move || _ = sender.send(source.read()));
-        let read = read.await.map_err(|error| error.to_string())?;
-        // As in kubectl, the last token remains if its file is gone.
-        let is_file = matches!(*self.source, Source::TokenFile(_));
-        let secret = read.or_else(|why| last.clone().filter(|_| is_file).ok_or(why))?;
+        let plugin = self.plugin.clone();
+        thread::spawn(move || _ = sender.send(run(&plugin)));
+        let secret = read.await.map_err(|error| error.to_string())??;
         Ok(last.insert(secret).clone())
     }
 
@@ -124,25 +101,6 @@ impl Credential {
             value.map_err(|_| "the token has characters that no token has".to_owned())?;
         value.set_sensitive(true);
         Ok(value)
-    }
-}
-
-// === impl Source ===
-
-impl Source {
-    fn read(&self) -> Result<Secret, String> {
-        match self {
-            Self::TokenFile(file) => {
-                let text = read_to_string(file);
-                let text = text.map_err(|error| format!("tokenFile {file}: {error}"))?;
-                Ok(Secret {
-                    token: Some(text.trim().to_owned()),
-                    expiration_timestamp: Some(Time(Timestamp::now() + FILE_LIFETIME)),
-                    ..Secret::default()
-                })
-            }
-            Self::Plugin(exec) => run(exec),
-        }
     }
 }
 

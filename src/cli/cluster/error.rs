@@ -26,4 +26,9 @@ impl ClusterError {
     pub(super) fn new(part: Part, sentence: String) -> Self {
         Self { sentence, part }
     }
+
+    /// Returns the error that the configuration does not permit something.
+    pub(super) fn unusable(what: &str, why: &str) -> Self {
+        Self::new(Part::Configuration, format!("cannot {what}: {why}"))
+    }
 }

@@ -1,7 +1,7 @@
 //! Kubeconfigs, read as kubectl reads them.
 
 use std::env::{self, split_paths, var_os};
-use std::fs::metadata;
+use std::fs::{metadata, read_to_string};
 use std::path::PathBuf;
 
 use http::{HeaderValue, Uri};
@@ -10,7 +10,7 @@ use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 
-use super::error::{ClusterError, Part};
+use super::error::ClusterError;
 use super::proxy::proxy;
 use crate::cli::groups::KubeconfigArgs;
 use crate::log::error_chain;
@@ -20,28 +20,22 @@ pub(super) type Configured = (Config, String, String);
 
 /// Returns the configuration of a context, in a file or in those at the default location.
 pub(super) fn load(flags: &KubeconfigArgs) -> Result<Configured, ClusterError> {
-    let (paths, start, place, flag) = match &flags.kubeconfig {
-        Some(path) => {
-            let place = path.display().to_string();
-            let flag = format!(" --kubeconfig {place}");
-            (vec![path.clone()], "", place, flag)
-        }
-        None => {
-            let (paths, place) = default_location();
-            (paths, "at its default location ", place, String::new())
-        }
+    let (paths, place) = match &flags.kubeconfig {
+        Some(path) => (vec![path.clone()], path.display().to_string()),
+        None => default_location(),
     };
-    let cannot = |what: String, why: String| {
-        ClusterError::new(Part::Configuration, format!("cannot {what}: {why}"))
+    let (start, flag) = match flags.kubeconfig {
+        Some(_) => ("", format!(" --kubeconfig {place}")),
+        None => ("at its default location ", String::new()),
     };
-    let file =
-        read(&paths).map_err(|why| cannot(format!("read the kubeconfig {start}{place}"), why))?;
-    let context = flags.context.as_deref().or(file.current_context.as_deref());
-    let context = context.unwrap_or_default();
-    let (cluster, user) = find(&file, context)
-        .map_err(|why| cannot(format!("use the kubeconfig {start}{place}"), why))?;
+    let cannot = |what: String| move |why: String| ClusterError::unusable(&what, &why);
+    let file = read(&paths).map_err(cannot(format!("read the kubeconfig {start}{place}")))?;
+    let context = flags.context.as_ref().or(file.current_context.as_ref());
+    let context = context.map_or("", String::as_str);
+    let found = find(&file, context);
+    let (cluster, user) = found.map_err(cannot(format!("use the kubeconfig {start}{place}")))?;
     let origin = format!("context '{context}' of {place}");
-    let config = config_of(cluster, user).map_err(|why| cannot(format!("use {origin}"), why))?;
+    let config = config_of(cluster, user).map_err(cannot(format!("use {origin}")))?;
     let way_out = format!(
         "check that this works: kubectl{flag} --context {context} get services,endpointslices --all-namespaces"
     );
@@ -148,6 +142,14 @@ fn check(user: &mut AuthInfo, cluster: &ExecAuthCluster) -> Result<(), String> {
     user.token = Some(token)
         .filter(|token| !token.is_empty())
         .map(Into::into);
+    // As in kubectl, the file takes precedence.
+    if let Some(file) = user.token_file.take() {
+        let text = read_to_string(&file).map_err(|error| format!("tokenFile {file}: {error}"))?;
+        // kube would send the newline at its end. It reads another file again when the token has changed.
+        let is_whole = text.trim() == text;
+        user.token = (!is_whole).then(|| text.trim().to_owned().into());
+        user.token_file = Some(file).filter(|_| is_whole);
+    }
     if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
         exec.cluster = Some(cluster.clone());
     }

@@ -7,8 +7,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use anyhow::{anyhow, bail};
 use futures::FutureExt;
-use futures::future::{BoxFuture, try_join};
+use futures::future::try_join;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -16,12 +17,12 @@ use kube::core::Selector;
 use kube::{Api, Resource};
 use serde::Deserialize as _;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Cluster;
 use super::error::{ClusterError, Part};
 use super::requests::REQUEST_TIMEOUT;
 use crate::check::finding::{items, text};
+use crate::cli::connection::{HttpConnection, StreamError, open};
 use crate::model::Namespace;
 use crate::settings::API_PORT;
 use crate::source::kube::{Failure, within};
@@ -55,9 +56,6 @@ pub struct Replica {
     port: u16,
 }
 
-/// Resolves to the reason for the end of a stream, if the node sends one.
-pub(in crate::cli) type StreamError = BoxFuture<'static, Option<String>>;
-
 // === impl Cluster ===
 
 impl Cluster {
@@ -66,10 +64,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If there is none, if there are several releases, or if the objects cannot be listed.
-    pub async fn replicas(
-        &self,
-        namespace: Option<&Namespace>,
-    ) -> Result<Vec<Replica>, ClusterError> {
+    pub async fn replicas(&self, namespace: Option<&Namespace>) -> anyhow::Result<Vec<Replica>> {
         let (namespace, pods) = self.pods(namespace).await?;
         let mut replicas: Vec<_> = pods.iter().filter_map(Replica::of).collect();
         replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
@@ -78,11 +73,10 @@ impl Cluster {
             let named = |release| format!("release {release} in namespace {namespace}");
             return Err(several(releases.into_iter().map(named), "--server"));
         }
-        let none = || format!("no ready pod of global-dns in namespace {namespace}");
-        match replicas.is_empty() {
-            false => Ok(replicas),
-            true => Err(ClusterError::new(Part::Other, none())),
+        if replicas.is_empty() {
+            bail!("no ready pod of global-dns in namespace {namespace}");
         }
+        Ok(replicas)
     }
 
     /// Lists the pods of the only release, or of the only one in a namespace, ready or not. Returns them with their namespace.
@@ -93,7 +87,7 @@ impl Cluster {
     pub async fn pods(
         &self,
         namespace: Option<&Namespace>,
-    ) -> Result<(String, Vec<Value>), ClusterError> {
+    ) -> anyhow::Result<(String, Vec<Value>)> {
         let (namespace, selector) = match namespace {
             Some(namespace) => (namespace.to_string(), SELECTOR.to_owned()),
             None => self.release().await?,
@@ -104,7 +98,7 @@ impl Cluster {
     }
 
     /// Returns the namespace of the only release, and the selector of its pods.
-    async fn release(&self) -> Result<(String, String), ClusterError> {
+    async fn release(&self) -> anyhow::Result<(String, String)> {
         let grant = "grant \"list\" on deployments and daemonsets in all namespaces, or set --server-namespace or --server";
         let deployments = self.of_chart::<Deployment>(None, SELECTOR, grant);
         let daemon_sets = self.of_chart::<DaemonSet>(None, SELECTOR, grant);
@@ -117,16 +111,14 @@ impl Cluster {
         match workloads.as_slice() {
             [] => {
                 let sentence = "no Deployment or DaemonSet of global-dns in any namespace";
-                Err(ClusterError::new(Part::Server, sentence.to_owned()))
+                bail!(ClusterError::new(Part::Server, sentence.to_owned()))
             }
             [workload] => {
                 let selector = LabelSelector::deserialize(&workload["spec"]["selector"]);
                 let selector = selector.ok().and_then(|one| Selector::try_from(one).ok());
-                let unusable = || format!("cannot use the selector of {}", name(workload));
-                let selector =
-                    selector.ok_or_else(|| ClusterError::new(Part::Other, unusable()))?;
-                let namespace = text(&workload["metadata"], "namespace");
-                Ok((namespace.to_owned(), selector.to_string()))
+                let unusable = || anyhow!("cannot use the selector of {}", name(workload));
+                let namespace = text(&workload["metadata"], "namespace").to_owned();
+                Ok((namespace, selector.ok_or_else(unusable)?.to_string()))
             }
             found => Err(several(found.iter().map(name), "--server-namespace")),
         }
@@ -155,16 +147,10 @@ impl Cluster {
     /// # Errors
     ///
     /// If the port cannot be forwarded.
-    pub async fn connect(
+    pub(in crate::cli) async fn connect(
         &self,
         replica: &Replica,
-    ) -> Result<
-        (
-            impl AsyncRead + AsyncWrite + Send + Unpin + use<>,
-            StreamError,
-        ),
-        ClusterError,
-    > {
+    ) -> anyhow::Result<(HttpConnection, StreamError)> {
         let port = replica.port;
         let action = format!("forward port {port} of {replica}");
         let grant = "grant \"get\" and \"create\" on pods/portforward, or set --server";
@@ -174,9 +160,10 @@ impl Cluster {
         let cannot = |failure| self.cannot(&action, grant, &failure);
         let mut forwarder = forwarding.map_err(cannot)?;
         let (stream, error) = (forwarder.take_stream(port), forwarder.take_error(port));
-        let opened = stream.zip(error.map(FutureExt::boxed));
         let closed = || Failure::Ended("the API server did not open a stream".to_owned());
-        opened.ok_or_else(|| cannot(closed()))
+        let opened = stream.zip(error.map(FutureExt::boxed));
+        let (stream, reason) = opened.ok_or_else(|| cannot(closed()))?;
+        Ok((open(stream).await?, reason))
     }
 
     /// Returns the sentence about a failed request. `grant` says how to permit it.
@@ -198,12 +185,11 @@ impl Cluster {
 }
 
 /// Returns the error that the user must say which of several servers is meant.
-fn several(found: impl Iterator<Item = String>, flag: &str) -> ClusterError {
+fn several(found: impl Iterator<Item = String>, flag: &str) -> anyhow::Error {
     let mut found: Vec<String> = found.collect();
     found.sort();
     let found = found.join(", ");
-    let sentence = format!("found several servers: {found}; choose one with {flag}");
-    ClusterError::new(Part::Other, sentence)
+    anyhow!("found several servers: {found}; choose one with {flag}")
 }
 
 // === impl Replica ===

@@ -82,24 +82,27 @@ impl Cluster {
         Ok(Vec::new())
     }
 
-    /// Lists the objects of a kind that a label selector selects, in each of `namespaces` or in all.
-    ///
-    /// # Errors
-    ///
-    /// If the caller may not list them, or the request fails.
+    /// Lists the objects of a kind that one of the label selectors selects, in each of `namespaces` or in all. Returns them, or why
+    /// they cannot be listed, with the name of the kind.
     pub async fn select<K: Resource<DynamicType = ()>>(
         &self,
-        selector: &str,
+        selectors: &[&str],
         namespaces: &[Namespace],
-    ) -> Fact<Vec<Value>> {
+    ) -> (String, Fact<Vec<Value>>) {
         let some = namespaces.iter().map(|one| Some(one.as_str()));
         let all = namespaces.is_empty().then_some(None);
-        let mut objects = Vec::new();
-        for namespace in some.chain(all) {
-            let listed = self.list(&K::url_path(&(), namespace), selector).await;
-            objects.extend(listed.map_err(|failure| failure.to_string())?);
-        }
-        Ok(objects)
+        let listed = async {
+            let mut objects = Vec::new();
+            for namespace in some.chain(all) {
+                for selector in selectors {
+                    objects.extend(self.list(&K::url_path(&(), namespace), selector).await?);
+                }
+            }
+            Ok(objects)
+        };
+        let listed = listed.await;
+        let listed = listed.map_err(|failure: Failure| failure.to_string());
+        (K::kind(&()).into_owned(), listed)
     }
 
     /// Lists the objects at a path that a label selector selects.
