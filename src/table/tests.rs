@@ -387,3 +387,48 @@ fn cluster_that_exports_a_dead_port_says_so() {
     // Linkerd mirrors a Service without hostnames with a cluster IP.
     assert!(dead(Some("true"), "", 5432).is_empty());
 }
+
+#[test]
+fn expected_clusters_are_watched_after_the_name_has_waited_for_them() {
+    let [own, _] = local("prod", "db", &[]);
+    let mut own = annotated(own, "global-dns/expected-clusters", "east");
+    own["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
+    let missing = [own, mirror("prod", "db", "east")];
+    let pod = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
+    let complete = [&missing[..], &[pod]].concat();
+    for (objects, second, expected) in [
+        (&missing[..], 2, Some(ProblemKind::ExpectedClustersMissing)),
+        (&complete[..], 2, None),
+        (&missing, 4_000, Some(ProblemKind::ClusterMissing)),
+        (&complete, 4_000, None),
+    ] {
+        let mut server = Server::new(rules());
+        server.see(second, objects);
+        let kinds = [
+            ProblemKind::ExpectedClustersMissing,
+            ProblemKind::ClusterMissing,
+        ];
+        let problems = server.table.problems().map(|one| one.kind);
+        let found: Vec<_> = problems.filter(|kind| kinds.contains(kind)).collect();
+        assert_eq!(found, Vec::from_iter(expected), "{second}");
+    }
+}
+
+#[test]
+fn only_endpoint_mirrors_have_dead_ports() {
+    let ports = json!([{"name": "http", "port": 80, "targetPort": 8080}]);
+    let mut mirrors = [
+        crate::testing::service_mirror("prod", "db", "east", "10.96.0.1"),
+        crate::testing::flat_mirror("prod", "db", "west", "10.96.0.2"),
+        crate::testing::federated("prod", "db", "10.96.0.3", "db@north"),
+    ];
+    for mirror in &mut mirrors {
+        mirror["spec"]["ports"] = ports.clone();
+    }
+    assert!(details(&table(&mirrors), &[ProblemKind::DeadPort]).is_empty());
+    // A mirror carries no UDP.
+    let mut mirror_of_pod = endpoint_with_ports("db-0", &[("dns", 53, json!(5300))]);
+    mirror_of_pod["spec"]["ports"][0]["protocol"] = json!("UDP");
+    let objects = [mirror("prod", "db", "east"), mirror_of_pod];
+    assert!(details(&table(&objects), &[ProblemKind::DeadPort]).is_empty());
+}

@@ -323,3 +323,47 @@ fn headless_service_that_only_has_settings_claims_no_short_name() {
         assert_eq!(owner.is_err(), is_known, "{owner:?}");
     }
 }
+
+/// The Service of this cluster decides. A mirror may lower the TTL, because a mirrored address may be given to another Service.
+#[test]
+fn mirrors_may_only_lower_the_ttl() {
+    let with_ttl =
+        |ttl: &str, cluster: &str| annotated(mirror("prod", "db", cluster), "global-dns/ttl", ttl);
+    let settled = |own: Option<&str>, east: &str, west: &str| {
+        let mut objects = shop();
+        objects[0] = with_ttl(east, "east");
+        objects[2] = with_ttl(west, "west");
+        let [service, _] = local("prod", "db", &[]);
+        objects.extend(own.map(|ttl| annotated(service, "global-dns/ttl", ttl)));
+        let table = table(&objects);
+        let service = table.service("prod", "db").unwrap();
+        let invalid = |one: &&Problem| {
+            matches!(
+                one.kind,
+                ProblemKind::IgnoredSetting | ProblemKind::SettingWithoutEffect
+            )
+        };
+        let problems: Vec<String> = service
+            .problems
+            .iter()
+            .filter(invalid)
+            .map(|one| one.to_string())
+            .collect();
+        (service.ttl, problems)
+    };
+    let none = Vec::new;
+    assert_eq!(settled(None, "10", "10"), (5, none()));
+    assert_eq!(settled(None, "3", "10"), (3, none()));
+    assert_eq!(settled(Some("20"), "10", "30"), (10, none()));
+    assert_eq!(settled(Some("20"), "30", "30"), (20, none()));
+    let limits =
+        "Setting of a service has no effect: prod/db: TTL 300 is not between 1 and 30; 30 counts";
+    assert_eq!(
+        settled(Some("300"), "30", "30"),
+        (30, vec![limits.to_owned()])
+    );
+    let copied = "Setting is ignored: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
+    let own = "Setting of a service has no effect: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
+}

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::ServiceSettings;
 use crate::table::store::ServiceKeys;
 use crate::table::{NameFailure, Table, Timers, build};
 use crate::testing::{
@@ -159,4 +160,61 @@ fn name_that_cannot_be_read_is_reported_with_the_nearest_one() {
     let (store, none) = (store(&objects), ServiceKeys::new());
     let next = build(&table, &store, &none, &rules(), &Timers::default());
     check(&next.table, "eest");
+}
+
+/// The first step of an order that is held answers, dead or not. Nothing but the order for all services depends on pods.
+#[test]
+fn order_is_held_unless_it_begins_with_auto() {
+    for (order, expected) in [
+        ("east:west", 0),
+        ("auto:east:west", 1),
+        ("auto,east,west", 1),
+    ] {
+        let table = table_by(&ordered(order), &gateways(false, true));
+        assert_eq!(failover_of(&table).answering, expected, "{order}");
+    }
+    let for_all = Rules {
+        failover: Some("auto:east:west".parse().unwrap()),
+        ..rules()
+    };
+    let has_order = |objects: &[Value]| {
+        let table = table_by(&for_all, objects);
+        let web = table.service("prod", "web").unwrap();
+        web.failover.is_some()
+    };
+    let [mut own, _] = local("prod", "web", &[]);
+    assert!(has_order(
+        &[&gateways(true, true)[..], &[own.clone()]].concat()
+    ));
+    own["spec"]["selector"] = json!({"app": "web"});
+    assert!(!has_order(&[&gateways(true, true)[..], &[own]].concat()));
+    let pods = [mirror("prod", "web", "north")];
+    assert!(!has_order(&[&gateways(true, true)[..], &pods].concat()));
+}
+
+/// As an empty annotation does.
+#[test]
+fn empty_order_in_the_settings_of_a_service_overrides_the_default() {
+    let by_default = Rules {
+        failover: Some("east:west".parse().unwrap()),
+        ..rules()
+    };
+    let none = ServiceSettings {
+        failover: Some(None),
+        ..ServiceSettings::default()
+    };
+    let overridden = Rules {
+        services: [(web(), none)].into(),
+        ..by_default.clone()
+    };
+    for (rules, has_order) in [(by_default, true), (overridden, false)] {
+        let table = table_by(&rules, &gateways(true, true));
+        let service = table.service("prod", "web").unwrap();
+        assert_eq!(service.failover.is_some(), has_order);
+    }
+}
+
+fn failover_of(table: &Table) -> &Failover {
+    let service = table.service("prod", "web").unwrap();
+    service.failover.as_ref().unwrap()
 }
