@@ -8,6 +8,7 @@ mod causes;
 mod clusters;
 mod document;
 mod endpoint;
+mod endpoints;
 mod error;
 mod events;
 mod explain;
@@ -50,7 +51,7 @@ pub fn document(view: View, server: &Server, filter: &Filter) -> Result<Document
     let mut document = shown.document(view);
     match view {
         View::Table => table::table(&shown, &mut document),
-        View::Endpoints => endpoint::endpoints(&shown, &mut document),
+        View::Endpoints => endpoints::endpoints(&shown, &mut document),
         View::Explain => explain::explain(&shown, &mut document),
         View::Problems => problems::problems(&shown, &mut document),
         View::Events => events::events(&shown, &mut document),

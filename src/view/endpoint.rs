@@ -1,4 +1,4 @@
-//! The view `endpoints`, and endpoints in documents: their states, and whether the replies for a name contain them. Views and metrics
+//! Endpoints in documents: their states, and whether the replies for a name contain them. Views and metrics
 //! take both from here.
 
 use std::net::IpAddr;
@@ -9,10 +9,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::age::Age;
-use super::document::{Cell, Column, Document, Report, Section};
-use super::error::ViewError;
-use super::filter::is_listed;
-use super::server::Shown;
+use super::document::{Cell, Column, Report};
 use crate::model::{GatewayDown, Port};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::answer_question;
@@ -105,22 +102,6 @@ pub(super) enum NameReply<'t> {
     Failing(String),
     /// Nothing. It has the reason.
     Nothing(&'static str),
-}
-
-/// Adds one row for each endpoint, and whether the name of its service returns it.
-pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
-    let (filter, services) = (shown.filter, shown.services());
-    let selected = services.iter().filter(|service| filter.selects(service));
-    let endpoints = selected.flat_map(|service| ListedEndpoint::of_service(service));
-    let endpoints = endpoints.filter(|one| {
-        is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
-    });
-    let rows = shown.page(endpoints, document)?;
-    let report = |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one);
-    let section = Section::of::<EndpointReport>("endpoints", rows.iter().map(report));
-    document.sections.push(section);
-    document.fail_if(3, filter.unmatched(&services));
-    Ok(())
 }
 
 // === impl EndpointState ===
