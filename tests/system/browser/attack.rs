@@ -116,7 +116,6 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
                 ("#map tbody", "db"),
                 ("#map tbody", "headless"),
                 ("#content", "10.96.10.1"),
-                ("#content", "a note"),
                 ("#content", "a sentence"),
                 ("#content", "Mirror of a service in another namespace"),
                 ("#content", "its pod is not ready"),
