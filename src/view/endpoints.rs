@@ -1,0 +1,23 @@
+//! The view `endpoints`: one row for each endpoint, and whether the name of its service returns it.
+
+use super::document::{Document, Section};
+use super::endpoint::{EndpointReport, ListedEndpoint, NameReply};
+use super::error::ViewError;
+use super::filter::is_listed;
+use super::server::Shown;
+
+/// Adds one row for each endpoint, and whether the name of its service returns it.
+pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+    let (filter, services) = (shown.filter, shown.services());
+    let selected = services.iter().filter(|service| filter.selects(service));
+    let endpoints = selected.flat_map(|service| ListedEndpoint::of_service(service));
+    let endpoints = endpoints.filter(|one| {
+        is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
+    });
+    let rows = shown.page(endpoints, document)?;
+    let report = |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one);
+    let section = Section::of::<EndpointReport>("endpoints", rows.iter().map(report));
+    document.sections.push(section);
+    document.fail_if(3, filter.unmatched(&services));
+    Ok(())
+}
