@@ -81,7 +81,7 @@ fn hints(started: &Server, sample: &Path, is_live: bool) -> Option<String> {
     let hints = HINTS
         .replace("DIG", &format!("dig @{} -p {}", dns.ip(), dns.port()))
         .replace("PROGRAM", &program)
-        .replace("API", &api.to_string());
+        .replace("ADDRESS", &api.to_string());
     let end = match is_live {
         true => "The sample changes in a loop".to_owned(),
         false => format!("Edit {} and repeat a query", sample.display()),

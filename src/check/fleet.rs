@@ -34,11 +34,14 @@ pub fn compare(members: &[Member]) -> Document {
     settings::compare_services(&observers, &mut found);
     let clusters = clusters(members, &observers);
     let sections = vec![clusters, links::matrix(&observers), differences];
-    let names = list(read.iter().map(|(context, _)| context));
-    let mut findings = vec![Finding::ok(
-        Check::FleetClusters,
-        format!("compared {names}"),
-    )];
+    let mut findings = Vec::new();
+    if !read.is_empty() {
+        let names = list(read.iter().map(|(context, _)| context));
+        findings.push(Finding::ok(
+            Check::FleetClusters,
+            format!("compared {names}"),
+        ));
+    }
     findings.extend(found.findings());
     finding::document("fleet", "", sections, &findings)
 }
