@@ -118,7 +118,7 @@ fn check_name(now: &Published, name: &str, seen: &mut Seen) -> Vec<String> {
     targets
 }
 
-/// Returns whether a name is a canonical name of a service.
+/// Returns whether a name is a canonical name of a service that does not fail.
 fn is_canonical(table: &Table, name: &str) -> bool {
     let labels: Vec<&str> = name.split('.').collect();
     let [path @ .., service, namespace, "global", ""] = &labels[..] else {
@@ -134,6 +134,7 @@ fn is_canonical(table: &Table, name: &str) -> bool {
         scope => (None, scope),
     };
     let covered = match scope {
+        [] if service.failure.is_some() => &[],
         [] if service.key.labels() == ["ns", "dns"] => &[], // the name of the server itself
         scope => service.endpoints_at(scope),
     };
