@@ -1,8 +1,8 @@
 //! Comparison of several clusters, or of the replicas of one: `global-dns fleet`.
 //!
-//! [`compare`] is a pure function of what servers say. Each server that answers otherwise than the other replicas of its cluster
-//! is an observer of its own. Addresses differ from cluster to cluster and are never compared. One cause is one line: services
-//! that differ only because a Link is missing are counted in the line of that Link.
+//! [`compare`] is a pure function of what servers say. A server whose answers differ from those of the other replicas of its
+//! cluster is an observer of its own. Addresses differ from cluster to cluster and are never compared. One cause is one line:
+//! services that differ only because a Link is missing are counted in the line of that Link.
 
 mod difference;
 mod links;

@@ -138,8 +138,8 @@ impl ServiceKey {
         [self.service.as_str(), self.namespace.as_str()]
     }
 
-    /// Returns the short names that can depend on it: its own, and that of the name of its namespace, of which it can hide the
-    /// cluster that has its name.
+    /// Returns the short names that can depend on it: its own, and the one that equals its namespace. In namespace `S`, the
+    /// service `C` hides the short name `C.S.Z` of cluster `C`.
     pub fn short_names(&self) -> [ServiceName; 2] {
         [self.service.clone(), self.namespace.as_service()]
     }

@@ -91,14 +91,14 @@ fn check_name(now: &Published, name: &str, seen: &mut Seen) -> Vec<String> {
     let mut targets = Vec::new();
     let mut owns = false;
     let table = now.table.as_ref().unwrap();
-    let is_canonical = is_canonical(table, name);
+    let canonical = canonical_rcode(table, name);
     let has_shadows = conflicts(table).any(|c| c.kind == ProblemKind::Shadowed);
     for rtype in [A, AAAA, SRV] {
         let [udp, tcp] =
             [Transport::Udp, Transport::Tcp].map(|over| decoded_reply(now, name, rtype, over));
         assert!(!tcp.is_truncated(), "{name} is truncated over TCP");
         // A canonical name may hide a short name, but no name hides a canonical one.
-        assert!(tcp.rcode == 0 || !is_canonical, "{name} does not exist");
+        assert!(canonical.is_none_or(|rcode| rcode == tcp.rcode), "{name}");
         let has_all = udp.answers.len() == tcp.answers.len();
         assert!(udp.is_truncated() || has_all, "{name}");
         owns |= !tcp.answers.is_empty();
@@ -108,7 +108,7 @@ fn check_name(now: &Published, name: &str, seen: &mut Seen) -> Vec<String> {
         let first = ttls.next();
         assert!(ttls.all(|ttl| Some(ttl) == first), "{name}: different TTLs");
         // Targets of a short name may be hidden, which is reported as a conflict.
-        if is_canonical || !has_shadows {
+        if canonical.is_some() || !has_shadows {
             let services = tcp.answers.iter().filter(|record| record.rtype == SRV);
             let target = |record: &Record| record.data.rsplit(' ').next().unwrap().to_owned();
             targets.extend(services.map(target));
@@ -118,15 +118,13 @@ fn check_name(now: &Published, name: &str, seen: &mut Seen) -> Vec<String> {
     targets
 }
 
-/// Returns whether a name is a canonical name of a service that does not fail.
-fn is_canonical(table: &Table, name: &str) -> bool {
+/// Returns the RCODE of a canonical name of a service with endpoints: SERVFAIL if the service says why it fails.
+fn canonical_rcode(table: &Table, name: &str) -> Option<u16> {
     let labels: Vec<&str> = name.split('.').collect();
     let [path @ .., service, namespace, "global", ""] = &labels[..] else {
-        return false;
+        return None;
     };
-    let Some(service) = table.service(namespace, service) else {
-        return false;
-    };
+    let service = table.service(namespace, service)?;
     let (port, scope) = match path {
         [port, protocol, scope @ ..] if port.starts_with('_') => {
             (Some((&port[1..], &protocol[1..])), scope)
@@ -134,7 +132,6 @@ fn is_canonical(table: &Table, name: &str) -> bool {
         scope => (None, scope),
     };
     let covered = match scope {
-        [] if service.failure.is_some() => &[],
         [] if service.key.labels() == ["ns", "dns"] => &[], // the name of the server itself
         scope => service.endpoints_at(scope),
     };
@@ -142,7 +139,11 @@ fn is_canonical(table: &Table, name: &str) -> bool {
         let mut ports = endpoint.ports.iter();
         port.is_none_or(|(name, protocol)| ports.any(|port| port.is_named(name, protocol)))
     };
-    covered.iter().any(has_port)
+    let fails = scope.is_empty() && service.failure.is_some();
+    covered
+        .iter()
+        .any(has_port)
+        .then_some(if fails { 2 } else { 0 })
 }
 
 /// Asserts that two tables give the same answers.
