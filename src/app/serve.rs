@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use axum::Router;
 use futures::future::join_all;
 use tokio::net::TcpListener;
@@ -28,7 +28,7 @@ use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_rout
 use crate::server::counters::CounterSet;
 use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
-    Answerers, Certificate, DnsListener, DnsServer, Encrypted, bind_dns, bind_tcp, descriptors,
+    Answerer, Certificate, DnsListener, DnsServer, Encrypted, bind_dns, bind_tcp, descriptors,
     ns_addresses, serve_http,
 };
 use crate::settings::Settings;
@@ -85,7 +85,9 @@ impl Resources {
             );
         }
         let listen = &settings.listen;
-        let certificate = settings.certificate().map(Certificate::open).transpose()?;
+        let certificate = settings.certificate().map(Certificate::open).transpose();
+        let certificate = certificate
+            .map_err(|problem| anyhow!("cannot use {}: {}", problem.subject(), problem.detail))?;
         let bind = |one| Encrypted::bind(one, &listen.tls, &listen.quic);
         Ok(Self {
             source,
@@ -144,7 +146,7 @@ impl Server {
             ..view::Server::of_objects(reader, feeds, zones, identity)
         };
         let counters = CounterSet::default();
-        let answerers = Answerers::new(
+        let answerer = Answerer::new(
             settings.responses(Zones::clone(&server.zones), own),
             server.refused.clone(),
             server.reader.clone(),
@@ -153,7 +155,7 @@ impl Server {
         let api = resources.api.iter().map(TcpListener::local_addr);
         let mut started = Self {
             api: api.filter_map(Result::ok).collect(),
-            listeners: listen(settings, resources.dns, resources.encrypted, answerers)?,
+            listeners: listen(settings, resources.dns, resources.encrypted, answerer)?,
             liveness: liveness(&server.feeds, &mut tasks),
             tasks,
             is_open: Arc::default(),
@@ -242,7 +244,7 @@ fn listen(
     settings: &Settings,
     dns: Vec<DnsListener>,
     encrypted: Option<Encrypted>,
-    answerers: Answerers,
+    answerer: Answerer,
 ) -> anyhow::Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
         0 => thread::available_parallelism().map_or(1, usize::from),
@@ -253,7 +255,7 @@ fn listen(
     let transports = 1 + usize::from(!settings.listen.tls.is_empty());
     descriptors::reserve(limit * transports, dns.len() * workers)
         .context("cannot reserve files for the connections")?;
-    Ok(DnsServer::new(dns, encrypted, answerers, workers, limit))
+    Ok(DnsServer::new(dns, encrypted, answerer, workers, limit))
 }
 
 /// Serves HTTP on the runtime of this thread, to which the listeners are moved.
@@ -313,7 +315,7 @@ mod tests {
     use super::*;
     use crate::heartbeat;
     use crate::http::tests::wait_until_stuck;
-    use crate::server::tests::answerers;
+    use crate::server::tests::answerer;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
     /// signs of progress.
@@ -322,7 +324,7 @@ mod tests {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
-        let mut server = DnsServer::new(listeners, None, answerers(), 2, 100);
+        let mut server = DnsServer::new(listeners, None, answerer(), 2, 100);
         let (feeds, mut tasks) = (Feeds::new(&[]), JoinSet::new());
         let liveness = liveness(&feeds, &mut tasks);
         liveness.watch(server.open().unwrap());

@@ -5,7 +5,6 @@
 //! the largest clusters and the first failing services have series of their own. The label of a cluster is `remote_cluster`,
 //! because `cluster` usually identifies the scraped cluster in a fleet.
 
-mod process;
 mod samples;
 
 use std::fmt;
@@ -23,6 +22,7 @@ use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::model::problem::ROWS;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
+use crate::server::platform::process_usage;
 use crate::source::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS};
 use crate::table::Published;
 use crate::table::change::ChangeKind;
@@ -54,7 +54,14 @@ impl Metrics {
         self.add_table(own, &now, &facts);
         self.add_content(own, &facts);
         self.add_source(own);
-        process::add(registry.sub_registry_with_prefix("process"));
+        // All client libraries of Prometheus have these names.
+        let process = registry.sub_registry_with_prefix("process");
+        for (name, help, value) in process_usage() {
+            match name {
+                "cpu_seconds" => process.register(name, help, ConstCounter::new(value)),
+                _ => process.register(name, help, ConstGauge::new(value)),
+            }
+        }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
         Ok(text)

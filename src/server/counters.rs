@@ -54,8 +54,6 @@ pub enum EndReason {
     Idle,
     /// The rest of a query did not arrive in time, or the client did not read a reply.
     Slow,
-    /// It reached the maximum lifetime.
-    Old,
     /// Another connection replaced it.
     Replaced,
     /// The data was not from a DNS client.

@@ -14,7 +14,7 @@ use socket2::Socket;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-pub use certificate::{Certificate, CertificateError, Files};
+pub use certificate::{Certificate, Files};
 
 use super::accept::accept;
 use super::answerer::Answerer;
@@ -57,7 +57,7 @@ impl Encrypted {
     pub(super) fn start(
         self,
         answerer: Arc<Answerer>,
-        connections: Connections,
+        connections: Arc<Connections>,
         heartbeat: Heartbeat,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -67,8 +67,9 @@ impl Encrypted {
         for socket in self.tls {
             let (certificate, answerer) = (certificate.clone(), answerer.clone());
             let (stop, connections) = (certificate.stop.clone(), connections.clone());
-            let serve = move |socket, client| {
-                tls::serve(socket, client, certificate.loaded(), answerer.clone())
+            let serve = move |stream, place, client| {
+                let (loaded, answerer) = (certificate.loaded(), answerer.clone());
+                tls::serve(stream, place, client, loaded, answerer)
             };
             listeners.spawn(accept(listen(socket)?, connections, stop, serve));
         }

@@ -13,28 +13,44 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::answerer::Answerer;
+use super::close::close;
+use super::connections::Place;
 use super::counters::EndReason;
 use super::framing::{Framing, Pause};
-use super::socket::{READ_QUOTA, Socket};
-use super::time_limits::{
-    MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit,
-};
+use super::platform::has_unsent;
 use crate::wire::Transport;
+
+/// Idle timeout of a connection. CoreDNS reuses a connection for 10 seconds, so this is longer.
+pub const TCP_IDLE: Duration = Duration::from_secs(30);
+/// Maximum time for the rest of a message, and for sending replies.
+pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Idle timeout of a connection while the server stops. Then the connection ends as soon as no query is pending.
+const STOP_IDLE: Duration = Duration::from_millis(100);
+/// Maximum time for which a client that never pauses can delay the stop of the server.
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
+/// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
+/// runtime's own budget counts calls, which would allow half a million octets at once.
+pub(super) const READ_QUOTA: usize = 4 * 1024;
+
+/// A time and the reason for which a connection ends then.
+type TimeLimit = (Instant, EndReason);
 
 /// A stream of messages over a TCP connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// Returns the TCP connection.
-    fn socket(&self) -> &Socket;
+    fn tcp(&self) -> &TcpStream;
 }
 
-impl Stream for Socket {
-    fn socket(&self) -> &Socket {
+impl Stream for TcpStream {
+    fn tcp(&self) -> &TcpStream {
         self
     }
 }
@@ -42,17 +58,15 @@ impl Stream for Socket {
 /// An open connection.
 pub(super) struct Connection<S> {
     stream: S,
+    place: Arc<Place>,
     transport: Transport,
     client: SocketAddr,
     answerer: Arc<Answerer>,
     stop: CancellationToken,
-    /// Cancelled when another connection replaces this one.
-    replaced: CancellationToken,
     /// Since when the connection ends as soon as no query is unanswered, and why.
     ending: Option<TimeLimit>,
     framing: Framing,
-    /// Octets of messages read since the task last yielded. TLS decrypts up to 16 KiB at once, of which the socket knows
-    /// nothing.
+    /// Octets of messages read since the task last yielded.
     octets_read: usize,
 }
 
@@ -61,14 +75,15 @@ pub(super) struct Connection<S> {
 impl<S: Stream> Connection<S> {
     pub(super) fn new(
         stream: S,
+        place: Arc<Place>,
         transport: Transport,
         client: SocketAddr,
         answerer: Arc<Answerer>,
         stop: CancellationToken,
     ) -> Self {
         Self {
-            replaced: stream.socket().place.replaced(),
             stream,
+            place,
             transport,
             client,
             answerer,
@@ -85,29 +100,26 @@ impl<S: Stream> Connection<S> {
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
         // The announcement of the end below is not a reply that somebody must wait for.
-        let has_unsent = self.stream.socket().has_unsent();
+        let has_unsent = has_unsent(self.stream.tcp());
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
         if has_unsent || ended == EndReason::Malformed {
-            self.stream.socket().close(ended).await;
+            close(self.stream.tcp(), ended, &self.place.replaced).await;
         }
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
     async fn run(&mut self) -> Result<Infallible, EndReason> {
-        if let Err(error) = self.stream.socket().stream.set_nodelay(true) {
+        if let Err(error) = self.stream.tcp().set_nodelay(true) {
             return Err(self.broken(&error));
         }
-        let started = Instant::now();
-        let old = (started + MAX_LIFETIME, EndReason::Old);
-        let mut next = (started + TCP_IDLE, EndReason::Idle);
+        let mut limit = (Instant::now() + TCP_IDLE, EndReason::Idle);
         loop {
             if self.octets_read >= READ_QUOTA {
                 self.octets_read = 0;
                 yield_now().await;
             }
-            self.receive(if next.0 < old.0 { next } else { old })
-                .await?;
+            self.receive(limit).await?;
             let has_answered = self.answer_all().await?;
             self.framing.shrink();
             // Neither a message that arrives octet by octet nor silence after one extends the limit.
@@ -116,8 +128,8 @@ impl<S: Stream> Connection<S> {
             } else {
                 (TCP_IDLE, EndReason::Idle)
             };
-            if has_answered || reason != next.1 {
-                next = (Instant::now() + patience, reason);
+            if has_answered || reason != limit.1 {
+                limit = (Instant::now() + patience, reason);
             }
         }
     }
@@ -129,7 +141,7 @@ impl<S: Stream> Connection<S> {
             let reading = self.stream.read_buf(self.framing.room());
             let ending = tokio::select! {
                 biased; // a client that never pauses must not hide the end
-                () = self.replaced.cancelled(), if self.ending.is_none() => EndReason::Replaced,
+                () = self.place.replaced.cancelled(), if self.ending.is_none() => EndReason::Replaced,
                 () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
                 read = timeout_at(until, reading) => {
                     return self.note_read(read.map_err(|_| reason)?);
@@ -204,7 +216,7 @@ impl<S: Stream> Connection<S> {
                 Ok(written) => written.map_err(|error| self.broken(&error))?,
                 Err(_) => return Err(EndReason::Slow),
             },
-            () = self.replaced.cancelled() => return Err(EndReason::Replaced),
+            () = self.place.replaced.cancelled() => return Err(EndReason::Replaced),
         }
         self.framing.clear_replies();
         Ok(())
@@ -220,7 +232,7 @@ impl<S: Stream> Connection<S> {
         });
         if count > 0 {
             self.answerer.counters.count_time(count, started.elapsed());
-            self.stream.socket().place.note_query();
+            self.place.note_query();
         }
         pause
     }

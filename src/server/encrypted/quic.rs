@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 use super::certificate::{Certificate, Loaded};
 use crate::server::answerer::Answerer;
 use crate::server::framing::MAX_MESSAGE;
-use crate::server::time_limits::{MESSAGE_TIMEOUT, TCP_IDLE};
+use crate::server::tcp::{MESSAGE_TIMEOUT, TCP_IDLE};
 use crate::wire::Transport;
 
 /// Answers the requests of hickory-server.
