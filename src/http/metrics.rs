@@ -23,7 +23,7 @@ use crate::model::Timestamp;
 use crate::model::problem::ROWS;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::server::platform::process_usage;
-use crate::source::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS};
+use crate::source::DELAY_BUCKETS;
 use crate::table::Published;
 use crate::table::change::ChangeKind;
 use crate::view::{Server, TableFacts};
@@ -129,18 +129,13 @@ impl Metrics {
         let mut add = |name, help, durations: Durations| {
             registry.register_with_unit(name, help, Unit::Seconds, durations);
         };
-        let times = &self.server.feeds.update_times;
+        let delays = &self.server.feeds.answer_delays;
         let answers = Durations::new(&BUCKETS, |part| self.counters.sum(|c| part(&c.durations)));
         let help = "Time from receiving a batch of queries to completing all their replies";
         add("request_duration", help, answers);
-        let update = Durations::new(&UPDATE_BUCKETS, |part| part(&times.update).load(Relaxed));
+        let delays = Durations::new(&DELAY_BUCKETS, |part| part(delays).load(Relaxed));
         let help = "Time from the event of a watch to the published table that has the change";
-        add("answer_delay", help, update);
-        let programming = Durations::new(&PROGRAMMING_BUCKETS, |part| {
-            part(&times.programming).load(Relaxed)
-        });
-        let help = "Time from the change of a Service or pod of this cluster to the published table that has it";
-        add("programming_duration", help, programming);
+        add("answer_delay", help, delays);
     }
 
     /// Adds the connections over TCP and TLS, and the certificate.

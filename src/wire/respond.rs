@@ -193,16 +193,11 @@ fn select_body<'t>(
     }
     let answer = answer_question(&settings.zones, published, &query.name, query.rtype);
     let rcode = match answer {
-        Answer::Data(..)
-        | Answer::Soa(_)
-        | Answer::Ns(_)
-        | Answer::Address(..)
-        | Answer::Text(_)
-        | Answer::NoData(_) => Rcode::NOERROR,
         Answer::NxDomain(_) => Rcode::NXDOMAIN,
         Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NotAuthoritative))),
         Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
         Answer::Failed(why) => return Err((Rcode::SERVFAIL, Some(ExtendedError::Failed(why)))),
+        _ => Rcode::NOERROR,
     };
     Ok((rcode, Body::Answer(answer)))
 }
