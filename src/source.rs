@@ -82,12 +82,6 @@ const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);
 /// The number of updates that may be queued: several pages of a list.
 const QUEUE_LENGTH: usize = 1024;
 
-/// Upper bounds of the buckets of [`Feeds::answer_delays`], in microseconds.
-pub(crate) const DELAY_BUCKETS: [u64; 13] = [
-    250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
-    5_000_000,
-];
-
 /// Settings of the update loop.
 #[derive(Debug)]
 pub struct UpdateSettings {
@@ -354,8 +348,7 @@ impl<'p> UpdateLoop<'p> {
         self.publisher.note_flapping(flapping.into_keys().collect());
         if let Some(now) = self.publisher.publish(built, time, wall) {
             for arrival in arrivals {
-                let delays = &self.feeds.answer_delays;
-                delays.add(&DELAY_BUCKETS, arrival.elapsed(), 1);
+                self.feeds.answer_delays.add(arrival.elapsed(), 1);
             }
             self.log
                 .note_published(&last, &now, &services, self.feeds, time);

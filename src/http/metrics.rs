@@ -21,9 +21,8 @@ use samples::{Durations, counters, gauges};
 use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::model::problem::ROWS;
-use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
+use crate::server::counters::{CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::server::platform::process_usage;
-use crate::source::DELAY_BUCKETS;
 use crate::table::Published;
 use crate::table::change::ChangeKind;
 use crate::view::{Server, TableFacts};
@@ -130,10 +129,10 @@ impl Metrics {
             registry.register_with_unit(name, help, Unit::Seconds, durations);
         };
         let delays = &self.server.feeds.answer_delays;
-        let answers = Durations::new(&BUCKETS, |part| self.counters.sum(|c| part(&c.durations)));
+        let answers = Durations::new(|part| self.counters.sum(|c| part(&c.durations)));
         let help = "Time from receiving a batch of queries to completing all their replies";
         add("request_duration", help, answers);
-        let delays = Durations::new(&DELAY_BUCKETS, |part| part(delays).load(Relaxed));
+        let delays = Durations::new(|part| part(delays).load(Relaxed));
         let help = "Time from the event of a watch to the published table that has the change";
         add("answer_delay", help, delays);
     }

@@ -192,7 +192,7 @@ impl<S: Stream> Connection<S> {
         let mut has_answered = false;
         loop {
             let pause = self.answer_some();
-            if !self.framing.replies().is_empty() {
+            if !self.framing.outbox.is_empty() {
                 has_answered = true;
                 self.write_replies().await?;
             }
@@ -207,7 +207,7 @@ impl<S: Stream> Connection<S> {
     /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), EndReason> {
         let writing = async {
-            self.stream.write_all(self.framing.replies()).await?;
+            self.stream.write_all(&self.framing.outbox).await?;
             self.stream.flush().await
         };
         tokio::select! {
@@ -218,7 +218,7 @@ impl<S: Stream> Connection<S> {
             },
             () = self.place.replaced.cancelled() => return Err(EndReason::Replaced),
         }
-        self.framing.clear_replies();
+        self.framing.outbox.clear();
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::Events;
 use super::steady_clock::SteadyClock;
-use super::{DELAY_BUCKETS, Events};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::histogram::Histogram;
@@ -45,7 +45,7 @@ pub struct Feeds {
     /// Panics of the source or of the update loop, which are then restarted.
     pub(crate) panics: Failures,
     /// The times from the arrival of changes, without those of lists, until they were published.
-    pub(crate) answer_delays: Arc<Histogram<{ DELAY_BUCKETS.len() }>>,
+    pub(crate) answer_delays: Arc<Histogram>,
 }
 
 type State = BTreeMap<Feed, FeedState>;

@@ -72,12 +72,7 @@ impl Requests {
         &mut self,
         oldest: Option<&str>,
     ) -> Result<Option<VersionedList>, Failure> {
-        let versions = if self.is_optional() {
-            LINK_VERSIONS.len()
-        } else {
-            1
-        };
-        for version in 0..versions {
+        for version in 0..LINK_VERSIONS.len() {
             self.version = version;
             let list = timeout(LIST_TIMEOUT, self.list_version(oldest)).await;
             let list = list.unwrap_or_else(|_| {
