@@ -37,7 +37,6 @@ pub use encrypted::{Certificate, Encrypted};
 pub use http::{LocalAddress, serve_http};
 pub use listen_address::ListenAddress;
 pub use refused::RefusedClients;
-pub use tcp::TCP_IDLE;
 
 use accept::accept;
 use bind::listen;

@@ -315,6 +315,7 @@ mod tests {
     use super::*;
     use crate::heartbeat;
     use crate::http::tests::wait_until_stuck;
+    use crate::server::ListenAddress;
     use crate::server::tests::answerer;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
@@ -322,7 +323,7 @@ mod tests {
     #[tokio::test]
     async fn livez_watches_every_loop_of_the_server() {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listeners = bind_dns(&[address.into()]).unwrap();
+        let listeners = bind_dns(&[ListenAddress::At(address)]).unwrap();
         let dns = listeners[0].address;
         let mut server = DnsServer::new(listeners, None, answerer(), 2, 100);
         let (feeds, mut tasks) = (Feeds::new(&[]), JoinSet::new());

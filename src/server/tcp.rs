@@ -25,10 +25,8 @@ use super::connections::Place;
 use super::counters::EndReason;
 use super::framing::{Framing, Pause};
 use super::platform::has_unsent;
-use crate::wire::Transport;
+use crate::wire::{TCP_IDLE, Transport};
 
-/// Idle timeout of a connection. CoreDNS reuses a connection for 10 seconds, so this is longer.
-pub const TCP_IDLE: Duration = Duration::from_secs(30);
 /// Maximum time for the rest of a message, and for sending replies.
 pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Idle timeout of a connection while the server stops. Then the connection ends as soon as no query is pending.

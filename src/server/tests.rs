@@ -29,7 +29,6 @@ pub(crate) fn answerer() -> Answerer {
         order: AnswerOrder::Rotate,
         udp_max: 1232,
         server_id: "server".to_owned(),
-        tcp_idle: TCP_IDLE,
     };
     let reader = Publisher::default().reader();
     let refused = RefusedClients::default();
@@ -173,7 +172,7 @@ fn ns_addresses_are_usable_at_port_53() {
 async fn queries_to_a_broadcast_address_get_no_reply() {
     let (answerer, any) = (answerer(), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
     let counters = answerer.shared.counters.clone();
-    let listeners = bind_dns(&[any.into()]).unwrap();
+    let listeners = bind_dns(&[ListenAddress::At(any)]).unwrap();
     let port = listeners[0].address.port();
     let mut server = DnsServer::new(listeners, None, answerer, 1, 100);
     server.open().unwrap();
