@@ -64,8 +64,6 @@ pub(super) struct Connection<S> {
     /// Since when the connection ends as soon as no query is unanswered, and why.
     ending: Option<TimeLimit>,
     framing: Framing,
-    /// Octets of messages read since the task last yielded.
-    octets_read: usize,
 }
 
 // === impl Connection ===
@@ -88,7 +86,6 @@ impl<S: Stream> Connection<S> {
             stop,
             ending: None,
             framing: Framing::default(),
-            octets_read: 0,
         }
     }
 
@@ -108,16 +105,14 @@ impl<S: Stream> Connection<S> {
 
     /// Answers queries until the client closes the connection or a time limit expires.
     async fn run(&mut self) -> Result<Infallible, EndReason> {
-        if let Err(error) = self.stream.tcp().set_nodelay(true) {
-            return Err(self.broken(&error));
-        }
         let mut limit = (Instant::now() + TCP_IDLE, EndReason::Idle);
+        let mut read = 0;
         loop {
-            if self.octets_read >= READ_QUOTA {
-                self.octets_read = 0;
+            if read >= READ_QUOTA {
+                read = 0;
                 yield_now().await;
             }
-            self.receive(limit).await?;
+            read += self.receive(limit).await?;
             let has_answered = self.answer_all().await?;
             self.framing.shrink();
             // Neither a message that arrives octet by octet nor silence after one extends the limit.
@@ -132,8 +127,9 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Waits for octets. If the connection must end, queries that the client has already sent are still answered.
-    async fn receive(&mut self, limit: TimeLimit) -> Result<(), EndReason> {
+    /// Waits for octets, and returns how many came. If the connection must end, queries that the client has already sent are still
+    /// answered.
+    async fn receive(&mut self, limit: TimeLimit) -> Result<usize, EndReason> {
         loop {
             let (until, reason) = self.next_limit(limit)?;
             let reading = self.stream.read_buf(self.framing.room());
@@ -142,7 +138,7 @@ impl<S: Stream> Connection<S> {
                 () = self.place.replaced.cancelled(), if self.ending.is_none() => EndReason::Replaced,
                 () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
                 read = timeout_at(until, reading) => {
-                    return self.note_read(read.map_err(|_| reason)?);
+                    return self.received(read.map_err(|_| reason)?);
                 }
             };
             self.ending = Some((Instant::now(), ending));
@@ -165,14 +161,11 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Adds to the number of octets read. 0 means that the client has closed the connection.
-    fn note_read(&mut self, read: io::Result<usize>) -> Result<(), EndReason> {
+    /// Returns the number of octets read. 0 means that the client has closed the connection.
+    fn received(&self, read: io::Result<usize>) -> Result<usize, EndReason> {
         match read {
             Ok(0) => Err(EndReason::Done),
-            Ok(length) => {
-                self.octets_read += length;
-                Ok(())
-            }
+            Ok(length) => Ok(length),
             // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(EndReason::Done),
             Err(error) => Err(self.broken(&error)),

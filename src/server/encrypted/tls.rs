@@ -56,9 +56,6 @@ async fn handshake<'s>(
     place: &Place,
     loaded: &Loaded,
 ) -> Result<TlsStream<&'s mut TcpStream>, (EndReason, bool)> {
-    if tcp.set_nodelay(true).is_err() {
-        return Err((EndReason::Broken, false));
-    }
     let stopped = async {
         loaded.end.cancelled().await;
         sleep(STOP_TIMEOUT).await;

@@ -42,7 +42,7 @@ const CLOSED: HeaderValue = HeaderValue::from_static("close");
 /// The requests of one feed.
 pub(super) struct Requests {
     client: Client,
-    feed: Feed,
+    pub(super) feed: Feed,
     /// The version of Links that the API server has, as an index of [`LINK_VERSIONS`].
     version: usize,
 }

@@ -72,7 +72,6 @@ pub(super) struct Watcher {
     limiter: Arc<ListLimiter>,
     /// As [`RELIST`].
     relist: Duration,
-    feed: Feed,
     feeds: Feeds,
     updates: Updates,
     /// The last version seen in a list or an event.
@@ -112,10 +111,9 @@ impl Watcher {
         let turn = feed.kind as u32 + 1;
         let kinds = Kind::ALL.len() as u32;
         Self {
-            requests: Requests::new(client, feed.clone()),
+            requests: Requests::new(client, feed),
             limiter,
             relist,
-            feed,
             feeds,
             updates,
             version: ANY_VERSION.to_owned(),
@@ -137,13 +135,13 @@ impl Watcher {
         let is_doubt = matches!(reason, Reason::Doubt);
         let Some((objects, version)) = self.list(reason).await else {
             let undefined = Some(UnknownReason::Undefined);
-            self.feeds.note_listed(&self.feed, undefined);
+            self.feeds.note_listed(&self.requests.feed, undefined);
             self.send_list(Objects::new(), None).await;
             sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;
             return Reason::Due;
         };
         self.version = version;
-        self.feeds.note_listed(&self.feed, None);
+        self.feeds.note_listed(&self.requests.feed, None);
         let (doubt, doubted) = oneshot::channel();
         self.send_list(objects, Some(doubt).filter(|_| !is_doubt))
             .await;
@@ -190,7 +188,7 @@ impl Watcher {
     }
 
     async fn send_list(&self, objects: Objects, doubt: Option<oneshot::Sender<()>>) {
-        let lists = vec![(self.feed.clone(), objects)];
+        let lists = vec![(self.requests.feed.clone(), objects)];
         // Without a receiver, this watcher is dropped.
         _ = self.updates.send(Update::Reset { lists, doubt }).await;
     }
@@ -256,7 +254,7 @@ impl Watcher {
         let watch = self.requests.watch(&self.version, WATCH_TIMEOUT);
         let mut events = within(MAX_SILENCE, watch).await?;
         loop {
-            self.feeds.note_activity(&self.feed);
+            self.feeds.note_activity(&self.requests.feed);
             match within(MAX_SILENCE, events.next()).await? {
                 Some(event) => self.apply(event).await,
                 None => return Err(Failure::Ended("the watch ended".to_owned())),
@@ -266,7 +264,7 @@ impl Watcher {
 
     /// Applies an event.
     async fn apply(&mut self, event: WatchEvent<'_>) {
-        let (kind, object) = (self.feed.kind, &event.object);
+        let (kind, object) = (self.requests.feed.kind, &event.object);
         if let Some(version) = object.resource_version() {
             self.version.replace_range(.., version);
         }
@@ -291,7 +289,10 @@ impl Watcher {
 
     /// Reports a failure: in the log once, and in `/readyz` until there is activity again.
     fn note_failure(&self, failure: &Failure) {
-        match self.feeds.note_failure(&self.feed, &failure.to_string()) {
+        match self
+            .feeds
+            .note_failure(&self.requests.feed, &failure.to_string())
+        {
             Some(problem) => log_problem(&problem),
             None => debug!(error = %failure, "Request failed again"),
         }
