@@ -30,7 +30,7 @@ use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
-pub use problem_log::log_problem;
+pub use problem_log::{log_problem, problem_of_failures};
 pub use steady_clock::SteadyClock;
 
 use crate::clock::unix_milliseconds;
@@ -110,7 +110,7 @@ pub async fn run(
             return;
         }
         feeds.panics.note();
-        let problem = feeds.panics.problem(ProblemKind::SourcePanicked);
+        let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics);
         problem.iter().for_each(log_problem);
         sleep(pauses.next()).await;
     }

@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::counters::EndReason;
 use super::platform::has_unsent;
-use super::tcp::MESSAGE_TIMEOUT;
 
+/// Maximum time for the rest of a message, and for sending replies.
+pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of octets that are read and discarded of a client whose connection has ended.
 const MAX_DISCARDED: usize = 1 << 20;
 /// Interval between two checks of whether a client has received the last replies.

@@ -8,6 +8,7 @@ mod quic;
 mod tls;
 
 use std::io;
+use std::net::UdpSocket;
 use std::sync::Arc;
 
 use socket2::Socket;
@@ -60,6 +61,9 @@ impl Encrypted {
         connections: Arc<Connections>,
         heartbeat: Heartbeat,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+        // Before there is a runtime, which must not be dropped here.
+        let quic = self.quic.into_iter().map(ClosedUdp::open);
+        let quic: Vec<UdpSocket> = quic.collect::<io::Result<_>>()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter(); // the sockets and tasks belong to it
         let certificate = self.certificate;
@@ -73,9 +77,9 @@ impl Encrypted {
             };
             listeners.spawn(accept(listen(socket)?, connections, stop, serve));
         }
-        for closed in self.quic {
+        for socket in quic {
             let (certificate, answerer) = (certificate.clone(), answerer.clone());
-            listeners.spawn(quic::serve(closed.open()?, certificate, answerer));
+            listeners.spawn(quic::serve(socket, certificate, answerer));
         }
         tokio::spawn(heartbeat.follow_runtime());
         drop(entered);

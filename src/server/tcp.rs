@@ -20,15 +20,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::answerer::Answerer;
-use super::close::close;
+use super::close::{MESSAGE_TIMEOUT, close};
 use super::connections::Place;
 use super::counters::EndReason;
 use super::framing::{Framing, Pause};
 use super::platform::has_unsent;
 use crate::wire::{TCP_IDLE, Transport};
 
-/// Maximum time for the rest of a message, and for sending replies.
-pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Idle timeout of a connection while the server stops. Then the connection ends as soon as no query is pending.
 const STOP_IDLE: Duration = Duration::from_millis(100);
 /// Maximum time for which a client that never pauses can delay the stop of the server.

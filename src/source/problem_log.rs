@@ -4,7 +4,8 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey};
+use crate::failures::Failures;
+use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::Table;
 use crate::table::change::{Change, ChangeKind};
 
@@ -43,6 +44,13 @@ pub fn log_problem(problem: &Problem) {
     let Problem { kind, detail, .. } = problem;
     let (sentence, subject) = (kind.row().sentence, problem.subject());
     log_at!(level_of(*kind), target: TARGET, problem = kind.name(), %subject, %detail, "{sentence}");
+}
+
+/// Returns the problem that there were failures since the start of the process, if there were any.
+pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Problem> {
+    let count = failures.count();
+    let since = Timestamp(failures.first());
+    (count > 0).then(|| Problem::new(kind, format!("{count} so far")).holds_since(since))
 }
 
 /// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a

@@ -18,8 +18,8 @@ use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, Timestamp};
 use crate::server::{Certificate, RefusedClients};
-use crate::source::Feeds;
 use crate::source::events::Latest;
+use crate::source::{Feeds, problem_of_failures};
 use crate::table::publish::Reader;
 use crate::table::{Published, Service, Table};
 use crate::zone::Zones;
@@ -107,9 +107,15 @@ impl Server {
         problems.extend(self.feeds.problems());
         problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
         problems.extend(self.refused.problem(unix_seconds()));
-        problems.extend(self.feeds.panics.problem(ProblemKind::SourcePanicked));
         problems.extend(self.feeds.events.flapping_services().into_values());
-        problems.extend(self.lost_log_lines.problem(ProblemKind::LogLinesLost));
+        problems.extend(problem_of_failures(
+            ProblemKind::SourcePanicked,
+            &self.feeds.panics,
+        ));
+        problems.extend(problem_of_failures(
+            ProblemKind::LogLinesLost,
+            &self.lost_log_lines,
+        ));
         problems
     }
 

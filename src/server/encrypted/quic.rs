@@ -26,8 +26,8 @@ use tracing::{debug, warn};
 
 use super::certificate::{Certificate, Loaded};
 use crate::server::answerer::Answerer;
+use crate::server::close::MESSAGE_TIMEOUT;
 use crate::server::framing::MAX_MESSAGE;
-use crate::server::tcp::MESSAGE_TIMEOUT;
 use crate::wire::{TCP_IDLE, Transport};
 
 /// Answers the requests of hickory-server.

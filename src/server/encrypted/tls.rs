@@ -11,11 +11,11 @@ use tracing::debug;
 
 use super::certificate::Loaded;
 use crate::server::answerer::Answerer;
-use crate::server::close::{close, discard_unsent};
+use crate::server::close::{MESSAGE_TIMEOUT, close, discard_unsent};
 use crate::server::connections::Place;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
-use crate::server::tcp::{Connection, MESSAGE_TIMEOUT, STOP_TIMEOUT, Stream};
+use crate::server::tcp::{Connection, STOP_TIMEOUT, Stream};
 use crate::wire::Transport;
 
 impl Stream for TlsStream<&mut TcpStream> {
