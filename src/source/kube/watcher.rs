@@ -46,7 +46,7 @@ use super::limiter::ListLimiter;
 use super::lines::{EventKind, WatchEvent};
 use super::requests::{Requests, VersionedList};
 use crate::model::{Kind, parse};
-use crate::table::links::UnknownReason;
+use crate::table::links::LinkList;
 use crate::table::store::Objects;
 
 /// The time after `watch_timeout` when a watch that did not end counts as broken. A busy API server may need it.
@@ -148,7 +148,7 @@ impl Watcher {
     async fn list_and_watch(&mut self, reason: Reason) -> Reason {
         let is_doubt = matches!(reason, Reason::Doubt);
         let Some((objects, version)) = self.list(reason).await else {
-            let undefined = Some(UnknownReason::Undefined);
+            let undefined = Some(LinkList::Undefined);
             self.feeds.note_listed(&self.feed, undefined);
             self.send_list(Objects::new(), None).await;
             sleep(jittered(UNDEFINED_POLL.min(self.timing.relist))).await;
