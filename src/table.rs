@@ -113,20 +113,18 @@ mod rules;
 mod service;
 mod shared;
 mod short;
-mod short_name;
 pub mod store;
 pub mod timers;
 
 pub use build::{Built, build};
-pub use content::Table;
+pub use content::{Claim, NoOwner, ShortName, Table};
 pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind, list_clusters};
 pub use history::{Moment, Published};
 pub use name_index::{Members, Property, SharedPort};
 pub use problems::{DEFAULT_CLUSTER_NAME, Impact};
 pub use publish::Publisher;
-pub use rules::{Aliases, ChildZone, Grammar, InvalidAlias, LocalMembers, Rules, ShortNames};
+pub use rules::{Aliases, Grammar, InvalidAlias, LocalMembers, Rules, ShortNames};
 pub use service::{NameFailure, Service};
-pub use short_name::{Claim, NoOwner, ShortName};
 pub use store::Store;
 pub use timers::Timers;
 

@@ -7,9 +7,9 @@ use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace};
 use crate::server::encrypted::Files;
 use crate::server::platform::host_name;
-use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
+use crate::table::{Aliases, Grammar, InvalidAlias, Rules};
 use crate::wire::{Access, ResponseSettings};
-use crate::zone::{Zone, ZoneName, Zones};
+use crate::zone::{Zone, Zones};
 
 impl Settings {
     /// Returns the default settings of a cluster.
@@ -47,32 +47,12 @@ impl Settings {
             failback_delay: self.failover.back.0,
             unlinked_after: self.links.unlinked_after.0,
             has_mcs_zones: self.zones.iter().any(|zone| zone.grammar == Grammar::Mcs),
-            child_zones: self.child_zones(),
         }
     }
 
     /// Returns the aliases, or why they contradict each other.
     pub(super) fn aliases(&self) -> Result<Aliases, InvalidAlias> {
         Aliases::new(self.aliases.clone())
-    }
-
-    /// Returns the zones below another one, each with the nearest one.
-    fn child_zones(&self) -> Vec<ChildZone> {
-        let child = |child: &ZoneName| {
-            let parents = self.zones.iter().filter_map(|zone| {
-                let labels = child.as_str().strip_suffix(zone.name.as_str())?;
-                Some((zone, labels.strip_suffix('.')?))
-            });
-            let (parent, labels) = parents.min_by_key(|(_, labels)| labels.len())?;
-            Some(ChildZone {
-                name: child.to_string(),
-                parent: parent.name.to_string(),
-                parent_grammar: parent.grammar,
-                labels: labels.split('.').map(str::to_owned).collect(),
-            })
-        };
-        let zones = self.zones.iter().map(|zone| &zone.name);
-        zones.filter_map(child).collect()
     }
 
     /// Returns the zones to answer for, with the addresses of their name server.
@@ -130,40 +110,5 @@ fn longest_base(zone: &ZoneSetting) -> usize {
     match zone.grammar {
         Grammar::Global => own,
         Grammar::Mcs => own + b"\x03svc".len(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zone_below_another_one_is_a_child_of_the_nearest() {
-        let zones = [
-            "global",
-            "prod.global",
-            "set=mcs",
-            "xglobal",
-            "svc.set=mcs",
-            "a.b.prod.global",
-        ];
-        let settings = Settings {
-            zones: zones.map(|zone| zone.parse().unwrap()).into(),
-            ..Settings::default()
-        };
-        let rules = settings.rules();
-        let children = rules.child_zones.iter().map(|child| {
-            let (name, parent) = (child.name.as_str(), child.parent.as_str());
-            (name, parent, child.parent_grammar, child.labels.join(" "))
-        });
-        let global = Grammar::Global;
-        assert_eq!(
-            children.collect::<Vec<_>>(),
-            [
-                ("prod.global.", "global.", global, "prod".to_owned()),
-                ("svc.set.", "set.", Grammar::Mcs, "svc".to_owned()),
-                ("a.b.prod.global.", "prod.global.", global, "a b".to_owned()),
-            ]
-        );
     }
 }

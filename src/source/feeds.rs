@@ -14,7 +14,7 @@ use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::histogram::Histogram;
 use crate::model::{Kind, Line, Namespace, Problem, ProblemKind, Timestamp, list_some};
-use crate::table::links::{LinkList, UnknownReason};
+use crate::table::links::LinkList;
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
@@ -56,7 +56,7 @@ struct FeedState {
     last_activity: Instant,
     is_listed: bool,
     /// Why the source has no objects of its kind, if it does not define them.
-    undefined: Option<UnknownReason>,
+    undefined: Option<LinkList>,
     /// Why its list, its watch or its file fails, and the time since which it has failed, also for other reasons.
     failure: Option<(Line, Timestamp)>,
     /// The different failures that were logged since the feed last had none.
@@ -111,7 +111,7 @@ impl Feeds {
         let listed = links.clone().find(|feed| feed.is_listed)?;
         let is_complete = links.all(|feed| feed.is_listed && feed.failure.is_none());
         let list = LinkList::Listed { is_complete };
-        Some(listed.undefined.map_or(list, LinkList::None))
+        Some(listed.undefined.unwrap_or(list))
     }
 
     /// Returns whether the first list of Links of a namespace is under way.
@@ -130,7 +130,7 @@ impl Feeds {
     }
 
     /// Notes a complete list of a feed, or why the source has no objects of its kind.
-    pub(super) fn note_listed(&self, feed: &Feed, undefined: Option<UnknownReason>) {
+    pub(super) fn note_listed(&self, feed: &Feed, undefined: Option<LinkList>) {
         if let Some(state) = self.state.lock().get_mut(feed) {
             state.is_listed = true;
             state.undefined = undefined;

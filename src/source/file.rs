@@ -24,7 +24,7 @@ use read::read_text;
 use super::{Feed, Feeds, Update, Updates, log_problem};
 use crate::log::error_chain;
 use crate::model::{Kind, Problem, ProblemKind};
-use crate::table::links::UnknownReason;
+use crate::table::links::LinkList;
 use crate::table::store::Objects;
 
 /// The longest and the shortest pause between the two reads that must be equal. Programs that write a file do not pause for so long.
@@ -167,7 +167,7 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
     let mut links = lists.iter().filter(|(feed, _)| feed.kind == Kind::Link);
     let has_links = links.any(|(_, links)| !links.is_empty());
     for (feed, _) in &lists {
-        feeds.note_listed(feed, (!has_links).then_some(UnknownReason::NotGiven));
+        feeds.note_listed(feed, (!has_links).then_some(LinkList::NotGiven));
     }
     // A person writes files, so they are not doubted.
     let doubt = None;

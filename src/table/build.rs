@@ -104,12 +104,12 @@ fn build_with(
             has_other_answers |= !has_same_answers(old, new.as_deref());
         }
     }
-    let has_other_owners = short::assign_owners(&mut table, &services, rules, timers);
-    short::update_zone_problems(&mut table, rules, timers);
+    let [has_other_names, has_other_short_answers] =
+        short::assign_owners(&mut table, last, &services, rules, timers);
     Built {
         table,
-        is_changed: is_changed || !changed.is_empty() || has_other_owners,
-        has_other_answers: has_other_answers || has_other_owners,
+        is_changed: is_changed || !changed.is_empty() || has_other_names,
+        has_other_answers: has_other_answers || has_other_short_answers,
         services: changed,
         timers: next_timers,
     }

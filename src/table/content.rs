@@ -1,6 +1,6 @@
 //! The [`Table`]: all services, the owners of short names, and the indexes that answers need.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
@@ -9,9 +9,10 @@ use super::endpoint::{Endpoint, ServiceKind};
 use super::links::LinkStates;
 use super::service::Service;
 use super::shared::{SharedMap, set};
-use super::short_name::ShortName;
 use super::store::Skipped;
-use crate::model::{ClusterName, Hostname, Namespace, Problem, ServiceKey, ServiceName, Text};
+use crate::model::{
+    ClusterName, Hostname, Line, Namespace, Problem, ServiceKey, ServiceName, Text,
+};
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,8 +30,6 @@ pub struct Table {
     pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
     /// The problems of links: one for each cluster that nobody maintains, and one if the states are unknown. Sorted.
     pub(super) link_problems: Arc<[Problem]>,
-    /// The problems of names that names of zones hide. Sorted.
-    pub(super) zone_problems: Arc<[Problem]>,
 }
 
 /// A host that a headless mirror lists: its namespace, its hostname, and the service. A Service with the name of the host can stand
@@ -43,6 +42,46 @@ struct NamespaceServices {
     services: SharedMap<ServiceName, Arc<Service>>,
     /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
     with_names: usize,
+}
+
+/// The owner of the short name `S.Z`, and the namespaces that have such a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShortName {
+    /// The namespace whose service owns it, or the reason for which none does.
+    pub owner: Result<Namespace, NoOwner>,
+    /// The namespaces with a service of this name.
+    pub claims: BTreeMap<Namespace, Claim>,
+    /// That it is ambiguous, or one for each name of its owner, such as `C.S.Z`, that a canonical name or the zone hides. Sorted.
+    pub problems: Box<[Problem]>,
+}
+
+/// The claim of a namespace to the short name of its service, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    /// The name of the service fails before anything of it exists. A setting assigns the short name to it if it is not that of
+    /// another namespace.
+    Failing,
+    /// The same, and the Service of this cluster is headless. If it is the only one, the short name is its own without a
+    /// setting, until a headless service exists.
+    FailingHeadless,
+    /// The service is not headless. Only a setting assigns the short name to it.
+    Other,
+    /// The service is headless. If it is the only one, the short name is its own without a setting.
+    Headless,
+}
+
+/// The reason for which a short name has no owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoOwner {
+    /// `shortNames.which: off`.
+    Off,
+    /// `shortNames.pinned` assigns it to a namespace that does not have the service.
+    Pinned(Namespace),
+    /// No setting assigns it to a namespace that has the service, and it needs one: with `shortNames.which: pinned`, or because
+    /// the service is not headless.
+    Unpinned,
+    /// Several namespaces have the service, and no setting assigns the name.
+    Ambiguous,
 }
 
 thread_local! {
@@ -143,18 +182,47 @@ impl Table {
 
     /// Returns the service that owns a short name.
     pub fn short_service(&self, service: &str) -> Option<&Service> {
-        self.short_name(service)?.owner.as_deref().ok()
+        let namespace = self.short_name(service)?.owner.as_ref().ok()?;
+        self.service(namespace.as_str(), service)
     }
 
     /// Returns whether a service owns its short name.
     pub fn owns_short_name(&self, key: &ServiceKey) -> bool {
-        let owner = self.short_service(key.service.as_str());
-        owner.is_some_and(|owner| owner.key == *key)
+        let short = self.short_name(key.service.as_str());
+        short.is_some_and(|short| short.owner.as_ref() == Ok(&key.namespace))
     }
 
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         self.short_names.get(service)
+    }
+
+    /// Returns what the answers at a short name depend on, besides the service that owns it: its key, if it has names, and the names
+    /// that others hide.
+    pub(super) fn short_answers(&self, name: &str) -> Option<(&ServiceKey, Vec<Line>)> {
+        let owner = self
+            .short_service(name)
+            .filter(|one| one.has_names_at(&[]))?;
+        let hidden = self.short_name(name)?.problems.iter().map(Problem::subject);
+        Some((&owner.key, hidden.collect()))
+    }
+}
+
+// === impl ShortName ===
+
+impl ShortName {
+    /// Returns the namespaces with at least a claim, sorted.
+    pub fn namespaces(&self, least: Claim) -> impl Iterator<Item = &Namespace> {
+        let claims = self
+            .claims
+            .iter()
+            .filter(move |(_, claim)| **claim >= least);
+        claims.map(|(namespace, _)| namespace)
+    }
+
+    /// Returns whether other names hide a part of those of its owner.
+    pub fn has_hidden(&self) -> bool {
+        self.owner.is_ok() && !self.problems.is_empty()
     }
 }
 

@@ -5,13 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
-use super::content::Table;
+use super::content::{NoOwner, Table};
 use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use super::failover::StepHealth;
 use super::gate::Gate;
 use super::links::LinkState;
 use super::service::Service;
-use super::short_name::NoOwner;
 use super::store::ServiceKeys;
 use crate::model::{
     ClusterName, Hostname, MAX_LISTED, Port, Problem, ProblemKind, ServiceKey, list_some,
@@ -59,7 +58,9 @@ pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Ve
             .short_name(key.service.as_str())
             .map(|short| &short.owner)
         {
-            Some(Ok(owner)) if owner.key != *key => Some(format!("{} owns it", owner.key)),
+            Some(Ok(owner)) if *owner != key.namespace => {
+                Some(format!("{owner}/{} owns it", key.service))
+            }
             Some(Err(NoOwner::Ambiguous)) => Some("several namespaces have it".to_owned()),
             Some(Err(_)) => Some("no setting assigns it".to_owned()),
             Some(Ok(_)) | None => None,

@@ -15,7 +15,6 @@ use super::content::Table;
 use super::endpoint::{Endpoint, MissingHost};
 use super::name_index::{Members, Property};
 use super::service::Service;
-use crate::model::Problem;
 
 /// Number of low bits that are dropped. Metrics are floating-point numbers, which have a mantissa of 53 bits.
 const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
@@ -26,11 +25,10 @@ impl Table {
     /// Returns a hash of all answers. It has 53 bits, so that a floating-point number represents it exactly.
     pub fn answers_hash(&self) -> u64 {
         let named = self.services().filter(|service| service.has_names_at(&[]));
-        let owners = self.short_names.iter().filter_map(|(name, short)| {
-            let owner = short.owner.as_ref().ok();
-            let owner = &owner.filter(|owner| owner.has_names_at(&[]))?.key;
-            let hidden: Vec<_> = short.problems.iter().map(Problem::subject).collect();
-            Some(hash_of(&("short name", name, &owner.namespace, hidden)))
+        let short = self.short_names.keys();
+        let owners = short.filter_map(|name| {
+            let answers = self.short_answers(name.as_str())?;
+            Some(hash_of(&("short name", answers)))
         });
         let parts = named.map(hash_of).chain(owners);
         parts.fold(0, u64::wrapping_add) >> EXCESS

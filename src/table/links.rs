@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strum::{Display, IntoStaticStr, VariantNames};
+use strum::{IntoStaticStr, VariantNames};
 
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
@@ -27,9 +27,8 @@ const STALE: Duration = Duration::from_secs(45);
 pub struct Links {
     /// The states after the last update.
     pub states: Arc<LinkStates>,
-    /// What was seen when the Links were listed last: the clusters that they named, as [`LinkState::Linked`], and those of
-    /// mirrors that no Link named, as [`LinkState::Missing`] or [`LinkState::Unlinked`].
-    seen: BTreeMap<ClusterName, LinkState>,
+    /// What was seen when the Links were listed last: the clusters that they named, and those of mirrors that no Link named.
+    seen: BTreeMap<ClusterName, Option<Absence>>,
     /// The Leases, by the key of their Link, with the last time at which this process saw that each was renewed.
     leases: BTreeMap<ObjectKey, (Lease, Timestamp)>,
     /// The time of the last poll of Leases. While polls fail, their age is not known.
@@ -38,6 +37,15 @@ pub struct Links {
     leases_problem: Option<Line>,
     /// The next time at which a cluster is unlinked.
     pub wake: Option<Timestamp>,
+}
+
+/// That no Link names a cluster of a mirror.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    /// When this process first saw that.
+    since: Timestamp,
+    /// The end of `links.unlinkedAfter`, until which its endpoints count. `None`: they do not any more.
+    end: Option<Timestamp>,
 }
 
 /// The states of the clusters of Linkerd's mirrors.
@@ -56,60 +64,33 @@ pub struct ClusterLink {
     pub cluster: ClusterName,
     /// The state of the best of its Links.
     pub state: LinkState,
+    /// The problem that nobody maintains its mirrors, if that is so.
+    pub(super) problem: Option<Problem>,
 }
 
 /// The state of a cluster of Linkerd's mirrors (rule L2). The names are those in metrics, reports and the manual.
-#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum LinkState {
     /// Not known.
-    Unknown(UnknownReason),
+    Unknown,
     /// A Link names the cluster, and its Lease is renewed. Before Linkerd 2.14, there are no Leases.
     Linked,
     /// The mirror controller has stopped.
-    Frozen {
-        /// The last time at which this process saw that the Lease was renewed.
-        since: Timestamp,
-        /// What was seen of the Lease. A controller that is stopped on purpose releases it.
-        detail: Line,
-    },
-    /// No Link names the cluster. Its endpoints count until `end`.
-    Missing {
-        /// When this process first saw that.
-        since: Timestamp,
-        /// The end of `links.unlinkedAfter`.
-        end: Timestamp,
-    },
+    Frozen,
+    /// No Link names the cluster. Its endpoints count until the end of `links.unlinkedAfter`.
+    Missing,
     /// No Link has named the cluster for `links.unlinkedAfter`, or since this process listed the Links first.
-    Unlinked {
-        /// When this process first saw that no Link names it.
-        since: Timestamp,
-    },
-}
-
-/// The reason for which the state of a cluster is unknown, as a part of a sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
-pub enum UnknownReason {
-    /// The API server does not define Links.
-    #[strum(to_string = "the API server does not define Links")]
-    Undefined,
-    /// The files of `--file` have no Links. A person can do nothing about it.
-    NotGiven,
-    /// The namespaces of `links.namespaces` have neither a Link nor a Lease of a mirror controller.
-    #[strum(
-        to_string = "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller"
-    )]
-    Nothing,
-    /// No Link that can be read names the cluster, but a namespace of `links.namespaces` cannot be read.
-    #[strum(to_string = "Links of a namespace in links.namespaces cannot be read")]
-    Unreadable,
+    Unlinked,
 }
 
 /// How the Links were listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkList {
-    /// There are none, for a reason.
-    None(UnknownReason),
+    /// The files of `--file` have none. A person can do nothing about it.
+    NotGiven,
+    /// The API server does not define Links.
+    Undefined,
     /// They are listed.
     Listed {
         /// Whether those of every namespace are, and their watches are heard from. Otherwise, a Link that is missing unlinks
@@ -117,6 +98,14 @@ pub enum LinkList {
         is_complete: bool,
     },
 }
+
+/// Why the states of all clusters are unknown.
+const UNDEFINED: &str = "the API server does not define Links";
+const NOTHING: &str =
+    "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller";
+
+/// Why the state of a cluster is unknown that no Link names.
+const UNREADABLE: &str = "Links of a namespace in links.namespaces cannot be read";
 
 /// A poll of Leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,115 +155,144 @@ impl Links {
         for (link, cluster) in store.links() {
             named.entry(cluster).or_default().push(link);
         }
-        let is_nothing = named.is_empty() && self.leases.is_empty();
-        let linked = named
-            .keys()
-            .map(|link| ((*link).clone(), LinkState::Linked));
-        let mut seen: BTreeMap<_, _> = linked.collect();
-        let mut clusters = BTreeMap::new();
-        for link in store.linked_clusters() {
-            let cluster = rules.name_of(link);
-            if rules.excludes(link) {
-                continue;
+        let (is_complete, unknown) = match list {
+            LinkList::Listed { .. } if named.is_empty() && self.leases.is_empty() => {
+                (false, Some(NOTHING))
             }
-            let state = match (list, named.get(link)) {
-                (LinkList::None(reason), _) => LinkState::Unknown(reason),
-                _ if is_nothing => LinkState::Unknown(UnknownReason::Nothing),
-                (_, Some(links)) => self.state_of(links),
-                (LinkList::Listed { is_complete }, None) => {
-                    let state = self.absence_of(link, is_complete, rules, now);
-                    seen.insert(link.clone(), state.clone());
-                    match state {
-                        // A Link that is not listed may name it.
-                        LinkState::Missing { since, end } if !is_complete && since == end => {
-                            LinkState::Unknown(UnknownReason::Unreadable)
-                        }
-                        state => state,
-                    }
+            LinkList::Listed { is_complete } => (is_complete, None),
+            LinkList::NotGiven | LinkList::Undefined => (false, Some(UNDEFINED)),
+        };
+        let mut seen: BTreeMap<_, _> = named.keys().map(|link| ((*link).clone(), None)).collect();
+        let mut clusters = BTreeMap::new();
+        let of_mirrors = store.linked_clusters().filter(|link| !rules.excludes(link));
+        for link in of_mirrors.filter(|_| list != LinkList::NotGiven) {
+            let cluster = rules.name_of(link);
+            let state = match (unknown, named.get(link)) {
+                (Some(_), _) => ClusterLink::new(cluster, LinkState::Unknown, None),
+                (None, Some(links)) => self.linked(cluster, links),
+                (None, None) => {
+                    let absence = self.absence_of(link, is_complete, rules, now);
+                    seen.insert(link.clone(), Some(absence));
+                    absence.of(cluster, is_complete)
                 }
             };
-            clusters.insert(link.clone(), ClusterLink { cluster, state });
+            clusters.insert(link.clone(), state);
         }
-        let ends = seen.values().filter_map(|state| match state {
-            LinkState::Missing { end, .. } => Some(*end),
-            _ => None,
-        });
-        let is_complete = list == LinkList::Listed { is_complete: true };
+        let ends = seen.values().filter_map(|absence| absence.as_ref()?.end);
         self.wake = ends.min().filter(|_| is_complete);
         // Without a definition of Links, nothing is new.
         if let LinkList::Listed { .. } = list {
             self.seen = seen;
         }
-        let unknown = unknown_problem(&clusters, self.leases_problem.as_ref());
-        let next = LinkStates { clusters, unknown };
-        if *self.states == next {
-            return None;
-        }
-        let last = std::mem::replace(&mut self.states, Arc::new(next));
+        let unknown = self.unknown_problem(&clusters, unknown);
+        let last = std::mem::replace(&mut self.states, Arc::new(LinkStates { clusters, unknown }));
         let all = last.clusters.keys().chain(self.states.clusters.keys());
         let turned = all.filter(|link| last.is_unlinked(link) != self.states.is_unlinked(link));
-        Some(store.services_linked_to(&turned.cloned().collect()))
+        let turned = turned.cloned().collect();
+        (last != self.states).then(|| store.services_linked_to(&turned))
     }
 
-    /// Returns the state of a cluster that no Link names. It is unlinked at once, unless this process saw its Link go.
+    /// Returns the absence of a cluster that no Link names. It is unlinked at once, unless this process saw its Link go.
     fn absence_of(
         &self,
-        cluster: &ClusterName,
+        link: &ClusterName,
         is_complete: bool,
         rules: &Rules,
         now: Timestamp,
-    ) -> LinkState {
-        let missing_until = |end| LinkState::Missing { since: now, end };
-        let state = match self.seen.get(cluster) {
-            Some(LinkState::Linked) => missing_until(now.after(rules.unlinked_after)),
-            Some(state) => state.clone(),
-            None => missing_until(now),
+    ) -> Absence {
+        let new = |end| Absence {
+            since: now,
+            end: Some(end),
         };
-        match state {
-            LinkState::Missing { since, end } if is_complete && end <= now => {
-                LinkState::Unlinked { since }
-            }
-            state => state,
+        let absence = match self.seen.get(link) {
+            Some(Some(absence)) => *absence,
+            Some(None) => new(now.after(rules.unlinked_after)),
+            None => new(now),
+        };
+        let is_over = |end: Timestamp| is_complete && end <= now;
+        Absence {
+            end: absence.end.filter(|end| !is_over(*end)),
+            ..absence
         }
     }
 
-    /// Returns the state of a cluster with Links: that of the best one.
-    fn state_of(&self, links: &[&ObjectKey]) -> LinkState {
+    /// Returns the state of a cluster with Links: that of the best one. A Link that is not frozen is better.
+    fn linked(&self, cluster: ClusterName, links: &[&ObjectKey]) -> ClusterLink {
         let frozen = links.iter().map(|link| {
             let (lease, renewed) = self.leases.get(link)?;
-            let released = if lease.is_held {
-                ""
-            } else {
-                ", and its controller released it"
+            let released = match lease.is_held {
+                true => "",
+                false => ", and its controller released it",
             };
             let detail = || format!("Lease {} is not renewed{released}", Lease::name_of(link));
             let is_frozen = renewed.after(STALE) <= self.polled;
             is_frozen.then(|| (*renewed, detail()))
         });
-        // A Link that is not frozen is better.
         let all = frozen.collect::<Option<Vec<_>>>().unwrap_or_default();
-        let best = all.into_iter().min_by_key(|(since, _)| Reverse(*since));
-        best.map_or(LinkState::Linked, |(since, detail)| LinkState::Frozen {
-            since,
-            detail: detail.into(),
-        })
+        match all.into_iter().min_by_key(|(since, _)| Reverse(*since)) {
+            Some(frozen) => ClusterLink::new(cluster, LinkState::Frozen, Some(frozen)),
+            None => ClusterLink::new(cluster, LinkState::Linked, None),
+        }
+    }
+
+    /// Returns the problem that states are unknown, if a person can do something about it. `reason` is why all of them are.
+    fn unknown_problem(
+        &self,
+        clusters: &BTreeMap<ClusterName, ClusterLink>,
+        reason: Option<&str>,
+    ) -> Option<Problem> {
+        let mut states = clusters.values().map(|one| one.state);
+        let is_unknown = states.any(|state| state == LinkState::Unknown);
+        let reason = is_unknown.then(|| reason.unwrap_or(UNREADABLE).to_owned());
+        let leases = self.leases_problem.as_ref();
+        let refused = leases.map(|reason| format!("Leases cannot be read: {reason}"));
+        let detail = reason.or(refused).filter(|_| !clusters.is_empty())?;
+        Some(Problem::new(ProblemKind::LinksUnknown, detail))
     }
 }
 
-/// Returns the problem that states are unknown, if a person can do something about it.
-fn unknown_problem(
-    clusters: &BTreeMap<ClusterName, ClusterLink>,
-    leases_problem: Option<&Line>,
-) -> Option<Problem> {
-    let mut reasons = clusters.values().filter_map(|one| match one.state {
-        LinkState::Unknown(UnknownReason::NotGiven) => None,
-        LinkState::Unknown(reason) => Some(reason.to_string()),
-        _ => None,
-    });
-    let leases = leases_problem.filter(|_| !clusters.is_empty());
-    let refused = leases.map(|reason| format!("Leases cannot be read: {reason}"));
-    let detail = reasons.next().or(refused)?;
-    Some(Problem::new(ProblemKind::LinksUnknown, detail))
+// === impl Absence ===
+
+impl Absence {
+    /// Returns the state of the cluster. While Links cannot be read, one of these may name a cluster that no other Link named.
+    fn of(self, cluster: ClusterName, is_complete: bool) -> ClusterLink {
+        let (state, detail) = match self.end {
+            Some(end) if !is_complete && self.since == end => {
+                return ClusterLink::new(cluster, LinkState::Unknown, None);
+            }
+            Some(end) => {
+                let detail = format!("its endpoints count until {}", end.to_text());
+                (LinkState::Missing, detail)
+            }
+            None => (LinkState::Unlinked, "its endpoints are down".to_owned()),
+        };
+        ClusterLink::new(cluster, state, Some((self.since, detail)))
+    }
+}
+
+// === impl ClusterLink ===
+
+impl ClusterLink {
+    /// Makes a cluster, with the time since which nobody maintains its mirrors, and the detail, if that is so.
+    pub(super) fn new(
+        cluster: ClusterName,
+        state: LinkState,
+        neglect: Option<(Timestamp, String)>,
+    ) -> Self {
+        let kind = match state {
+            LinkState::Frozen => ProblemKind::Frozen,
+            _ => ProblemKind::Unlinked,
+        };
+        let problem = |(since, detail)| {
+            let problem = Problem::new(kind, detail).of_cluster(&cluster);
+            problem.holds_since(Some(since))
+        };
+        Self {
+            problem: neglect.map(problem),
+            cluster,
+            state,
+        }
+    }
 }
 
 // === impl LinkStates ===
@@ -282,8 +300,18 @@ fn unknown_problem(
 impl LinkStates {
     /// Returns whether the endpoints of a cluster, as its Link names it, are down because no Link names it any more.
     fn is_unlinked(&self, link: &ClusterName) -> bool {
-        let state = self.clusters.get(link).map(|one| &one.state);
-        matches!(state, Some(LinkState::Unlinked { .. }))
+        let state = self.clusters.get(link).map(|one| one.state);
+        state == Some(LinkState::Unlinked)
+    }
+
+    /// Returns the problems of links, sorted: one for each cluster that nobody maintains, and one if the states are unknown.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let of_clusters = self.clusters.values().flat_map(|one| &one.problem);
+        let mut problems: Vec<Problem> = of_clusters.chain(&self.unknown).cloned().collect();
+        // Several Links can have one name after aliases.
+        problems.sort_by(|one, other| one.cmp(other).then(one.since().cmp(&other.since())));
+        problems.dedup();
+        problems
     }
 }
 

@@ -10,8 +10,8 @@ use strum::{IntoStaticStr, VariantArray};
 use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::gate::Gate;
-use super::links::{ClusterLink, LinkState, LinkStates};
 use super::service::{NameFailure, Service};
+use super::short::hidden_by_zone;
 use crate::model::{
     ClusterName, Family, Hostname, Kind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
     ServiceKey, list_some,
@@ -31,9 +31,8 @@ impl Table {
         let of_services = self.services().flat_map(|service| &service.problems);
         let short_names = self.short_names.iter();
         let of_short_names = short_names.flat_map(|(_, short)| &short.problems);
-        let of_names = of_short_names.chain(&*self.zone_problems);
         let of_objects = skipped.chain(of_services);
-        of_names.chain(of_objects).chain(&*self.link_problems)
+        of_short_names.chain(of_objects).chain(&*self.link_problems)
     }
 
     /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
@@ -48,7 +47,7 @@ impl Table {
         self.problems().filter(is_skip)
     }
 
-    /// Returns the problems of the names that depend on changed services, of names of zones, and the one of all links.
+    /// Returns the problems of the short names that depend on changed services, and the one of all links.
     pub fn problems_beside<'t>(
         &'t self,
         changed: impl Iterator<Item = &'t ServiceKey>,
@@ -61,8 +60,7 @@ impl Table {
             .link_problems
             .iter()
             .filter(|one| one.cluster.is_none());
-        let of_names = short.flat_map(|short| &short.problems);
-        of_names.chain(&*self.zone_problems).chain(of_links)
+        short.flat_map(|short| &short.problems).chain(of_links)
     }
 
     /// Returns the problem for which a reader skipped an object, if it did.
@@ -75,44 +73,6 @@ impl Table {
     /// Returns why a headless Service of this cluster is not a member. Returns `None` if it is one or does not exist.
     pub fn non_member(&self, key: &ServiceKey) -> Option<&Problem> {
         self.non_members.get(key).map(AsRef::as_ref)
-    }
-}
-
-// === impl LinkStates ===
-
-impl LinkStates {
-    /// Returns the problems of links, sorted: one for each cluster that nobody maintains, and one if the states are unknown.
-    pub(super) fn problems(&self) -> Vec<Problem> {
-        let of_clusters = self.clusters.values().filter_map(ClusterLink::problem);
-        let mut problems: Vec<Problem> = of_clusters.collect();
-        problems.extend(self.unknown.clone());
-        // Several Links can have one name after aliases.
-        problems.sort_by(|one, other| one.cmp(other).then(one.since().cmp(&other.since())));
-        problems.dedup();
-        problems
-    }
-}
-
-// === impl ClusterLink ===
-
-impl ClusterLink {
-    /// Returns the problem of the cluster, if nobody maintains its mirrors.
-    pub(super) fn problem(&self) -> Option<Problem> {
-        let (kind, since, detail) = match &self.state {
-            LinkState::Unknown(_) | LinkState::Linked => return None,
-            LinkState::Frozen { since, detail } => (ProblemKind::Frozen, since, detail.to_string()),
-            LinkState::Missing { since, end } => {
-                let detail = format!("its endpoints count until {}", end.to_text());
-                (ProblemKind::Unlinked, since, detail)
-            }
-            LinkState::Unlinked { since } => (
-                ProblemKind::Unlinked,
-                since,
-                "its endpoints are down".to_owned(),
-            ),
-        };
-        let problem = Problem::new(kind, detail).of_cluster(&self.cluster);
-        Some(problem.holds_since(*since))
     }
 }
 
@@ -135,6 +95,7 @@ impl Service {
         self.add_endpoints(problems);
         self.add_order(problems);
         problems.extend(self.gate.as_deref().and_then(Gate::problem));
+        problems.extend(hidden_by_zone(self, &self.key.labels().join(".")));
     }
 
     /// Adds headless mirrors without endpoint mirrors, and hosts that they list without one.

@@ -47,21 +47,6 @@ pub struct Rules {
     pub unlinked_after: Duration,
     /// Whether a zone has the grammar `mcs`, which needs the common ports of services (rule K9).
     pub has_mcs_zones: bool,
-    /// Zones below other ones.
-    pub child_zones: Vec<ChildZone>,
-}
-
-/// A zone below another one. It hides names of that zone.
-#[derive(Clone, Debug)]
-pub struct ChildZone {
-    /// Its name, with a final dot.
-    pub name: String,
-    /// The name of the nearest zone above it, with a final dot.
-    pub parent: String,
-    /// The grammar of that zone.
-    pub parent_grammar: Grammar,
-    /// Its labels that are not those of that zone.
-    pub labels: Vec<String>,
 }
 
 /// The grammar of the names of services in a zone (rule K9).

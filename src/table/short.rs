@@ -18,48 +18,60 @@
 //! owner.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use super::content::Table;
-use super::rules::{ChildZone, Grammar, Rules, ShortNames};
+use super::content::{Claim, NoOwner, ShortName, Table};
+use super::rules::{Rules, ShortNames};
 use super::service::Service;
 use super::shared::set;
-use super::short_name::{Claim, NoOwner, ShortName};
 use super::store::ServiceKeys;
 use super::timers::Timers;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
-/// Assigns the owners of the short names of services that changed, and dates their problems. Returns whether a short name changed.
+/// Assigns the owners of the short names of services that changed, and dates their problems. Returns whether a short name changed,
+/// and whether answers did. `last` is the table before.
 pub(super) fn assign_owners(
     table: &mut Table,
+    last: &Table,
     dirty: &ServiceKeys,
     rules: &Rules,
     timers: &Timers,
-) -> bool {
+) -> [bool; 2] {
     let mut names: BTreeMap<ServiceName, Vec<&Namespace>> = BTreeMap::new();
     for key in dirty {
         let [own, of_namespace] = key.short_names();
         names.entry(own).or_default().push(&key.namespace);
         names.entry(of_namespace).or_default();
     }
-    let mut is_changed = false;
+    let [mut is_changed, mut has_other_answers] = [false; 2];
     for (name, changed) in names {
         let old = table.short_name(name.as_str());
         let mut claims = old.map_or_else(BTreeMap::new, |old| old.claims.clone());
         for namespace in changed {
             let service = table.service(namespace.as_str(), name.as_str());
-            match service.and_then(Claim::of) {
+            match service.and_then(claim) {
                 Some(claim) => claims.insert(namespace.clone(), claim),
                 None => claims.remove(namespace),
             };
         }
-        let mut new = (!claims.is_empty()).then(|| ShortName::new(table, &name, claims, rules));
+        let mut new = (!claims.is_empty()).then(|| short_name(table, &name, claims, rules));
         if let Some(new) = &mut new {
             timers.date(old.map_or(&[], |old| &old.problems), &mut new.problems);
         }
         is_changed |= set(&mut table.short_names, &name, new);
+        let answers = [&*table, last].map(|table| table.short_answers(name.as_str()));
+        has_other_answers |= answers[0] != answers[1];
     }
-    is_changed
+    [is_changed, has_other_answers]
+}
+
+/// Returns the claim of a service. One that only has settings takes no name from another.
+fn claim(service: &Service) -> Option<Claim> {
+    match (service.is_known, service.is_headless) {
+        (true, true) => Some(Claim::Headless),
+        (true, false) => Some(Claim::Other),
+        (false, true) => service.failure.and(Some(Claim::FailingHeadless)),
+        (false, false) => service.failure.and(Some(Claim::Failing)),
+    }
 }
 
 /// Returns the namespace that owns a short name.
@@ -109,136 +121,68 @@ fn owner<'c>(
     }
 }
 
-// === impl ShortName ===
-
-impl ShortName {
-    /// Determines the owner of a short name that namespaces claim.
-    fn new(
-        table: &Table,
-        name: &ServiceName,
-        claims: BTreeMap<Namespace, Claim>,
-        rules: &Rules,
-    ) -> Self {
-        let owner = owner(name, &claims, rules).and_then(|namespace| {
-            let service = table.shared(namespace.as_str(), name.as_str());
-            service.cloned().ok_or(NoOwner::Unpinned)
-        });
-        let hides_server =
-            |owner: &Arc<Service>| *name.as_str() == *"dns" && owner.has_names_at(&["ns"]);
-        let mut short = Self {
-            has_hidden_cluster: owner.as_ref().is_ok_and(hides_server),
-            owner,
-            claims,
-            problems: Box::default(),
-        };
-        short.problems = short.find_problems(table, name).into_iter().collect();
-        short.has_hidden_cluster |= short.owner.is_ok() && !short.problems.is_empty();
-        short
-    }
-
-    /// Returns its problems: that several namespaces have it and no setting assigns it, or that canonical names hide the names of
-    /// clusters of its owner. If namespace `S` has a service `C`, `C.S.Z` and the names below it belong to that service.
-    fn find_problems(&self, table: &Table, name: &ServiceName) -> BTreeSet<Problem> {
-        match &self.owner {
-            Ok(owner) => {
-                let missing = owner.missing.iter().map(|host| &host.cluster);
-                let is_hidden = |cluster: &&_| {
-                    let hiding = table.service(name.as_str(), ClusterName::as_str(cluster));
-                    hiding.is_some_and(|hiding| hiding.is_known)
-                };
-                let hidden = owner.clusters().chain(missing).filter(is_hidden);
-                let problem = |cluster| {
-                    let detail = format!(
-                        "{cluster}.{name}.<zone> and the names below it belong to namespace '{name}' and hide short names of {}",
-                        owner.key
-                    );
-                    hides(&format!("{cluster}.{name}"), detail)
-                };
-                hidden.map(problem).collect()
-            }
-            Err(NoOwner::Ambiguous) => {
-                let namespaces = self.namespaces(Claim::Headless).map(Namespace::as_str);
-                let namespaces = namespaces.collect::<Vec<_>>().join(", ");
-                let detail = format!(
-                    "exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN"
-                );
-                [Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str())].into()
-            }
-            Err(_) => BTreeSet::new(),
-        }
-    }
-}
-
-// === Names that names of zones hide ===
-
-/// Updates the problems of names that names of zones hide.
-pub(super) fn update_zone_problems(table: &mut Table, rules: &Rules, timers: &Timers) {
-    let mut problems = hidden_by_zone(table);
-    problems.extend(hidden_by_child_zones(table, rules));
-    problems.sort();
-    if *table.zone_problems != problems[..] {
-        timers.date(&table.zone_problems, &mut problems);
-        table.zone_problems = problems.into();
-    }
-}
-
-/// Returns the problem of a name that hides names of a service.
-fn hides(name: &str, detail: String) -> Problem {
-    Problem::new(ProblemKind::Shadowed, detail).of_name(name)
-}
-
-/// Returns the problems of services with the zone's own names: `dns-version.Z` and `ns.dns.Z`.
-fn hidden_by_zone(table: &Table) -> Vec<Problem> {
-    let hidden = [
-        ("dns-version", table.short_service("dns-version"), &[][..]),
-        ("ns.dns", table.short_service("dns"), &["ns"]),
-        ("ns.dns", table.service("dns", "ns"), &[]),
-    ];
-    let problem = |(name, service, scope): (&str, Option<&Service>, &[&str])| {
-        let key = &service
-            .filter(|one| !one.endpoints_at(scope).is_empty())?
-            .key;
-        let detail =
-            format!("{name}.<zone> is a name of the zone itself and hides the name of {key}");
-        Some(hides(name, detail))
+/// Determines the owner of a short name that namespaces claim, and its problems.
+fn short_name(
+    table: &Table,
+    name: &ServiceName,
+    claims: BTreeMap<Namespace, Claim>,
+    rules: &Rules,
+) -> ShortName {
+    let owner = owner(name, &claims, rules).cloned();
+    let service = |namespace: &Namespace| table.service(namespace.as_str(), name.as_str());
+    let mut short = ShortName {
+        owner,
+        claims,
+        problems: Box::default(),
     };
-    hidden.into_iter().filter_map(problem).collect()
+    short.problems = match short.owner.as_ref().map(service) {
+        Ok(Some(owner)) => hidden_names(table, owner).into_iter().collect(),
+        Err(NoOwner::Ambiguous) => {
+            let namespaces = short.namespaces(Claim::Headless).map(Namespace::as_str);
+            let namespaces = namespaces.collect::<Vec<_>>().join(", ");
+            let detail = format!(
+                "exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN"
+            );
+            [Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str())].into()
+        }
+        _ => Box::default(),
+    };
+    short
 }
 
-/// Returns the problems of services with zones below another zone: a name belongs to the longest zone that matches.
-fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Problem> {
-    let problem = |child: &ChildZone| {
-        let labels: Vec<&str> = child.labels.iter().map(String::as_str).collect();
-        let hidden = names_below(table, child.parent_grammar, &labels).join(" and ");
-        let ChildZone { name, parent, .. } = child;
-        let detail = format!("zone {name} hides {hidden} in zone {parent}");
-        (!hidden.is_empty()).then(|| hides(name, detail))
+// === Names that other names hide ===
+
+/// Returns the problems that canonical names hide short names of their owner. If namespace `S` has a service `C`, `C.S.Z` and the
+/// names below it belong to that service.
+fn hidden_names(table: &Table, owner: &Service) -> BTreeSet<Problem> {
+    let (key, short) = (&owner.key, owner.key.service.as_str());
+    let missing = owner.missing.iter().map(|host| &host.cluster);
+    let is_hidden = |cluster: &&_| {
+        let hiding = table.service(short, ClusterName::as_str(cluster));
+        hiding.is_some_and(|hiding| hiding.is_known)
     };
-    rules.child_zones.iter().filter_map(problem).collect()
+    let hidden = owner.clusters().chain(missing).filter(is_hidden);
+    let problem = |cluster| {
+        let name = format!("{cluster}.{short}");
+        let detail = format!(
+            "{name}.<zone> and the names below it belong to namespace '{short}' and hide short names of {key}"
+        );
+        Problem::new(ProblemKind::Shadowed, detail).of_name(name)
+    };
+    let of_zone = hidden_by_zone(owner, short);
+    hidden.map(problem).chain(of_zone).collect()
 }
 
-/// Describes the names of services at and below some labels of a zone.
-fn names_below(table: &Table, grammar: Grammar, labels: &[&str]) -> Vec<String> {
-    let (canonical, short) = match (grammar, labels) {
-        (Grammar::Mcs, ["svc"]) if table.has_names() => return vec!["all names".to_owned()],
-        (Grammar::Mcs, [labels @ .., "svc"]) => (labels, None),
-        (Grammar::Global, [scope @ .., service]) => {
-            let service = table.short_service(service);
-            (labels, service.filter(|one| one.has_names_at(scope)))
-        }
-        _ => return Vec::new(),
+/// Returns the problem that a name of the zone itself, `dns-version.Z` or `ns.dns.Z`, hides a name of a service. `own` is the
+/// service's own name below the zone.
+pub(super) fn hidden_by_zone(service: &Service, own: &str) -> Option<Problem> {
+    let (name, scope) = match own {
+        "dns-version" | "ns.dns" => (own, &[][..]),
+        "dns" => ("ns.dns", &["ns"][..]),
+        _ => return None,
     };
-    let canonical = match canonical {
-        [namespace] if table.has_names_in(namespace) => {
-            Some(format!("all names of namespace '{namespace}'"))
-        }
-        [scope @ .., service, namespace] => {
-            let service = table.service(namespace, service);
-            let service = service.filter(|one| one.has_names_at(scope));
-            service.map(|service| format!("names of {}", service.key))
-        }
-        _ => None,
-    };
-    let short = short.map(|service| format!("short names of {}", service.key));
-    canonical.into_iter().chain(short).collect()
+    let key = &service.key;
+    let detail = format!("{name}.<zone> is a name of the zone itself and hides the name of {key}");
+    let problem = || Problem::new(ProblemKind::Shadowed, detail).of_name(name);
+    service.has_names_at(scope).then(problem)
 }

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::age::Age;
 use crate::model::ClusterName;
 use crate::table::Table;
-use crate::table::links::{ClusterLink, LinkState, UnknownReason};
 
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -42,13 +41,10 @@ impl ClusterReport {
             let problem = table.and_then(|table| table.link_problem(cluster));
             problem.map(Age::from).unwrap_or_default()
         };
-        // Files without Links say nothing about them.
-        let is_given =
-            |link: &&ClusterLink| link.state != LinkState::Unknown(UnknownReason::NotGiven);
-        let linked = links.filter(is_given).map(|link| Self {
+        let linked = links.map(|link| Self {
             name: link.cluster.to_string(),
             is_own: false,
-            link: Some(<&str>::from(&link.state).to_owned()),
+            link: Some(<&str>::from(link.state).to_owned()),
             age: age(&link.cluster),
         });
         own.into_iter().chain(linked).collect()

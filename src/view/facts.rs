@@ -132,7 +132,7 @@ impl TableFacts {
             services: count(ServiceKind::VARIANTS, listed().map(|service| service.kind)),
             states: count(Impact::VARIANTS, listed().map(Service::impact)),
             endpoints: count_endpoints(table),
-            clusters: count(LinkState::VARIANTS, links.map(|link| (&link.state).into())),
+            clusters: count(LinkState::VARIANTS, links.map(|link| link.state.into())),
             failing: failing_services(table),
             causes: Causes::of(now),
             default_cluster_name: default_name.min(),

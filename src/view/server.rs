@@ -108,14 +108,9 @@ impl Server {
         problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
         problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.events.flapping_services().into_values());
-        problems.extend(problem_of_failures(
-            ProblemKind::SourcePanicked,
-            &self.feeds.panics,
-        ));
-        problems.extend(problem_of_failures(
-            ProblemKind::LogLinesLost,
-            &self.lost_log_lines,
-        ));
+        let panics = problem_of_failures(ProblemKind::SourcePanicked, &self.feeds.panics);
+        let lost_lines = problem_of_failures(ProblemKind::LogLinesLost, &self.lost_log_lines);
+        problems.extend(panics.into_iter().chain(lost_lines));
         problems
     }
 

@@ -31,7 +31,7 @@ use super::reading::{
     Failure, MissingReason, NamedPort, Reading, Scope, Targets, View, selectable,
 };
 use super::{Zone, Zones};
-use crate::table::{Grammar, Service, ShortName, Table};
+use crate::table::{Grammar, Service, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";
@@ -104,21 +104,18 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     let [scope @ .., service] = path else {
         return Reading::Missing(zone, MissingReason::NoService);
     };
-    let reading = match table.short_name(service) {
-        Some(ShortName {
-            owner: Ok(owner),
-            has_hidden_cluster,
-            ..
-        }) => {
+    let short = table.short_name(service);
+    let reading = match (short, table.short_service(service)) {
+        (Some(short), Some(owner)) => {
             // The names of one cluster are all hidden or none.
-            let targets = match *has_hidden_cluster && scope.is_empty() {
+            let targets = match short.has_hidden() && scope.is_empty() {
                 true => Targets::Canonical(name.start_of(labels.len())),
                 false => targets(1),
             };
             look_up(zone, owner, scope, prefix, targets)
         }
-        Some(_) => Reading::Missing(zone, MissingReason::NoOwner),
-        None => Reading::Missing(zone, MissingReason::NoService),
+        (Some(_), None) => Reading::Missing(zone, MissingReason::NoOwner),
+        (None, _) => Reading::Missing(zone, MissingReason::NoService),
     };
     match reading {
         Reading::Missing(..) if is_parent(table, labels) => Reading::Empty(zone),

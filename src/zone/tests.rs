@@ -14,7 +14,6 @@ mod kinds;
 mod links;
 mod missing;
 mod namespaces;
-mod nested;
 mod order;
 
 fn shop() -> Table {

@@ -46,7 +46,7 @@ use super::limiter::{ListLimiter, Purpose};
 use super::lines::{EventKind, WatchEvent};
 use super::requests::{Requests, VersionedList};
 use crate::model::{Kind, parse};
-use crate::table::links::UnknownReason;
+use crate::table::links::LinkList;
 use crate::table::store::Objects;
 
 /// The requested duration of a watch.
@@ -134,7 +134,7 @@ impl Watcher {
     async fn list_and_watch(&mut self, reason: Reason) -> Reason {
         let is_doubt = matches!(reason, Reason::Doubt);
         let Some((objects, version)) = self.list(reason).await else {
-            let undefined = Some(UnknownReason::Undefined);
+            let undefined = Some(LinkList::Undefined);
             self.feeds.note_listed(&self.requests.feed, undefined);
             self.send_list(Objects::new(), None).await;
             sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;

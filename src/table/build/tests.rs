@@ -51,12 +51,7 @@ fn short_name_belongs_to_pin_or_default_namespace_or_only_namespace() {
     let objects = ["a", "b", "c"].map(|namespace| mirror(namespace, "db", "east"));
     let owner = |rules: &Rules, objects: &[Value]| {
         let table = table_by(rules, objects);
-        let short = table.short_name("db").unwrap();
-        let owner = short
-            .owner
-            .as_ref()
-            .map(|owner| owner.key.namespace.clone());
-        owner.map_err(Clone::clone)
+        table.short_name("db").unwrap().owner.clone()
     };
     let namespace = |name: &str| -> Namespace { name.parse().unwrap() };
     let default = |name| Rules {
@@ -308,6 +303,23 @@ fn unchanged_services_are_shared_with_the_previous_table() {
     let of = |table: &Table, name| std::ptr::from_ref(table.service("prod", name).unwrap());
     let is_shared = ["db", "web"].map(|name| of(&before, name) == of(&server.table, name));
     assert_eq!(is_shared, [true, false]);
+}
+
+/// The generation and the SOA serial count answers.
+#[test]
+fn another_problem_of_the_owner_of_a_short_name_changes_no_answer() {
+    let last = table(&shop());
+    let mut objects = shop();
+    objects[0] = annotated(mirror("prod", "db", "east"), "global-dns/failover", "east");
+    let store = store(&objects);
+    let built = build(
+        &last,
+        &store,
+        &store.services(),
+        &rules(),
+        &Timers::default(),
+    );
+    assert_eq!((built.is_changed, built.has_other_answers), (true, false));
 }
 
 /// One with a selector is a database without pods, whose short name is its own (rule M5).

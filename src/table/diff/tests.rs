@@ -315,16 +315,15 @@ fn step_has_the_cause_for_which_another_one_answers() {
 
 #[test]
 fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
-    let with = |states: &[LinkState]| {
-        let cluster = |state: &LinkState| ClusterLink {
-            cluster: "east".parse().unwrap(),
-            state: state.clone(),
+    let with = |state: Option<(LinkState, &str)>| {
+        let cluster = |(state, detail): (LinkState, &str)| {
+            let since = Timestamp::from_seconds(10);
+            let neglect = (!detail.is_empty()).then(|| (since, detail.to_owned()));
+            ClusterLink::new("east".parse().unwrap(), state, neglect)
         };
-        let clusters = states
-            .iter()
-            .map(|state| ("east".parse().unwrap(), cluster(state)));
+        let clusters = state.map(|state| ("east".parse().unwrap(), cluster(state)));
         let links = LinkStates {
-            clusters: clusters.collect(),
+            clusters: clusters.into_iter().collect(),
             ..LinkStates::default()
         };
         let mut table = Table::default();
@@ -332,16 +331,13 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
         table.links = links.into();
         table
     };
-    let since = Timestamp::from_seconds(10);
-    let end = Timestamp::from_seconds(20);
-    let none = with(&[]);
-    let linked = with(&[LinkState::Linked]);
-    let frozen = with(&[LinkState::Frozen {
-        since,
-        detail: "Lease linkerd-multicluster/east is not renewed".into(),
-    }]);
-    let missing = with(&[LinkState::Missing { since, end }]);
-    let unlinked = with(&[LinkState::Unlinked { since }]);
+    let none = with(None);
+    let linked = with(Some((LinkState::Linked, "")));
+    let lease = "Lease linkerd-multicluster/east is not renewed";
+    let frozen = with(Some((LinkState::Frozen, lease)));
+    let end = "its endpoints count until 1970-01-01T00:00:20Z";
+    let missing = with(Some((LinkState::Missing, end)));
+    let unlinked = with(Some((LinkState::Unlinked, "its endpoints are down")));
     let stopped = "!frozen: The mirror controller of cluster east has stopped: Lease linkerd-multicluster/east is not \
                    renewed.";
     let missed =

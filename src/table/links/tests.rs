@@ -21,7 +21,7 @@ impl Process {
     }
 
     /// Polls Leases: for each Link the time of its renewal; empty: it is released.
-    fn poll(&mut self, second: u64, leases: &[(&str, &str)]) -> LinkState {
+    fn poll(&mut self, second: u64, leases: &[(&str, &str)]) -> ClusterLink {
         let lease = |(name, renewal): &(&str, &str)| {
             let lease = Lease {
                 is_held: !renewal.is_empty(),
@@ -40,15 +40,24 @@ impl Process {
         self.links.states.unknown.as_ref().unwrap().detail.as_str()
     }
 
-    fn state(&mut self, second: u64) -> LinkState {
+    fn state(&mut self, second: u64) -> ClusterLink {
         let list = LinkList::Listed { is_complete: true };
         let now = Timestamp::from_seconds(second);
         self.links.update(&self.store, list, &self.rules, now);
         let clusters = &self.links.states.clusters;
-        clusters[&"east".parse::<ClusterName>().unwrap()]
-            .state
-            .clone()
+        clusters[&"east".parse::<ClusterName>().unwrap()].clone()
     }
+}
+
+/// Returns the state of `east`, with the second since which it holds, and the detail of its problem, if it has one.
+fn state_of(link: &ClusterLink) -> (LinkState, Option<(u32, &str)>) {
+    let problem = link.problem.as_ref();
+    let problem = problem.map(|one| (one.since().unwrap_or_default().seconds(), &*one.detail));
+    (link.state, problem)
+}
+
+fn assert_linked(link: &ClusterLink) {
+    assert_eq!(state_of(link), (LinkState::Linked, None));
 }
 
 fn read(leases: BTreeMap<ObjectKey, Lease>, refused: Option<&str>) -> LeasePoll {
@@ -58,34 +67,29 @@ fn read(leases: BTreeMap<ObjectKey, Lease>, refused: Option<&str>) -> LeasePoll 
     }
 }
 
-fn frozen_since(second: u64, link: &str, is_released: bool) -> LinkState {
+fn assert_frozen_since(found: &ClusterLink, second: u32, link: &str, is_released: bool) {
     let lease = format!("Lease linkerd-multicluster/service-mirror-write-{link}");
     let released = if is_released {
         ", and its controller released it"
     } else {
         ""
     };
-    LinkState::Frozen {
-        since: Timestamp::from_seconds(second),
-        detail: format!("{lease} is not renewed{released}").into(),
-    }
+    let detail = format!("{lease} is not renewed{released}");
+    assert_eq!(
+        state_of(found),
+        (LinkState::Frozen, Some((second, &*detail)))
+    );
 }
 
 #[test]
 fn lease_that_is_not_renewed_for_45_seconds_is_frozen() {
     let mut process = Process::new(&["east"]);
-    assert_eq!(process.poll(0, &[("east", "a")]), LinkState::Linked);
-    assert_eq!(process.poll(10, &[("east", "b")]), LinkState::Linked);
-    assert_eq!(process.poll(54, &[("east", "b")]), LinkState::Linked);
-    assert_eq!(
-        process.poll(55, &[("east", "b")]),
-        frozen_since(10, "east", false)
-    );
-    assert_eq!(
-        process.poll(99, &[("east", "b")]),
-        frozen_since(10, "east", false)
-    );
-    assert_eq!(process.poll(100, &[("east", "c")]), LinkState::Linked);
+    assert_linked(&process.poll(0, &[("east", "a")]));
+    assert_linked(&process.poll(10, &[("east", "b")]));
+    assert_linked(&process.poll(54, &[("east", "b")]));
+    assert_frozen_since(&process.poll(55, &[("east", "b")]), 10, "east", false);
+    assert_frozen_since(&process.poll(99, &[("east", "b")]), 10, "east", false);
+    assert_linked(&process.poll(100, &[("east", "c")]));
 }
 
 /// A controller that stops on purpose releases its Lease. The next one takes it within seconds, or never.
@@ -93,13 +97,10 @@ fn lease_that_is_not_renewed_for_45_seconds_is_frozen() {
 fn released_lease_is_frozen_after_as_long() {
     let mut process = Process::new(&["east"]);
     process.poll(0, &[("east", "a")]);
-    assert_eq!(process.poll(10, &[("east", "")]), LinkState::Linked);
-    assert_eq!(process.poll(40, &[("east", "")]), LinkState::Linked);
-    assert_eq!(
-        process.poll(45, &[("east", "")]),
-        frozen_since(0, "east", true)
-    );
-    assert_eq!(process.poll(50, &[("east", "b")]), LinkState::Linked);
+    assert_linked(&process.poll(10, &[("east", "")]));
+    assert_linked(&process.poll(40, &[("east", "")]));
+    assert_frozen_since(&process.poll(45, &[("east", "")]), 0, "east", true);
+    assert_linked(&process.poll(50, &[("east", "b")]));
 }
 
 /// While polls fail, nobody knows whether the Lease is renewed.
@@ -107,27 +108,24 @@ fn released_lease_is_frozen_after_as_long() {
 fn failed_polls_freeze_nothing() {
     let mut process = Process::new(&["east"]);
     process.poll(0, &[("east", "a")]);
-    assert_eq!(process.state(3600), LinkState::Linked);
-    assert_eq!(process.poll(3600, &[("east", "b")]), LinkState::Linked);
+    assert_linked(&process.state(3600));
+    assert_linked(&process.poll(3600, &[("east", "b")]));
     // It was the same at both polls.
-    assert_eq!(
-        process.poll(7200, &[("east", "b")]),
-        frozen_since(3600, "east", false)
-    );
+    assert_frozen_since(&process.poll(7200, &[("east", "b")]), 3600, "east", false);
 }
 
 #[test]
 fn link_without_a_lease_is_linked() {
     let mut process = Process::new(&["east"]);
-    assert_eq!(process.state(0), LinkState::Linked);
-    assert_eq!(process.poll(10, &[]), LinkState::Linked);
-    assert_eq!(process.poll(600, &[("west", "a")]), LinkState::Linked);
-    assert_eq!(process.poll(610, &[("east", "a")]), LinkState::Linked);
+    assert_linked(&process.state(0));
+    assert_linked(&process.poll(10, &[]));
+    assert_linked(&process.poll(600, &[("west", "a")]));
+    assert_linked(&process.poll(610, &[("east", "a")]));
     let refused = read(BTreeMap::new(), Some("forbidden"));
     process
         .links
         .note_leases(refused, Timestamp::from_seconds(620));
-    assert_eq!(process.state(620), LinkState::Linked);
+    assert_linked(&process.state(620));
     assert_eq!(process.unknown(), "Leases cannot be read: forbidden");
 }
 
@@ -137,13 +135,10 @@ fn cluster_has_the_state_of_its_best_link() {
     let leases = |one: &'static str, other: &'static str| [("east", one), ("east-2", other)];
     process.poll(0, &leases("a", "a"));
     process.poll(20, &leases("a", "b"));
-    assert_eq!(process.poll(50, &leases("a", "b")), LinkState::Linked);
-    assert_eq!(
-        process.poll(70, &leases("a", "b")),
-        frozen_since(20, "east-2", false)
-    );
-    assert_eq!(process.poll(80, &leases("b", "b")), LinkState::Linked);
-    assert_eq!(process.poll(200, &[("east", "b")]), LinkState::Linked);
+    assert_linked(&process.poll(50, &leases("a", "b")));
+    assert_frozen_since(&process.poll(70, &leases("a", "b")), 20, "east-2", false);
+    assert_linked(&process.poll(80, &leases("b", "b")));
+    assert_linked(&process.poll(200, &[("east", "b")]));
 }
 
 /// A deleted Link leaves its Lease, which the controller renews (recording 37). The first list may lack it already.
@@ -152,37 +147,39 @@ fn cluster_is_unlinked_at_once_or_after_the_delay_if_its_link_was_seen() {
     let at = Timestamp::from_seconds;
     let poll =
         |process: &mut Process, second: u64| process.poll(second, &[("east", &second.to_string())]);
-    let unlinked = |since| LinkState::Unlinked { since: at(since) };
-    let missing = |since, end| LinkState::Missing {
-        since: at(since),
-        end: at(end),
+    let assert_unlinked = |found: &ClusterLink, since| {
+        let problem = (since, "its endpoints are down");
+        assert_eq!(state_of(found), (LinkState::Unlinked, Some(problem)));
     };
-    assert_eq!(poll(&mut Process::new(&[]), 7), unlinked(7));
+    let assert_missing = |found: &ClusterLink, since, end| {
+        let detail = format!("its endpoints count until {}", at(end).to_text());
+        let problem = (since, &*detail);
+        assert_eq!(state_of(found), (LinkState::Missing, Some(problem)));
+    };
+    assert_unlinked(&poll(&mut Process::new(&[]), 7), 7);
     let mut process = Process::new(&["east"]);
-    assert_eq!(poll(&mut process, 0), LinkState::Linked);
+    assert_linked(&poll(&mut process, 0));
     let linked = std::mem::replace(&mut process.store, Process::new(&[]).store);
-    assert_eq!(poll(&mut process, 10), missing(10, 310));
+    assert_missing(&poll(&mut process, 10), 10, 310);
     assert_eq!(process.links.wake, Some(at(310)));
-    assert_eq!(poll(&mut process, 309), missing(10, 310));
-    assert_eq!(poll(&mut process, 310), unlinked(10));
+    assert_missing(&poll(&mut process, 309), 10, 310);
+    assert_unlinked(&poll(&mut process, 310), 10);
     assert_eq!(process.links.wake, None);
     // It returns, and goes again.
     process.store = linked;
-    assert_eq!(poll(&mut process, 400), LinkState::Linked);
+    assert_linked(&poll(&mut process, 400));
     process.store = Process::new(&[]).store;
-    assert_eq!(poll(&mut process, 500), missing(500, 800));
+    assert_missing(&poll(&mut process, 500), 500, 800);
 }
 
 /// `links.namespaces` probably names the wrong ones.
 #[test]
 fn without_a_link_and_a_lease_the_state_is_unknown() {
     let mut process = Process::new(&[]);
-    assert_eq!(
-        <&str>::from(&process.poll(0, &[("north", "a")])),
-        "unlinked"
-    );
-    let nothing = LinkState::Unknown(UnknownReason::Nothing);
-    assert_eq!(process.poll(10, &[]), nothing);
+    let state = process.poll(0, &[("north", "a")]).state;
+    assert_eq!(state, LinkState::Unlinked);
+    assert_eq!(process.poll(10, &[]).state, LinkState::Unknown);
+    assert_eq!(process.unknown(), NOTHING);
 }
 
 /// A Link may be in the namespace that cannot be read. Clusters that a readable Link names are linked as ever.
@@ -202,7 +199,7 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
             .links
             .update(&process.store, list, &process.rules, now);
         let mut clusters = process.links.states.clusters.values();
-        clusters.next().unwrap().state.clone()
+        clusters.next().unwrap().state
     };
     assert_eq!(
         state(&mut Process::new(&["east"]), 0, false),
@@ -211,19 +208,14 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     let mut process = Process::new(&["east"]);
     assert_eq!(state(&mut process, 0, true), LinkState::Linked);
     process.store = Process::new(&[]).store;
-    assert_eq!(<&str>::from(&state(&mut process, 999, false)), "missing");
-    assert_eq!(<&str>::from(&state(&mut process, 9999, false)), "missing");
-    assert_eq!(<&str>::from(&state(&mut process, 9999, true)), "unlinked");
+    assert_eq!(state(&mut process, 999, false), LinkState::Missing);
+    assert_eq!(state(&mut process, 9999, false), LinkState::Missing);
+    assert_eq!(state(&mut process, 9999, true), LinkState::Unlinked);
     // What is known stays.
-    assert_eq!(
-        <&str>::from(&state(&mut process, 10_000, false)),
-        "unlinked"
-    );
+    assert_eq!(state(&mut process, 10_000, false), LinkState::Unlinked);
     // The first list is not complete.
     let mut process = Process::new(&[]);
-    let unreadable = LinkState::Unknown(UnknownReason::Unreadable);
-    assert_eq!(state(&mut process, 0, false), unreadable);
-    let reason = "Links of a namespace in links.namespaces cannot be read";
-    assert_eq!(process.unknown(), reason);
-    assert_eq!(<&str>::from(&state(&mut process, 1, true)), "unlinked");
+    assert_eq!(state(&mut process, 0, false), LinkState::Unknown);
+    assert_eq!(process.unknown(), UNREADABLE);
+    assert_eq!(state(&mut process, 1, true), LinkState::Unlinked);
 }
