@@ -67,8 +67,6 @@ pub enum Command {
     /// Examples:
     ///   # Serve the sample; it prints the queries to try
     ///   global-dns demo
-    ///   # Change the sample every 5 seconds, to watch the page
-    ///   global-dns demo --live=5s
     #[command(verbatim_doc_comment)]
     Demo(Box<DemoArgs>),
     /// Explain the answer for a name, or why there is none
