@@ -19,7 +19,7 @@ mod unknown_variables;
 mod values;
 mod view;
 
-pub use api::{Api, Location, is_unknown_time};
+pub use api::{Api, is_unknown_time};
 pub use check::CheckArgs;
 pub use cluster::{Cluster, ClusterError, Part, Replica};
 pub use command::{Cli, Command, read};

@@ -58,7 +58,7 @@ pub enum Check {
     Connections,
     /// `fleet`: every cluster can be read, once.
     FleetClusters,
-    /// `fleet`: versions, zones, clocks and the answers of replicas.
+    /// `fleet`: versions, zones and the answers of replicas.
     FleetServers,
     /// `fleet`: each cluster has one name everywhere.
     FleetNames,

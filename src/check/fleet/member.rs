@@ -23,8 +23,6 @@ pub struct Replica {
     pub id: String,
     /// Its status, or why it cannot be read.
     pub status: Fact<Value>,
-    /// The difference of its clock from that of this machine in seconds, if it is known.
-    pub clock_ahead: Option<i64>,
     /// Its table. `None`: another replica of the cluster has the same answers.
     pub table: Option<ServerTable>,
 }
