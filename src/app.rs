@@ -4,7 +4,6 @@ mod check;
 mod client_addresses;
 mod demo;
 mod events;
-mod first_table;
 mod fleet;
 mod remote;
 mod serve;

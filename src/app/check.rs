@@ -5,19 +5,18 @@ mod way;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::remote::{Remote, find_server, table};
+use super::remote::find;
 use crate::check::finding::{Check, Finding, State, document, text};
 use crate::check::objects;
-use crate::check::told::Told;
-use crate::cli::{Api, CheckArgs, Cluster, note};
+use crate::check::told::{ServerTable, Told};
+use crate::cli::{Api, CheckArgs, note};
 use crate::log::error_chain;
 use crate::model::Namespace;
-use crate::view::Document;
+use crate::view::{Document, Filter, View};
 
 /// The pause between two diagnoses of `--wait`.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -51,9 +50,9 @@ async fn diagnose_until(limit: Duration, args: &CheckArgs) -> Document {
 
 /// Gathers the facts and checks them: what the server says first, then what only the network can tell.
 async fn diagnose(args: &CheckArgs) -> Document {
-    let (server, cluster) = find(args).await;
+    let (server, cluster) = find(&args.view).await;
     let told = match server {
-        Ok(mut server) => read(&mut server.api, args).await.map(|told| (server, told)),
+        Ok(server) => read(&server.api, args).await.map(|told| (server.api, told)),
         Err(error) => Err(error),
     };
     let settings = match &told {
@@ -68,7 +67,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
         Some(Ok(cluster)) => cluster::read(cluster, args, &settings, told.is_ok()).await,
         Some(Err(error)) => (vec![cluster::unreachable(&error.to_string())], None),
     };
-    let (mut server, told) = match told {
+    let (server, told) = match told {
         Ok(read) => read,
         Err(error) => {
             let hint = "repair what follows; --server names a server, and --direct reads the objects instead";
@@ -84,7 +83,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
     lines.extend(of_cluster);
     lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
     if way::is_asked(args) {
-        lines.extend(way::findings(args, &mut server.api, &told).await);
+        lines.extend(way::findings(args, &server, &told).await);
     } else if cluster.is_some() {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
         let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
@@ -99,27 +98,8 @@ fn is_cause(line: &Finding) -> bool {
     line.state == State::Failing && causes.iter().any(|check| line.name == <&str>::from(check))
 }
 
-/// Finds the server as every command does, or builds the table of the objects. Returns it with its cluster. `None`: a flag names
-/// the server or files, or it is one of this host, so that no API server is used.
-async fn find(args: &CheckArgs) -> (anyhow::Result<Remote>, Option<anyhow::Result<Arc<Cluster>>>) {
-    let view = &args.view;
-    let server = match view.reads_objects() {
-        true => Remote::find(view).await,
-        false => find_server(&view.server, &view.source.kubeconfig, "").await,
-    };
-    let cluster = match &server {
-        _ if !view.source.file.is_empty() => None,
-        Ok(server) if !view.reads_objects() => server.cluster().cloned().map(Ok),
-        _ => {
-            let cluster = Cluster::open(&view.source.kubeconfig, false).await;
-            Some(cluster.map(Arc::new).map_err(anyhow::Error::from))
-        }
-    };
-    (server, cluster)
-}
-
 /// Reads what a server says, with the problems of the selected namespaces.
-async fn read(server: &mut Api, args: &CheckArgs) -> anyhow::Result<Told> {
+async fn read(server: &Api, args: &CheckArgs) -> anyhow::Result<Told> {
     let status = server.status().await?;
     let mut table = table(server).await?;
     let namespaces = &args.view.source.namespace;
@@ -130,4 +110,14 @@ async fn read(server: &mut Api, args: &CheckArgs) -> anyhow::Result<Told> {
         service.is_none_or(|(name, _)| namespaces.is_empty() || selected.any(|one| one == name))
     });
     Ok(Told { status, table })
+}
+
+/// Reads the table of a server.
+pub(super) async fn table(server: &Api) -> anyhow::Result<ServerTable> {
+    let all = Filter::default();
+    Ok(ServerTable {
+        services: server.items(View::Table, &all).await?,
+        endpoints: server.items(View::Endpoints, &all).await?,
+        problems: server.items(View::Problems, &all).await?,
+    })
 }

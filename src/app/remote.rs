@@ -12,12 +12,11 @@ use std::vec;
 use anyhow::{Context as _, anyhow};
 use tokio::time::timeout;
 
-use super::first_table::first_table;
+use super::source::SelectedSource;
 use super::variables::local_api;
-use crate::check::told::ServerTable;
 use crate::cli::{
-    Api, Cluster, ClusterError, KubeconfigArgs, Location, Output, Part, PrintArgs, Replica,
-    ServerArgs, ViewArgs, is_unknown_time, print,
+    Api, Cluster, ClusterError, KubeconfigArgs, Output, Part, PrintArgs, Replica, ServerArgs,
+    ViewArgs, is_unknown_time, print,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;
@@ -34,36 +33,33 @@ pub(super) struct Remote {
     pub(super) api: Api,
     /// The ready replicas of its cluster that were not asked yet.
     others: vec::IntoIter<Replica>,
-    /// Why the server of this host is asked, and no replica.
+    /// The URL of the server of this host, and why it is asked and no replica.
     why_local: Option<String>,
 }
+
+/// A server, or why there is none, and the cluster in which it was looked for. `None`: a flag names the server or files, or it is
+/// one of this host.
+pub(super) type Found = (
+    anyhow::Result<Remote>,
+    Option<Result<Arc<Cluster>, ClusterError>>,
+);
 
 // === impl Remote ===
 
 impl Remote {
-    fn new(location: Location) -> Self {
+    fn new(api: Api) -> Self {
         Self {
-            api: Api::new(location),
+            api,
             others: Vec::new().into_iter(),
             why_local: None,
         }
     }
 
-    /// Finds the server, or makes one of the objects that flags name.
-    pub(super) async fn find(args: &ViewArgs) -> anyhow::Result<Self> {
-        if args.reads_objects() {
-            let location = first_table(&args.source, &args.settings.loaded).await?;
-            return Ok(Self::new(location));
-        }
-        let hint = "; --direct reads the objects of the cluster instead";
-        find_server(&args.server, &args.source.kubeconfig, hint).await
-    }
-
     /// Returns the cluster of the replica that was found.
-    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
-        match &self.api.location {
-            Location::Replica(cluster, _) => Some(cluster),
-            Location::Url(_) | Location::InProcess(..) => None,
+    fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.api {
+            Api::Replica(cluster, _) => Some(cluster),
+            Api::Url(_) | Api::InProcess(..) => None,
         }
     }
 
@@ -98,7 +94,7 @@ impl Remote {
             let Some((cluster, other)) = self.cluster().cloned().zip(other) else {
                 return asked;
             };
-            self.api = Api::new(Location::Replica(cluster, other));
+            self.api = Api::Replica(cluster, other);
         }
     }
 
@@ -106,16 +102,11 @@ impl Remote {
     fn heading(&self, document: &Document) -> String {
         let at = document.at.as_ref();
         let at = at.map_or_else(String::new, |at| format!(", at {at}"));
-        match (&self.api.location, &self.why_local) {
-            (Location::InProcess(..), _) => {
-                "computed from objects, not answered by a server".to_owned()
-            }
-            (Location::Replica(_, replica), _) => format!("answered by {replica}{at}"),
-            (Location::Url(url), Some(reason)) => format!(
-                "answered by the server of this host at {} (no replica answered: {reason}){at}",
-                url.to_string().trim_end_matches('/')
-            ),
-            (Location::Url(_), None) => format!("answered by {}{at}", document.replica),
+        match (&self.api, &self.why_local) {
+            (Api::InProcess(..), _) => "computed from objects, not answered by a server".to_owned(),
+            (Api::Replica(_, replica), _) => format!("answered by {replica}{at}"),
+            (Api::Url(_), Some(why)) => format!("answered by the server of this host at {why}{at}"),
+            (Api::Url(_), None) => format!("answered by {}{at}", document.replica),
         }
     }
 
@@ -129,23 +120,46 @@ impl Remote {
     }
 }
 
+/// Finds the server, or makes one of the objects that flags name.
+pub(super) async fn find(args: &ViewArgs) -> Found {
+    let (source, settings) = (&args.source, &args.settings.loaded);
+    if !args.reads_objects() {
+        let hint = "; --direct reads the objects of the cluster instead";
+        return find_server(&args.server, &source.kubeconfig, hint).await;
+    }
+    let (opened, cluster) = match source.file.as_slice() {
+        [] => {
+            let cluster = Cluster::open(&source.kubeconfig, false).await.map(Arc::new);
+            let source = cluster.clone().map(SelectedSource::Cluster);
+            (source.map_err(anyhow::Error::from), Some(cluster))
+        }
+        files => (SelectedSource::files(files), None),
+    };
+    let api = match opened {
+        Ok(source) => source.into_api(settings).await,
+        Err(error) => Err(error),
+    };
+    (api.map(Remote::new), cluster)
+}
+
 /// Returns the named server, or a ready replica, or the server of this host. The error ends with the hint, unless the kubeconfig
 /// cannot be used.
 pub(super) async fn find_server(
     args: &ServerArgs,
     kubeconfig: &KubeconfigArgs,
     hint: &str,
-) -> anyhow::Result<Remote> {
+) -> Found {
     if let Some(url) = &args.server {
-        return Ok(Remote::new(Location::Url(url.clone())));
+        return (Ok(Remote::new(Api::Url(url.clone()))), None);
     }
     let namespace = args.server_namespace.as_ref();
-    let found = async {
-        let cluster = Cluster::open(kubeconfig, false).await?;
-        find_replica(Arc::new(cluster), namespace).await
+    let cluster = Cluster::open(kubeconfig, false).await.map(Arc::new);
+    let found = match cluster.clone() {
+        Ok(cluster) => find_replica(cluster, namespace).await,
+        Err(error) => Err(error.into()),
     };
-    let error = match found.await {
-        Ok(found) => return Ok(found),
+    let error = match found {
+        Ok(found) => return (Ok(found), Some(cluster)),
         Err(error) => error,
     };
     let mut reason = error_chain(error.as_ref());
@@ -154,16 +168,19 @@ pub(super) async fn find_server(
     let has_no_server = matches!(failed, Some(Part::Configuration | Part::Server));
     if has_no_server && !kubeconfig.is_given() && namespace.is_none() {
         let url = format!("http://{}", local_api());
-        if let Ok(mut remote) = responding(Location::Url(url.parse()?)).await {
-            remote.why_local = Some(reason);
-            return Ok(remote);
+        if let Ok(parsed) = url.parse()
+            && let Ok(mut remote) = responding(Api::Url(parsed)).await
+        {
+            remote.why_local = Some(format!("{url} (no replica answered: {reason})"));
+            return (Ok(remote), None);
         }
         reason += &format!(
             "; no server answers at {url} either; global-dns demo starts one with sample data"
         );
     }
     let is_unusable = failed == Some(Part::Configuration);
-    Err(anyhow!("{reason}{}", if is_unusable { "" } else { hint }))
+    let error = anyhow!("{reason}{}", if is_unusable { "" } else { hint });
+    (Err(error), Some(cluster))
 }
 
 /// Connects to the first ready replica that responds.
@@ -175,7 +192,7 @@ async fn find_replica(
     let mut failure = anyhow!("no replica is ready");
     for _ in 0..MAX_REPLICAS {
         let Some(replica) = others.next() else { break };
-        match responding(Location::Replica(cluster.clone(), replica)).await {
+        match responding(Api::Replica(cluster.clone(), replica)).await {
             Ok(remote) => return Ok(Remote { others, ..remote }),
             Err(error) => failure = error,
         }
@@ -183,21 +200,10 @@ async fn find_replica(
     Err(failure)
 }
 
-/// Reads the table of a server.
-pub(super) async fn table(server: &mut Api) -> anyhow::Result<ServerTable> {
-    let all = Filter::default();
-    Ok(ServerTable {
-        services: server.items(View::Table, &all).await?,
-        endpoints: server.items(View::Endpoints, &all).await?,
-        problems: server.items(View::Problems, &all).await?,
-    })
-}
-
 /// Returns a server that responds.
-async fn responding(location: Location) -> anyhow::Result<Remote> {
-    let mut remote = Remote::new(location);
-    let asked = timeout(PROBE_TIMEOUT, remote.api.status()).await;
+async fn responding(api: Api) -> anyhow::Result<Remote> {
     let seconds = PROBE_TIMEOUT.as_secs();
+    let asked = timeout(PROBE_TIMEOUT, api.status()).await;
     asked.with_context(|| format!("no response within {seconds} s"))??;
-    Ok(remote)
+    Ok(Remote::new(api))
 }

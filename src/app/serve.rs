@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -19,9 +18,9 @@ use tracing::{debug, info, warn};
 
 use super::client_addresses::client_addresses;
 use super::source::SelectedSource;
-use super::thread::Thread;
+use super::thread::{self, runtime};
 use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, start_log};
-use crate::cli::SourceArgs;
+use crate::cli::{Cluster, SourceArgs};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
@@ -76,7 +75,10 @@ impl Resources {
             [] => addresses_from(SERVICE_IPS)?,
             given => given.to_vec(),
         };
-        let source = SelectedSource::open(args, true).await?;
+        let source = match args.file.as_slice() {
+            [] => SelectedSource::Cluster(Arc::new(Cluster::open(&args.kubeconfig, true).await?)),
+            files => SelectedSource::files(files)?,
+        };
         let is_pod = args.file.is_empty() && !args.kubeconfig.is_given();
         if is_pod && settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
             bail!(
@@ -172,7 +174,7 @@ impl Server {
         api: Vec<TcpListener>,
     ) -> anyhow::Result<()> {
         let (server, tasks) = (self.shown.clone(), &mut self.tasks);
-        let api_thread = Thread::new("api")?;
+        let api_runtime = runtime()?;
         let state = HttpState {
             server: server.clone(),
             metrics: Metrics {
@@ -181,15 +183,15 @@ impl Server {
             },
             is_open: self.is_open.clone(),
             liveness: self.liveness.clone(),
-            api_runtime: api_thread.handle(),
+            api_runtime: api_runtime.handle().clone(),
         };
         let follow = state.liveness.clone().follow();
-        Thread::new("probes")?.run(tasks, || async {
+        thread::run("probes", runtime()?, tasks, || async {
             tokio::join!(follow, serve_all(admin, admin_routes(state)));
         })?;
         let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
         let routes = api_routes(server, hosts);
-        api_thread.run(tasks, || async {
+        thread::run("api", api_runtime, tasks, || async {
             if let Err(error) = lower_priority() {
                 debug!(%error, "Cannot lower the priority of the API");
             }
@@ -245,7 +247,7 @@ fn listen(
     answerers: Answerers,
 ) -> anyhow::Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
-        0 => thread::available_parallelism().map_or(1, usize::from),
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
         given => usize::from(given),
     };
     let limit = settings.limits.connections as usize;

@@ -110,12 +110,7 @@ impl Api {
     }
 
     /// Requests a page, and parses it.
-    async fn page(
-        &self,
-        view: View,
-        filter: &Filter,
-        output: Output,
-    ) -> anyhow::Result<Document> {
+    async fn page(&self, view: View, filter: &Filter, output: Output) -> anyhow::Result<Document> {
         if let Self::InProcess(server, _) = self {
             return Ok(document(view, server, filter)?);
         }

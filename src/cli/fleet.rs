@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use http::Uri;
 
-use super::groups::{KubeconfigArgs, SourceArgs};
+use super::groups::KubeconfigArgs;
 use super::print::PrintArgs;
 use super::values::parse_server;
 use crate::model::{ClusterName, Namespace};
@@ -51,7 +51,7 @@ pub enum Place {
     /// The API of a server.
     Server(Uri),
     /// Files with the objects of the cluster.
-    Files(ClusterName, SourceArgs),
+    Files(ClusterName, Vec<PathBuf>),
 }
 
 // === impl FleetArgs ===
@@ -83,12 +83,8 @@ impl FleetArgs {
         let files = self.fleet_file.iter().map(|(name, _)| name);
         let files = files.filter(|name| names.insert(*name)).map(|name| {
             let files = self.fleet_file.iter().filter(|(of, _)| of == name);
-            let file = files.map(|(_, file)| file.clone()).collect();
-            let source = SourceArgs {
-                file,
-                ..SourceArgs::default()
-            };
-            (name.to_string(), Place::Files(name.clone(), source))
+            let files = files.map(|(_, file)| file.clone()).collect();
+            (name.to_string(), Place::Files(name.clone(), files))
         });
         let mut places: Vec<_> = contexts.chain(servers).chain(files).collect();
         if places.is_empty() {

@@ -296,7 +296,8 @@ pub fn faults() -> Vec<Fault> {
         fault(
             "a server has another version",
             |fleet| {
-                fleet.0[EAST].alteration = Some(&[("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")]);
+                fleet.0[EAST].alteration =
+                    Some(&[("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")]);
             },
             &["versions of global-dns: 0.0.9 in east; 0.1.0 in hub and west"],
             "same version",

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{sleep, timeout};
 
-use crate::app::remote::table;
+use super::table;
 use crate::check::dns_client::query;
 use crate::check::finding::{Check, Fact, Finding, State, items};
 use crate::check::probe::{Probe, Question};
@@ -47,7 +47,7 @@ fn is_pod() -> bool {
 
 /// Returns the findings about the way of one question for each zone. If an answer differs, all are asked again when caches have
 /// expired: it may have changed a moment ago.
-pub(super) async fn findings(args: &CheckArgs, source: &mut Api, told: &Told) -> Vec<Finding> {
+pub(super) async fn findings(args: &CheckArgs, source: &Api, told: &Told) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut unknown =
         |why: &str, hint| findings.push(Finding::unknown(Check::ClusterAnswer, why, hint));

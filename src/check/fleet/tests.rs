@@ -27,7 +27,6 @@ fn replica(cluster: &str, id: &str) -> Replica {
     });
     Replica {
         name: id.to_owned(),
-        id: id.to_owned(),
         status: Ok(status),
         table: Some(ServerTable {
             services: vec![

@@ -48,8 +48,6 @@ pub struct Replica {
     pub namespace: String,
     /// The name of its pod.
     pub pod: String,
-    /// The unique ID of its pod.
-    pub uid: String,
     /// The release of its pod.
     release: String,
     /// The port of the API on the loopback address of the pod.
@@ -216,7 +214,6 @@ impl Replica {
         Some(Self {
             namespace: metadata["namespace"].as_str()?.to_owned(),
             pod: metadata["name"].as_str()?.to_owned(),
-            uid: text(metadata, "uid").to_owned(),
             release: text(&metadata["labels"], RELEASE_LABEL).to_owned(),
             port: port.unwrap_or(API_PORT),
         })
