@@ -3,49 +3,20 @@
 mod cluster;
 mod way;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep, timeout_at};
 
 use super::remote::find;
 use crate::check::finding::{Check, Finding, State, document, text};
 use crate::check::objects;
 use crate::check::told::{ServerTable, Told};
-use crate::cli::{Api, CheckArgs, note};
+use crate::cli::{Api, CheckArgs};
 use crate::log::error_chain;
 use crate::model::Namespace;
 use crate::view::{Document, Filter, View};
 
-/// The pause between two diagnoses of `--wait`.
-const PAUSE: Duration = Duration::from_secs(2);
-
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    let document = match args.wait {
-        None => diagnose(&args).await,
-        Some(limit) => diagnose_until(limit, &args).await,
-    };
-    args.print.print(document)
-}
-
-/// Repeats the diagnosis until nothing fails, or until the time is over. Returns the last complete one.
-async fn diagnose_until(limit: Duration, args: &CheckArgs) -> Document {
-    let end = Instant::now() + limit;
-    let mut last = diagnose(args).await;
-    while last.exit != 0 && Instant::now() + PAUSE < end {
-        if std::io::stderr().is_terminal() {
-            let left = end.saturating_duration_since(Instant::now()).as_secs();
-            note(&format!("something fails; checking again ({left} s left)"));
-        }
-        sleep(PAUSE).await;
-        match timeout_at(end, diagnose(args)).await {
-            Ok(document) => last = document,
-            Err(_) => break,
-        }
-    }
-    last
+    args.print.print(diagnose(&args).await)
 }
 
 /// Gathers the facts and checks them: what the server says first, then what only the network can tell.

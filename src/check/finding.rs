@@ -52,8 +52,6 @@ pub enum Check {
     DirectAnswer,
     /// The cluster's DNS answers it as the server does.
     ClusterAnswer,
-    /// Programs that use `/etc/resolv.conf` get this answer.
-    SearchList,
     /// The answered addresses accept connections.
     Connections,
     /// `fleet`: every cluster can be read, once.

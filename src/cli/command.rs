@@ -125,8 +125,6 @@ pub enum Command {
     ///   global-dns check
     ///   # Also the way of queries, which a pod knows by itself
     ///   global-dns check --dns 10.96.0.53 --resolver 10.96.0.10
-    ///   # Wait in a pipeline until nothing fails
-    ///   global-dns check --wait 2m
     ///
     /// With --file or --direct, the settings of --config apply. A server knows its own.
     ///
