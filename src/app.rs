@@ -1,7 +1,6 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
 mod check;
-mod client_addresses;
 mod demo;
 mod events;
 mod fleet;

@@ -31,10 +31,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
         Err(_) => serde_json::to_value(&args.view.settings.loaded).unwrap_or_default(),
     };
     let (of_cluster, objects) = match &cluster {
-        None => (
-            Vec::new(),
-            cluster::objects_of_files(&args.view.source.file),
-        ),
+        None => (Vec::new(), None),
         Some(Ok(cluster)) => cluster::read(cluster, args, &settings, told.is_ok()).await,
         Some(Err(error)) => (vec![cluster::unreachable(&error.to_string())], None),
     };

@@ -38,10 +38,10 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
 async fn read(args: &FleetArgs, places: &[(String, Place)]) -> Vec<Member> {
     let members = places.iter().map(async |(name, place)| {
         let late = format!(
-            "no response within {:?} (--timeout) of the API server, the server, or the program that gives credentials",
+            "no response within {} (--timeout) of the API server, the server, or the program that gives credentials",
             args.timeout
         );
-        let read = timeout(args.timeout, read_place(args, place));
+        let read = timeout(args.timeout.0, read_place(args, place));
         let replicas = read.await.unwrap_or(Err(anyhow!(late)));
         Member {
             context: name.clone(),

@@ -16,7 +16,6 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use super::client_addresses::client_addresses;
 use super::source::SelectedSource;
 use super::thread::{self, runtime};
 use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, start_log};
@@ -27,8 +26,8 @@ use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_rout
 use crate::server::counters::CounterSet;
 use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
-    Answerers, Certificate, DnsListener, DnsServer, Encrypted, bind_dns, bind_tcp, descriptors,
-    ns_addresses, serve_http,
+    Answerers, Certificate, DnsListener, DnsServer, Encrypted, NS_PORT, bind_dns, bind_tcp,
+    descriptors, ns_addresses, serve_http,
 };
 use crate::settings::Settings;
 use crate::source::Feeds;
@@ -136,7 +135,10 @@ impl Server {
         let identity = view::Identity {
             cluster: Some(settings.cluster_name.clone()),
             replica: host_name(),
-            servers: client_addresses(given, &bound, own),
+            servers: match given.as_slice() {
+                [] => bound,
+                given => given.iter().map(|ip| (*ip, NS_PORT).into()).collect(),
+            },
         };
         let server = view::Server {
             lost_log_lines,

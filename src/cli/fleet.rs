@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use http::Uri;
@@ -11,7 +10,7 @@ use super::groups::KubeconfigArgs;
 use super::print::PrintArgs;
 use super::values::parse_server;
 use crate::model::{ClusterName, Namespace};
-use crate::settings::parse_duration;
+use crate::settings::Period;
 
 /// Flags of `fleet`.
 #[derive(Debug, Args)]
@@ -37,8 +36,8 @@ pub struct FleetArgs {
     pub server_namespace: Option<Namespace>,
 
     /// Maximum time for each cluster; all are read at the same time
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
-    pub timeout: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    pub timeout: Period,
 
     #[command(flatten)]
     pub(crate) print: PrintArgs,

@@ -1,6 +1,6 @@
 //! `check` with files.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use support::commands::global_dns;
 use support::kubeconfig::Kubeconfig;
 use support::objects::{self, Manifest, mirror, objects};
@@ -18,18 +18,9 @@ fn file_of(text: &str) -> (TempDir, String) {
 }
 
 fn healthy() -> Manifest {
-    let db = |cluster: &str, address: &str| {
-        let mut manifest: Manifest = mirror("prod", "db", cluster)
-            .endpoint("db-0", &[address])
-            .into();
-        for object in &mut manifest.0 {
-            object["metadata"]["annotations"]["config.linkerd.io/opaque-ports"] = json!("26257");
-        }
-        manifest
-    };
     objects()
-        .with(db("east", "10.96.1.1"))
-        .with(db("west", "10.96.2.1"))
+        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
+        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
         .with(link("east"))
         .with(link("west"))
 }
