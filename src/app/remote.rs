@@ -1,8 +1,7 @@
 //! The server that a command asks: a running one, or one that the command makes of objects, in its own process.
 //!
-//! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. If there is no cluster, or no
-//! release in it, a server at the default address of the API answers: `demo`, or `kubectl port-forward`. It never answers
-//! in place of a replica that fails, nor if a flag names the cluster. The first line of the output names who answered.
+//! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. The first line of the output names who
+//! answered.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,10 +12,9 @@ use anyhow::{Context as _, anyhow};
 use tokio::time::timeout;
 
 use super::source::SelectedSource;
-use super::variables::local_api;
 use crate::cli::{
-    Api, Cluster, ClusterError, KubeconfigArgs, Output, Part, PrintArgs, Replica, ServerArgs,
-    ViewArgs, is_unknown_time, print,
+    Api, Cluster, ClusterError, KubeconfigArgs, Output, PrintArgs, Replica, ServerArgs, ViewArgs,
+    is_unknown_time, print,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;
@@ -33,12 +31,9 @@ pub(super) struct Remote {
     pub(super) api: Api,
     /// The ready replicas of its cluster that were not asked yet.
     others: vec::IntoIter<Replica>,
-    /// The URL of the server of this host, and why it is asked and no replica.
-    why_local: Option<String>,
 }
 
-/// A server, or why there is none, and the cluster in which it was looked for. `None`: a flag names the server or files, or it is
-/// one of this host.
+/// A server, or why there is none, and the cluster in which it was looked for. `None`: a flag names the server or files.
 pub(super) type Found = (
     anyhow::Result<Remote>,
     Option<Result<Arc<Cluster>, ClusterError>>,
@@ -51,7 +46,6 @@ impl Remote {
         Self {
             api,
             others: Vec::new().into_iter(),
-            why_local: None,
         }
     }
 
@@ -102,11 +96,10 @@ impl Remote {
     fn heading(&self, document: &Document) -> String {
         let at = document.at.as_ref();
         let at = at.map_or_else(String::new, |at| format!(", at {at}"));
-        match (&self.api, &self.why_local) {
-            (Api::InProcess(..), _) => "computed from objects, not answered by a server".to_owned(),
-            (Api::Replica(_, replica), _) => format!("answered by {replica}{at}"),
-            (Api::Url(_), Some(why)) => format!("answered by the server of this host at {why}{at}"),
-            (Api::Url(_), None) => format!("answered by {}{at}", document.replica),
+        match &self.api {
+            Api::InProcess(..) => "computed from objects, not answered by a server".to_owned(),
+            Api::Replica(_, replica) => format!("answered by {replica}{at}"),
+            Api::Url(_) => format!("answered by {}{at}", document.replica),
         }
     }
 
@@ -142,8 +135,7 @@ pub(super) async fn find(args: &ViewArgs) -> Found {
     (api.map(Remote::new), cluster)
 }
 
-/// Returns the named server, or a ready replica, or the server of this host. The error ends with the hint, unless the kubeconfig
-/// cannot be used.
+/// Returns the named server, or a ready replica. The error ends with the hint, unless the kubeconfig cannot be used.
 pub(super) async fn find_server(
     args: &ServerArgs,
     kubeconfig: &KubeconfigArgs,
@@ -152,35 +144,15 @@ pub(super) async fn find_server(
     if let Some(url) = &args.server {
         return (Ok(Remote::new(Api::Url(url.clone()))), None);
     }
-    let namespace = args.server_namespace.as_ref();
     let cluster = Cluster::open(kubeconfig, false).await.map(Arc::new);
     let found = match cluster.clone() {
-        Ok(cluster) => find_replica(cluster, namespace).await,
-        Err(error) => Err(error.into()),
-    };
-    let error = match found {
-        Ok(found) => return (Ok(found), Some(cluster)),
-        Err(error) => error,
-    };
-    let mut reason = error_chain(error.as_ref());
-    // A replica that fails is not replaced: another server has other data.
-    let failed = error.downcast_ref::<ClusterError>().map(|one| one.part);
-    let has_no_server = matches!(failed, Some(Part::Configuration | Part::Server));
-    if has_no_server && !kubeconfig.is_given() && namespace.is_none() {
-        let url = format!("http://{}", local_api());
-        if let Ok(parsed) = url.parse()
-            && let Ok(mut remote) = responding(Api::Url(parsed)).await
-        {
-            remote.why_local = Some(format!("{url} (no replica answered: {reason})"));
-            return (Ok(remote), None);
+        Ok(cluster) => {
+            let found = find_replica(cluster, args.server_namespace.as_ref()).await;
+            found.map_err(|error| anyhow!("{}{hint}", error_chain(error.as_ref())))
         }
-        reason += &format!(
-            "; no server answers at {url} either; global-dns demo starts one with sample data"
-        );
-    }
-    let is_unusable = failed == Some(Part::Configuration);
-    let error = anyhow!("{reason}{}", if is_unusable { "" } else { hint });
-    (Err(error), Some(cluster))
+        Err(error) => Err(anyhow!("{error}; --server names a server, such as a demo")),
+    };
+    (found, Some(cluster))
 }
 
 /// Connects to the first ready replica that responds.

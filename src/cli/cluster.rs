@@ -1,7 +1,6 @@
 //! The way to an API server: a kubeconfig, or the service account of the pod.
 
 mod credential;
-mod error;
 mod kubeconfig;
 mod proxy;
 mod replica;
@@ -15,7 +14,6 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
-pub use error::{ClusterError, Part};
 pub use replica::Replica;
 
 use credential::Credential;
@@ -39,6 +37,11 @@ pub struct Cluster {
     /// What to do if the API server does not answer as expected.
     pub way_out: String,
 }
+
+/// Why a cluster, or a replica in it, cannot be asked: a sentence.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ClusterError(String);
 
 // === impl Cluster ===
 
@@ -91,9 +94,9 @@ impl Cluster {
 fn in_pod() -> Result<Configured, ClusterError> {
     let config = Config::incluster().map_err(|error| {
         let why = error_chain(&error);
-        let sentence =
-            format!("not running in a pod of a cluster ({why}); set --kubeconfig or --file");
-        ClusterError::new(Part::Configuration, sentence)
+        ClusterError(format!(
+            "not running in a pod of a cluster ({why}); set --kubeconfig or --file"
+        ))
     })?;
     let way_out =
         "check the network policies and the permissions of the ServiceAccount of this pod";
@@ -117,4 +120,13 @@ fn client_of(config: &Config, credential: Option<&Credential>) -> Result<Client,
         }
     };
     Ok(Client::new(service_fn(send), &config.default_namespace))
+}
+
+// === impl ClusterError ===
+
+impl ClusterError {
+    /// Returns the error that the configuration does not permit something.
+    fn unusable(what: &str, why: &str) -> Self {
+        Self(format!("cannot {what}: {why}"))
+    }
 }

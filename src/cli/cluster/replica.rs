@@ -18,9 +18,8 @@ use kube::{Api, Resource};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::Cluster;
-use super::error::{ClusterError, Part};
 use super::requests::REQUEST_TIMEOUT;
+use super::{Cluster, ClusterError};
 use crate::check::finding::{items, text};
 use crate::cli::connection::{HttpConnection, StreamError, open};
 use crate::model::Namespace;
@@ -108,8 +107,7 @@ impl Cluster {
         };
         match workloads.as_slice() {
             [] => {
-                let sentence = "no Deployment or DaemonSet of global-dns in any namespace";
-                bail!(ClusterError::new(Part::Server, sentence.to_owned()))
+                bail!("no Deployment or DaemonSet of global-dns in any namespace")
             }
             [workload] => {
                 let selector = LabelSelector::deserialize(&workload["spec"]["selector"]);
@@ -167,18 +165,15 @@ impl Cluster {
     /// Returns the sentence about a failed request. `grant` says how to permit it.
     fn cannot(&self, action: &str, grant: &str, failure: &Failure) -> ClusterError {
         let url = self.url();
-        let (part, why) = match failure {
+        let why = match failure {
             // The client has named the URL.
-            Failure::Broken(why) if why.contains(&url) => {
-                return ClusterError::new(Part::Server, why.clone());
-            }
-            Failure::Broken(why) => (Part::Server, why.clone()),
+            Failure::Broken(why) if why.contains(&url) => return ClusterError(why.clone()),
             Failure::Refused {
                 code: 403, message, ..
-            } => (Part::Other, format!("403 {message}; {grant}")),
-            _ => (Part::Other, failure.to_string()),
+            } => format!("403 {message}; {grant}"),
+            _ => failure.to_string(),
         };
-        ClusterError::new(part, format!("cannot {action} at {url}: {why}"))
+        ClusterError(format!("cannot {action} at {url}: {why}"))
     }
 }
 
