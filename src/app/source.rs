@@ -73,7 +73,11 @@ impl SelectedSource {
     /// in this process.
     pub(super) async fn into_api(self, settings: &Settings) -> anyhow::Result<Api> {
         let (url, origin, way_out) = match &self {
-            Self::Files(_) => Default::default(),
+            Self::Files(_) => (
+                String::new(),
+                "--file".to_owned(),
+                "check the files".to_owned(),
+            ),
             Self::Cluster(one) => (one.url(), one.origin.clone(), one.way_out.clone()),
         };
         let mut tasks = JoinSet::new();
@@ -83,13 +87,11 @@ impl SelectedSource {
         while feeds.events.latest().version == 0 {
             if Instant::now() > deadline || !feeds.failures().is_empty() {
                 let why = why_no_table(&feeds);
-                match (url.as_str(), why.contains(&url)) {
-                    ("", _) => {
-                        bail!("there is no complete table: {why}; check the files of --file")
-                    }
-                    (_, true) => bail!("there is no complete table: {origin}: {why}; {way_out}"),
-                    _ => bail!("there is no complete table: {url}, {origin}: {why}; {way_out}"),
-                }
+                let url = match why.contains(&url) {
+                    true => String::new(),
+                    false => url + ", ",
+                };
+                bail!("there is no complete table: {url}{origin}: {why}; {way_out}");
             }
             sleep(Duration::from_millis(5)).await;
         }

@@ -10,12 +10,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::table;
+use super::read;
 use crate::check::dns_client::query;
 use crate::check::finding::{Check, Fact, Finding, State, items};
 use crate::check::probe::{Probe, Question};
 use crate::check::targets::{Target, targets};
-use crate::check::told::{ServerTable, Told};
+use crate::check::told::Told;
 use crate::cli::{Api, CheckArgs};
 use crate::log::error_chain;
 
@@ -49,11 +49,11 @@ pub(super) async fn findings(args: &CheckArgs, source: &Api, told: &Told) -> Vec
         unknown(&why, "set --resolver to the address of the cluster's DNS");
         Vec::new()
     });
-    let mut probes = ask_all(args, &resolvers, &told.status, &told.table).await;
+    let mut probes = ask_all(args, &resolvers, told).await;
     if probes.iter().any(Probe::differs) {
         sleep(CACHED).await;
-        match table(source).await {
-            Ok(table) => probes = ask_all(args, &resolvers, &told.status, &table).await,
+        match read(source, args).await {
+            Ok(told) => probes = ask_all(args, &resolvers, &told).await,
             Err(error) => unknown(&error_chain(error.as_ref()), "try again"),
         }
     }
@@ -86,7 +86,7 @@ fn resolvers(args: &CheckArgs) -> Fact<Vec<SocketAddr>> {
 }
 
 /// Returns a question for each zone. The name of `--name` is that of its zone, or of the first one.
-fn questions(args: &CheckArgs, status: &Value, table: &ServerTable) -> Vec<Question> {
+fn questions(args: &CheckArgs, Told { status, table }: &Told) -> Vec<Question> {
     let zones = || items(status, "zones").filter_map(Value::as_str);
     let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
     let name = args.name.as_ref().map(ToString::to_string);
@@ -103,13 +103,8 @@ fn questions(args: &CheckArgs, status: &Value, table: &ServerTable) -> Vec<Quest
 }
 
 /// Sends a question for each zone to the server and to all name servers, at the same time.
-async fn ask_all(
-    args: &CheckArgs,
-    resolvers: &[SocketAddr],
-    status: &Value,
-    table: &ServerTable,
-) -> Vec<Probe> {
-    let probes = questions(args, status, table).into_iter();
+async fn ask_all(args: &CheckArgs, resolvers: &[SocketAddr], told: &Told) -> Vec<Probe> {
+    let probes = questions(args, told).into_iter();
     let probes = probes.map(async |question| {
         let (name, rtype) = (question.name.as_str(), question.rtype);
         let direct = async {
