@@ -151,7 +151,7 @@ fn options(text: &str) -> serde_saphyr::Options {
 }
 
 /// Returns the message of the parser without the position, which the error has already.
-fn reason(error: &serde_saphyr::Error) -> String {
+pub fn reason(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     match text.split_once(" at line ") {
         Some((reason, position)) if position.starts_with(|c: char| c.is_ascii_digit()) => {
