@@ -4,9 +4,10 @@ use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Endpoints, Namespace as KubeNamespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::check::finding::{Check, Finding, items};
+use crate::check::finding::{Check, Finding};
 use crate::check::objects::{EXPORTED, GATEWAYS, MIRRORS, Objects};
 use crate::check::{permissions, pods};
 use crate::cli::{CheckArgs, Cluster};
@@ -20,10 +21,7 @@ pub(super) async fn read(
     settings: &Value,
     has_server: bool,
 ) -> (Vec<Finding>, Option<Objects>) {
-    let named = |names: &Value| -> Vec<Namespace> {
-        let names = items(names, "namespaces").filter_map(Value::as_str);
-        names.filter_map(|name| name.parse().ok()).collect()
-    };
+    let named = |of: &Value| Vec::<Namespace>::deserialize(&of["namespaces"]).unwrap_or_default();
     let (namespaces, mut links) = (named(settings), named(&settings["links"]));
     links.retain(|_| settings["links"]["enabled"] != false);
     let mut findings = Vec::new();
