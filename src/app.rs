@@ -8,6 +8,7 @@ mod remote;
 mod serve;
 mod source;
 mod thread;
+mod told;
 mod variables;
 mod views;
 

@@ -6,13 +6,12 @@ mod way;
 use std::process::ExitCode;
 
 use super::remote::find;
+use super::told;
 use crate::check::finding::{Check, Finding, State, document, text};
 use crate::check::objects;
-use crate::check::told::{ServerTable, Told};
-use crate::cli::{Api, CheckArgs};
+use crate::cli::CheckArgs;
 use crate::log::error_chain;
-use crate::model::Namespace;
-use crate::view::{Document, Filter, View};
+use crate::view::Document;
 
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
@@ -21,9 +20,12 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
 
 /// Gathers the facts and checks them: what the server says first, then what only the network can tell.
 async fn diagnose(args: &CheckArgs) -> Document {
+    let namespaces = &args.view.source.namespace;
     let (server, cluster) = find(&args.view).await;
     let told = match server {
-        Ok(server) => read(&server.api, args).await.map(|told| (server.api, told)),
+        Ok(server) => told::read(&server.api, namespaces)
+            .await
+            .map(|told| (server.api, told)),
         Err(error) => Err(error),
     };
     let settings = match &told {
@@ -64,28 +66,4 @@ async fn diagnose(args: &CheckArgs) -> Document {
 fn is_cause(line: &Finding) -> bool {
     let causes = [Check::Permissions, Check::ApiServer];
     line.state == State::Failing && causes.iter().any(|check| line.name == <&str>::from(check))
-}
-
-/// Reads what a server says, with the problems of the selected namespaces.
-async fn read(server: &Api, args: &CheckArgs) -> anyhow::Result<Told> {
-    let status = server.status().await?;
-    let mut table = table(server).await?;
-    let namespaces = &args.view.source.namespace;
-    // The problems of the server matter to every namespace.
-    table.problems.retain(|one| {
-        let service = text(one, "service").split_once('/');
-        let mut selected = namespaces.iter().map(Namespace::as_str);
-        service.is_none_or(|(name, _)| namespaces.is_empty() || selected.any(|one| one == name))
-    });
-    Ok(Told { status, table })
-}
-
-/// Reads the table of a server.
-pub(super) async fn table(server: &Api) -> anyhow::Result<ServerTable> {
-    let all = Filter::default();
-    Ok(ServerTable {
-        services: server.items(View::Table, &all).await?,
-        endpoints: server.items(View::Endpoints, &all).await?,
-        problems: server.items(View::Problems, &all).await?,
-    })
 }

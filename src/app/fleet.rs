@@ -9,8 +9,8 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::check::table;
 use super::source::SelectedSource;
+use super::told::table;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, compare};
 use crate::cli::{Api, Cluster, FleetArgs, Place};

@@ -1,6 +1,7 @@
 //! The way to an API server: a kubeconfig, or the service account of the pod.
 
 mod credential;
+mod error;
 mod kubeconfig;
 mod proxy;
 mod replica;
@@ -14,6 +15,7 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
+pub use error::ClusterError;
 pub use replica::Replica;
 
 use credential::Credential;
@@ -37,11 +39,6 @@ pub struct Cluster {
     /// What to do if the API server does not answer as expected.
     pub way_out: String,
 }
-
-/// Why a cluster, or a replica in it, cannot be asked: a sentence.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ClusterError(String);
 
 // === impl Cluster ===
 
@@ -120,13 +117,4 @@ fn client_of(config: &Config, credential: Option<&Credential>) -> Result<Client,
         }
     };
     Ok(Client::new(service_fn(send), &config.default_namespace))
-}
-
-// === impl ClusterError ===
-
-impl ClusterError {
-    /// Returns the error that the configuration does not permit something.
-    fn unusable(what: &str, why: &str) -> Self {
-        Self(format!("cannot {what}: {why}"))
-    }
 }

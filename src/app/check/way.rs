@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::read;
+use crate::app::told;
 use crate::check::dns_client::query;
 use crate::check::finding::{Check, Fact, Finding, State, items};
 use crate::check::probe::{Probe, Question};
@@ -52,7 +52,7 @@ pub(super) async fn findings(args: &CheckArgs, source: &Api, told: &Told) -> Vec
     let mut probes = ask_all(args, &resolvers, told).await;
     if probes.iter().any(Probe::differs) {
         sleep(CACHED).await;
-        match read(source, args).await {
+        match told::read(source, &args.view.source.namespace).await {
             Ok(told) => probes = ask_all(args, &resolvers, &told).await,
             Err(error) => unknown(&error_chain(error.as_ref()), "try again"),
         }

@@ -10,7 +10,7 @@ use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 
-use super::ClusterError;
+use super::error::ClusterError;
 use super::proxy::proxy;
 use crate::cli::groups::KubeconfigArgs;
 use crate::log::error_chain;

@@ -18,8 +18,9 @@ use kube::{Api, Resource};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::Cluster;
+use super::error::ClusterError;
 use super::requests::REQUEST_TIMEOUT;
-use super::{Cluster, ClusterError};
 use crate::check::finding::{items, text};
 use crate::cli::connection::{HttpConnection, StreamError, open};
 use crate::model::Namespace;
