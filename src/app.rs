@@ -1,15 +1,14 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
 mod check;
-mod client_addresses;
 mod demo;
 mod events;
-mod first_table;
 mod fleet;
 mod remote;
 mod serve;
 mod source;
 mod thread;
+mod told;
 mod variables;
 mod views;
 

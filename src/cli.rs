@@ -19,9 +19,9 @@ mod unknown_variables;
 mod values;
 mod view;
 
-pub use api::{Api, Location, is_unknown_time};
+pub use api::{Api, is_unknown_time};
 pub use check::CheckArgs;
-pub use cluster::{Cluster, ClusterError, Part, Replica};
+pub use cluster::{Cluster, ClusterError, Replica};
 pub use command::{Cli, Command, read};
 pub use fleet::{FleetArgs, Place};
 pub use groups::{KubeconfigArgs, LogArgs, ServerArgs, SourceArgs, ViewArgs};

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-pub use period::{Period, parse_duration};
+pub use period::Period;
 pub use read::VARIABLE;
 pub use zone::ZoneSetting;
 

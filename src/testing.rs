@@ -3,10 +3,13 @@
 use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 
+use crate::clock::unix_milliseconds;
 use crate::model::{
     Family, Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, ServiceSettings, Timestamp,
     parse,
 };
+use crate::source::Events;
+use crate::table::change::Change;
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
@@ -281,4 +284,9 @@ pub(crate) fn ordered(order: &str) -> ServiceSettings {
         failover: Some(Some(order.parse().unwrap())),
         ..ServiceSettings::default()
     }
+}
+
+/// Records a change at this moment.
+pub(crate) fn record_now(events: &Events, change: Change) {
+    events.record([(Timestamp(unix_milliseconds()), change)]);
 }

@@ -3,57 +3,29 @@
 mod cluster;
 mod way;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
-
-use super::remote::{Remote, find_server, table};
+use super::remote::find;
+use super::told;
 use crate::check::finding::{Check, Finding, State, document, text};
 use crate::check::objects;
-use crate::check::told::Told;
-use crate::cli::{Api, CheckArgs, Cluster, note};
+use crate::cli::CheckArgs;
 use crate::log::error_chain;
-use crate::model::Namespace;
 use crate::view::Document;
-
-/// The pause between two diagnoses of `--wait`.
-const PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    let document = match args.wait {
-        None => diagnose(&args).await,
-        Some(limit) => diagnose_until(limit, &args).await,
-    };
-    args.print.print(document)
-}
-
-/// Repeats the diagnosis until nothing fails, or until the time is over. Returns the last complete one.
-async fn diagnose_until(limit: Duration, args: &CheckArgs) -> Document {
-    let end = Instant::now() + limit;
-    let mut last = diagnose(args).await;
-    while last.exit != 0 && Instant::now() + PAUSE < end {
-        if std::io::stderr().is_terminal() {
-            let left = end.saturating_duration_since(Instant::now()).as_secs();
-            note(&format!("something fails; checking again ({left} s left)"));
-        }
-        sleep(PAUSE).await;
-        match timeout_at(end, diagnose(args)).await {
-            Ok(document) => last = document,
-            Err(_) => break,
-        }
-    }
-    last
+    args.print.print(diagnose(&args).await)
 }
 
 /// Gathers the facts and checks them: what the server says first, then what only the network can tell.
 async fn diagnose(args: &CheckArgs) -> Document {
-    let (server, cluster) = find(args).await;
+    let namespaces = &args.view.source.namespace;
+    let (server, cluster) = find(&args.view).await;
     let told = match server {
-        Ok(mut server) => read(&mut server.api, args).await.map(|told| (server, told)),
+        Ok(server) => told::read(&server.api, namespaces)
+            .await
+            .map(|told| (server.api, told)),
         Err(error) => Err(error),
     };
     let settings = match &told {
@@ -61,14 +33,11 @@ async fn diagnose(args: &CheckArgs) -> Document {
         Err(_) => serde_json::to_value(&args.view.settings.loaded).unwrap_or_default(),
     };
     let (of_cluster, objects) = match &cluster {
-        None => (
-            Vec::new(),
-            cluster::objects_of_files(&args.view.source.file),
-        ),
+        None => (Vec::new(), None),
         Some(Ok(cluster)) => cluster::read(cluster, args, &settings, told.is_ok()).await,
         Some(Err(error)) => (vec![cluster::unreachable(&error.to_string())], None),
     };
-    let (mut server, told) = match told {
+    let (server, told) = match told {
         Ok(read) => read,
         Err(error) => {
             let hint = "repair what follows; --server names a server, and --direct reads the objects instead";
@@ -84,7 +53,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
     lines.extend(of_cluster);
     lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
     if way::is_asked(args) {
-        lines.extend(way::findings(args, &mut server.api, &told).await);
+        lines.extend(way::findings(args, &server, &told).await);
     } else if cluster.is_some() {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
         let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
@@ -97,37 +66,4 @@ async fn diagnose(args: &CheckArgs) -> Document {
 fn is_cause(line: &Finding) -> bool {
     let causes = [Check::Permissions, Check::ApiServer];
     line.state == State::Failing && causes.iter().any(|check| line.name == <&str>::from(check))
-}
-
-/// Finds the server as every command does, or builds the table of the objects. Returns it with its cluster. `None`: a flag names
-/// the server or files, or it is one of this host, so that no API server is used.
-async fn find(args: &CheckArgs) -> (anyhow::Result<Remote>, Option<anyhow::Result<Arc<Cluster>>>) {
-    let view = &args.view;
-    let server = match view.reads_objects() {
-        true => Remote::find(view).await,
-        false => find_server(&view.server, &view.source.kubeconfig, "").await,
-    };
-    let cluster = match &server {
-        _ if !view.source.file.is_empty() => None,
-        Ok(server) if !view.reads_objects() => server.cluster().cloned().map(Ok),
-        _ => {
-            let cluster = Cluster::open(&view.source.kubeconfig, false).await;
-            Some(cluster.map(Arc::new).map_err(anyhow::Error::from))
-        }
-    };
-    (server, cluster)
-}
-
-/// Reads what a server says, with the problems of the selected namespaces.
-async fn read(server: &mut Api, args: &CheckArgs) -> anyhow::Result<Told> {
-    let status = server.status().await?;
-    let mut table = table(server).await?;
-    let namespaces = &args.view.source.namespace;
-    // The problems of the server matter to every namespace.
-    table.problems.retain(|one| {
-        let service = text(one, "service").split_once('/');
-        let mut selected = namespaces.iter().map(Namespace::as_str);
-        service.is_none_or(|(name, _)| namespaces.is_empty() || selected.any(|one| one == name))
-    });
-    Ok(Told { status, table })
 }

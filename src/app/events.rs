@@ -24,7 +24,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Prints the events of a running server, and with `--watch` follows them.
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
-    let found = find_server(&args.server, &args.kubeconfig, "").await;
+    let (found, _) = find_server(&args.server, &args.kubeconfig, "").await;
     let mut server = found.context("only a running server has events")?;
     let filter = Filter {
         text: args.filter.clone(),
@@ -49,12 +49,11 @@ async fn watch(
     // Events that come between the list and the stream follow this one.
     let last = server.api.status().await?["lastEvent"].as_u64();
     loop {
-        match follow(&mut server.api, &mut filter, last, args.print.output).await {
+        match follow(&server.api, &mut filter, last, args.print.output).await {
             Ok(()) => note("the server ended the stream; reconnecting"),
             Err(error) if is_closed(&error) => return Ok(ExitCode::SUCCESS),
             Err(error) => note(&format!("{error:#}; reconnecting")),
         }
-        filter.after = filter.after.or(last);
         let namespace = args.server.server_namespace.as_ref();
         sleep(RETRY_DELAY).await;
         while server.find_again(namespace).await.is_err() {
@@ -65,7 +64,7 @@ async fn watch(
 
 /// Prints events, and new ones until the stream ends.
 async fn follow(
-    server: &mut Api,
+    server: &Api,
     filter: &mut Filter,
     last: Option<u64>,
     output: Output,
@@ -73,8 +72,8 @@ async fn follow(
     for event in server.items(View::Events, filter).await? {
         show(&event, filter, output)?;
     }
+    filter.after = filter.after.or(last);
     let new = Filter {
-        after: filter.after.or(last),
         since: None,
         ..filter.clone()
     };

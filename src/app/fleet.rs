@@ -2,19 +2,18 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::first_table::first_table;
-use super::remote::table;
+use super::source::SelectedSource;
+use super::told::table;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, compare};
-use crate::cli::{Api, Cluster, FleetArgs, Location, Place};
-use crate::clock::unix_milliseconds;
+use crate::cli::{Api, Cluster, FleetArgs, Place};
 use crate::log::error_chain;
 use crate::settings::Settings;
 
@@ -22,8 +21,6 @@ use crate::settings::Settings;
 const MAX_REPLICAS: usize = 8;
 /// The time after which clusters that differ are read again. They see a change at different times.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
-/// The longest response whose date tells something about the clock of the server.
-const MAX_DELAY: Duration = Duration::from_secs(5);
 
 /// Compares clusters and prints the differences. The exit code is 1 if there is one.
 pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
@@ -41,10 +38,10 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
 async fn read(args: &FleetArgs, places: &[(String, Place)]) -> Vec<Member> {
     let members = places.iter().map(async |(name, place)| {
         let late = format!(
-            "no response within {:?} (--timeout) of the API server, the server, or the program that gives credentials",
+            "no response within {} (--timeout) of the API server, the server, or the program that gives credentials",
             args.timeout
         );
-        let read = timeout(args.timeout, read_place(args, place));
+        let read = timeout(args.timeout.0, read_place(args, place));
         let replicas = read.await.unwrap_or(Err(anyhow!(late)));
         Member {
             context: name.clone(),
@@ -54,88 +51,62 @@ async fn read(args: &FleetArgs, places: &[(String, Place)]) -> Vec<Member> {
     join_all(members).await
 }
 
-/// Reads the replicas of a cluster: all at once their statuses, then the tables of those that answer differently.
+/// Reads the replicas of a cluster: all statuses at once, then the tables of those that answer differently. Those with the hash of
+/// an earlier one have the same answers.
 async fn read_place(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Replica>> {
-    let locations = match place {
-        Place::Cluster(kubeconfig) => {
-            let cluster = Arc::new(Cluster::open(kubeconfig, false).await?);
-            let mut replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
-            replicas.truncate(MAX_REPLICAS);
-            let location = |one| Location::Replica(cluster.clone(), one);
-            let replicas = replicas.into_iter();
-            let replicas = replicas.map(|one| (one.to_string(), one.uid.clone(), location(one)));
-            replicas.collect()
-        }
-        Place::Server(url) => vec![(url.to_string(), String::new(), Location::Url(url.clone()))],
-        Place::Files(name, source) => {
-            let location = first_table(source, &Settings::of_cluster(name.clone())).await?;
-            vec![("files".to_owned(), name.to_string(), location)]
-        }
-    };
-    let locations = locations.into_iter();
-    let read = locations.map(|(name, id, location)| read_status(name, id, Api::new(location)));
-    read_tables(join_all(read).await).await
-}
-
-/// Reads the status of a replica, and the difference of its clock.
-async fn read_status(name: String, id: String, mut api: Api) -> (Replica, anyhow::Result<Api>) {
-    let (begin, sent) = (Instant::now(), unix_milliseconds());
-    let status = api.status().await;
-    let delay = begin.elapsed();
-    let date = api.date.filter(|_| delay < MAX_DELAY);
-    let mut replica = Replica {
-        name,
-        id,
-        clock_ahead: date.map(|date| {
-            let here = sent + delay.as_millis() as u64 / 2;
-            (date.0 as i64 - here as i64) / 1000
-        }),
-        status: Err(String::new()),
-        table: None,
-    };
-    let status = match status {
-        Ok(status) => status,
-        Err(error) => return (replica, Err(error)),
-    };
-    if replica.id.is_empty() {
-        // The name of a pod is unique, and that of a host with the cluster and the start of the process.
-        let parts = ["cluster", "replica", "historyStart"].map(|field| text(&status, field));
-        replica.id = parts.join(" ");
-        replica.name = parts[1].to_owned();
-    }
-    replica.status = Ok(status);
-    (replica, Ok(api))
-}
-
-/// Reads the tables of the replicas that answer differently. Those with the hash of an earlier one have the same answers.
-async fn read_tables(read: Vec<(Replica, anyhow::Result<Api>)>) -> anyhow::Result<Vec<Replica>> {
+    let servers = servers(args, place).await?;
+    let statuses = join_all(servers.iter().map(|(_, api)| api.status())).await;
     let mut hashes: Vec<Value> = Vec::new();
-    let mut replicas = Vec::with_capacity(read.len());
+    let mut replicas = Vec::with_capacity(servers.len());
     let mut failure = anyhow!("no replica responds");
-    for (mut replica, server) in read {
+    for ((name, api), status) in servers.into_iter().zip(statuses) {
         let read = async {
-            let mut server = server?;
-            let status = replica.status.as_ref().ok().unwrap_or(&Value::Null);
+            let status = status?;
             let hash = &status["tableHash"];
             let is_same = hash.is_null() && !hashes.is_empty() || hashes.contains(hash);
-            if is_same || text(status, "state") == "loading" {
-                return Ok(None);
+            if is_same || text(&status, "state") == "loading" {
+                return Ok((status, None));
             }
             hashes.push(hash.clone());
-            table(&mut server).await.map(Some)
+            let table = table(&api).await?;
+            anyhow::Ok((status, Some(table)))
         };
-        match read.await {
-            Ok(table) => replica.table = table,
+        let (status, table) = match read.await {
+            Ok((status, table)) => (Ok(status), table),
             Err(error) => {
-                replica.status = Err(error_chain(error.as_ref()));
+                let why = error_chain(error.as_ref());
                 failure = error;
+                (Err(why), None)
             }
-        }
-        replicas.push(replica);
+        };
+        replicas.push(Replica {
+            name,
+            status,
+            table,
+        });
     }
     // Each has the same reason, or one of them is enough.
     match replicas.iter().any(|one| one.status.is_ok()) {
         true => Ok(replicas),
         false => Err(failure),
     }
+}
+
+/// Returns the servers of a cluster, with their names.
+async fn servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<(String, Api)>> {
+    Ok(match place {
+        Place::Cluster(kubeconfig) => {
+            let cluster = Arc::new(Cluster::open(kubeconfig, false).await?);
+            let replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
+            let replicas = replicas.into_iter().take(MAX_REPLICAS);
+            let named = replicas.map(|one| (one.to_string(), Api::Replica(cluster.clone(), one)));
+            named.collect()
+        }
+        Place::Server(url) => vec![(url.to_string(), Api::Url(url.clone()))],
+        Place::Files(name, files) => {
+            let settings = Settings::of_cluster(name.clone());
+            let api = SelectedSource::files(files)?.into_api(&settings).await?;
+            vec![("files".to_owned(), api)]
+        }
+    })
 }

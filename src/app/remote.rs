@@ -1,8 +1,7 @@
 //! The server that a command asks: a running one, or one that the command makes of objects, in its own process.
 //!
-//! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. If there is no cluster, or no
-//! release in it, a server at the default address of the API answers: `demo`, or `kubectl port-forward`. It never answers
-//! in place of a replica that fails, nor if a flag names the cluster. The first line of the output names who answered.
+//! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. The first line of the output names who
+//! answered.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,12 +11,10 @@ use std::vec;
 use anyhow::{Context as _, anyhow};
 use tokio::time::timeout;
 
-use super::first_table::first_table;
-use super::variables::local_api;
-use crate::check::told::ServerTable;
+use super::source::SelectedSource;
 use crate::cli::{
-    Api, Cluster, ClusterError, KubeconfigArgs, Location, Output, Part, PrintArgs, Replica,
-    ServerArgs, ViewArgs, is_unknown_time, print,
+    Api, Cluster, ClusterError, KubeconfigArgs, Output, PrintArgs, Replica, ServerArgs, ViewArgs,
+    is_unknown_time, print,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;
@@ -34,36 +31,29 @@ pub(super) struct Remote {
     pub(super) api: Api,
     /// The ready replicas of its cluster that were not asked yet.
     others: vec::IntoIter<Replica>,
-    /// Why the server of this host is asked, and no replica.
-    why_local: Option<String>,
 }
+
+/// A server, or why there is none, and the cluster in which it was looked for. `None`: a flag names the server or files.
+pub(super) type Found = (
+    anyhow::Result<Remote>,
+    Option<Result<Arc<Cluster>, ClusterError>>,
+);
 
 // === impl Remote ===
 
 impl Remote {
-    fn new(location: Location) -> Self {
+    fn new(api: Api) -> Self {
         Self {
-            api: Api::new(location),
+            api,
             others: Vec::new().into_iter(),
-            why_local: None,
         }
-    }
-
-    /// Finds the server, or makes one of the objects that flags name.
-    pub(super) async fn find(args: &ViewArgs) -> anyhow::Result<Self> {
-        if args.reads_objects() {
-            let location = first_table(&args.source, &args.settings.loaded).await?;
-            return Ok(Self::new(location));
-        }
-        let hint = "; --direct reads the objects of the cluster instead";
-        find_server(&args.server, &args.source.kubeconfig, hint).await
     }
 
     /// Returns the cluster of the replica that was found.
-    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
-        match &self.api.location {
-            Location::Replica(cluster, _) => Some(cluster),
-            Location::Url(_) | Location::InProcess(..) => None,
+    fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.api {
+            Api::Replica(cluster, _) => Some(cluster),
+            Api::Url(_) | Api::InProcess(..) => None,
         }
     }
 
@@ -98,7 +88,7 @@ impl Remote {
             let Some((cluster, other)) = self.cluster().cloned().zip(other) else {
                 return asked;
             };
-            self.api = Api::new(Location::Replica(cluster, other));
+            self.api = Api::Replica(cluster, other);
         }
     }
 
@@ -106,16 +96,10 @@ impl Remote {
     fn heading(&self, document: &Document) -> String {
         let at = document.at.as_ref();
         let at = at.map_or_else(String::new, |at| format!(", at {at}"));
-        match (&self.api.location, &self.why_local) {
-            (Location::InProcess(..), _) => {
-                "computed from objects, not answered by a server".to_owned()
-            }
-            (Location::Replica(_, replica), _) => format!("answered by {replica}{at}"),
-            (Location::Url(url), Some(reason)) => format!(
-                "answered by the server of this host at {} (no replica answered: {reason}){at}",
-                url.to_string().trim_end_matches('/')
-            ),
-            (Location::Url(_), None) => format!("answered by {}{at}", document.replica),
+        match &self.api {
+            Api::InProcess(..) => "computed from objects, not answered by a server".to_owned(),
+            Api::Replica(_, replica) => format!("answered by {replica}{at}"),
+            Api::Url(_) => format!("answered by {}{at}", document.replica),
         }
     }
 
@@ -129,41 +113,46 @@ impl Remote {
     }
 }
 
-/// Returns the named server, or a ready replica, or the server of this host. The error ends with the hint, unless the kubeconfig
-/// cannot be used.
+/// Finds the server, or makes one of the objects that flags name.
+pub(super) async fn find(args: &ViewArgs) -> Found {
+    let (source, settings) = (&args.source, &args.settings.loaded);
+    if !args.reads_objects() {
+        let hint = "; --direct reads the objects of the cluster instead";
+        return find_server(&args.server, &source.kubeconfig, hint).await;
+    }
+    let (opened, cluster) = match source.file.as_slice() {
+        [] => {
+            let cluster = Cluster::open(&source.kubeconfig, false).await.map(Arc::new);
+            let source = cluster.clone().map(SelectedSource::Cluster);
+            (source.map_err(anyhow::Error::from), Some(cluster))
+        }
+        files => (SelectedSource::files(files), None),
+    };
+    let api = match opened {
+        Ok(source) => source.into_api(settings).await,
+        Err(error) => Err(error),
+    };
+    (api.map(Remote::new), cluster)
+}
+
+/// Returns the named server, or a ready replica. The error ends with the hint, unless the kubeconfig cannot be used.
 pub(super) async fn find_server(
     args: &ServerArgs,
     kubeconfig: &KubeconfigArgs,
     hint: &str,
-) -> anyhow::Result<Remote> {
+) -> Found {
     if let Some(url) = &args.server {
-        return Ok(Remote::new(Location::Url(url.clone())));
+        return (Ok(Remote::new(Api::Url(url.clone()))), None);
     }
-    let namespace = args.server_namespace.as_ref();
-    let found = async {
-        let cluster = Cluster::open(kubeconfig, false).await?;
-        find_replica(Arc::new(cluster), namespace).await
-    };
-    let error = match found.await {
-        Ok(found) => return Ok(found),
-        Err(error) => error,
-    };
-    let mut reason = error_chain(error.as_ref());
-    // A replica that fails is not replaced: another server has other data.
-    let failed = error.downcast_ref::<ClusterError>().map(|one| one.part);
-    let has_no_server = matches!(failed, Some(Part::Configuration | Part::Server));
-    if has_no_server && !kubeconfig.is_given() && namespace.is_none() {
-        let url = format!("http://{}", local_api());
-        if let Ok(mut remote) = responding(Location::Url(url.parse()?)).await {
-            remote.why_local = Some(reason);
-            return Ok(remote);
+    let cluster = Cluster::open(kubeconfig, false).await.map(Arc::new);
+    let found = match cluster.clone() {
+        Ok(cluster) => {
+            let found = find_replica(cluster, args.server_namespace.as_ref()).await;
+            found.map_err(|error| anyhow!("{}{hint}", error_chain(error.as_ref())))
         }
-        reason += &format!(
-            "; no server answers at {url} either; global-dns demo starts one with sample data"
-        );
-    }
-    let is_unusable = failed == Some(Part::Configuration);
-    Err(anyhow!("{reason}{}", if is_unusable { "" } else { hint }))
+        Err(error) => Err(anyhow!("{error}; --server names a server, such as a demo")),
+    };
+    (found, Some(cluster))
 }
 
 /// Connects to the first ready replica that responds.
@@ -175,7 +164,7 @@ async fn find_replica(
     let mut failure = anyhow!("no replica is ready");
     for _ in 0..MAX_REPLICAS {
         let Some(replica) = others.next() else { break };
-        match responding(Location::Replica(cluster.clone(), replica)).await {
+        match responding(Api::Replica(cluster.clone(), replica)).await {
             Ok(remote) => return Ok(Remote { others, ..remote }),
             Err(error) => failure = error,
         }
@@ -183,21 +172,10 @@ async fn find_replica(
     Err(failure)
 }
 
-/// Reads the table of a server.
-pub(super) async fn table(server: &mut Api) -> anyhow::Result<ServerTable> {
-    let all = Filter::default();
-    Ok(ServerTable {
-        services: server.items(View::Table, &all).await?,
-        endpoints: server.items(View::Endpoints, &all).await?,
-        problems: server.items(View::Problems, &all).await?,
-    })
-}
-
 /// Returns a server that responds.
-async fn responding(location: Location) -> anyhow::Result<Remote> {
-    let mut remote = Remote::new(location);
-    let asked = timeout(PROBE_TIMEOUT, remote.api.status()).await;
+async fn responding(api: Api) -> anyhow::Result<Remote> {
     let seconds = PROBE_TIMEOUT.as_secs();
+    let asked = timeout(PROBE_TIMEOUT, api.status()).await;
     asked.with_context(|| format!("no response within {seconds} s"))??;
-    Ok(remote)
+    Ok(Remote::new(api))
 }

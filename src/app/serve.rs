@@ -5,10 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use axum::Router;
 use futures::future::join_all;
 use tokio::net::TcpListener;
@@ -17,19 +16,18 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use super::client_addresses::client_addresses;
 use super::source::SelectedSource;
-use super::thread::Thread;
+use super::thread::{self, runtime};
 use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, start_log};
-use crate::cli::SourceArgs;
+use crate::cli::{Cluster, SourceArgs};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
 use crate::server::counters::CounterSet;
 use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
-    Answerer, Certificate, DnsListener, DnsServer, Encrypted, bind_dns, bind_tcp, descriptors,
-    ns_addresses, serve_http,
+    Answerer, Certificate, DnsListener, DnsServer, Encrypted, NS_PORT, bind_dns, bind_tcp,
+    descriptors, ns_addresses, serve_http,
 };
 use crate::settings::Settings;
 use crate::source::Feeds;
@@ -46,60 +44,24 @@ pub(super) async fn serve(
     // Dropped at the end, which writes the queued log lines.
     let log = start_log(&settings.log.level, settings.log.format)?;
     let mut signals = Signals::new()?;
-    let resources = Resources::open(settings, source).await?;
-    let server = Server::start(settings, resources, log.lost())?;
+    let server = Server::start(settings, source, log.lost()).await?;
     ready(&server);
     server.run(&mut signals, settings.grace.0).await
 }
 
-// === Resources ===
-
-/// What the settings name. All is opened and bound before anything starts, so that an error is early.
-struct Resources {
-    source: SelectedSource,
-    /// The addresses of this pod and of its node.
-    own_addresses: Vec<IpAddr>,
-    /// The addresses of the name server of the zones, if they are known: of the settings, or of the Service.
-    ns_addresses: Vec<IpAddr>,
-    /// The certificate, if there is an encrypted listener.
-    certificate: Option<Arc<Certificate>>,
-    encrypted: Option<Encrypted>,
-    dns: Vec<DnsListener>,
-    admin: Vec<TcpListener>,
-    api: Vec<TcpListener>,
-}
-
-impl Resources {
-    async fn open(settings: &Settings, args: &SourceArgs) -> anyhow::Result<Self> {
-        let own_addresses = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
-        let ns_addresses = match settings.answers.ns_addresses.as_slice() {
-            [] => addresses_from(SERVICE_IPS)?,
-            given => given.to_vec(),
-        };
-        let source = SelectedSource::open(args, true).await?;
-        let is_pod = args.file.is_empty() && !args.kubeconfig.is_given();
-        if is_pod && settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
-            bail!(
-                "clusterName is not set: give this cluster the name that the other clusters have for it, because databases \
-                 store the names of their peers"
-            );
-        }
-        let listen = &settings.listen;
-        let certificate = settings.certificate().map(Certificate::open).transpose();
-        let certificate = certificate
-            .map_err(|problem| anyhow!("cannot use {}: {}", problem.subject(), problem.detail))?;
-        let bind = |one| Encrypted::bind(one, &listen.tls, &listen.quic);
-        Ok(Self {
-            source,
-            own_addresses,
-            ns_addresses,
-            encrypted: certificate.clone().map(bind).transpose()?,
-            certificate,
-            dns: bind_dns(&listen.dns)?,
-            admin: bind_tcp(&listen.admin, "admin")?,
-            api: bind_tcp(&listen.api, "api")?,
-        })
+/// Opens the source.
+async fn open(settings: &Settings, args: &SourceArgs) -> anyhow::Result<SelectedSource> {
+    if !args.file.is_empty() {
+        return SelectedSource::files(&args.file);
     }
+    let cluster = Cluster::open(&args.kubeconfig, true).await?;
+    if !args.kubeconfig.is_given() && settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
+        bail!(
+            "clusterName is not set: give this cluster the name that the other clusters have for it, because databases \
+             store the names of their peers"
+        );
+    }
+    Ok(SelectedSource::Cluster(Arc::new(cluster)))
 }
 
 // === The server ===
@@ -118,50 +80,52 @@ pub(super) struct Server {
 }
 
 impl Server {
-    fn start(
+    /// Starts a server. All that the settings name is opened and bound before anything starts, so that an error is early.
+    async fn start(
         settings: &Settings,
-        resources: Resources,
+        args: &SourceArgs,
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
-        let (given, own) = (&resources.ns_addresses, &resources.own_addresses);
-        let bound = resources.dns.iter().map(|listener| listener.address);
-        let bound: Vec<SocketAddr> = bound.collect();
-        let zones = settings.zones(&ns_addresses(given, &bound));
+        let own = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
+        let given = match settings.answers.ns_addresses.as_slice() {
+            [] => addresses_from(SERVICE_IPS)?,
+            given => given.to_vec(),
+        };
+        let source = open(settings, args).await?;
+        let addresses = &settings.listen;
+        let certificate = settings.certificate().map(Certificate::open).transpose()?;
+        let bind = |one| Encrypted::bind(one, &addresses.tls, &addresses.quic);
+        let encrypted = certificate.clone().map(bind).transpose()?;
+        let dns = bind_dns(&addresses.dns)?;
+        let admin = bind_tcp(&addresses.admin, "admin")?;
+        let api = bind_tcp(&addresses.api, "api")?;
         let mut tasks = JoinSet::new();
-        let (feeds, reader) = resources.source.start(settings, true, &mut tasks)?;
-        if let Some(certificate) = &resources.certificate {
+        let (feeds, reader) = source.start(settings, true, &mut tasks)?;
+        if let Some(certificate) = &certificate {
             let follow = certificate.clone().follow();
             tasks.spawn(follow.context("cannot start the thread of the certificate")?);
         }
-        let identity = view::Identity {
-            cluster: Some(settings.cluster_name.clone()),
-            replica: host_name(),
-            servers: client_addresses(given, &bound, own),
-        };
-        let server = view::Server {
+        let (zones, identity) = named(settings, &given, &dns);
+        let shown = view::Server {
             lost_log_lines,
-            certificate: resources.certificate,
+            certificate,
             settings: Arc::new(serde_json::to_value(settings)?),
             namespaces: settings.namespaces.clone().into(),
             ..view::Server::of_objects(reader, feeds, zones, identity)
         };
         let counters = CounterSet::default();
-        let answerer = Answerer::new(
-            settings.responses(Zones::clone(&server.zones), own),
-            server.refused.clone(),
-            server.reader.clone(),
-            counters.clone(),
-        );
-        let api = resources.api.iter().map(TcpListener::local_addr);
+        let responses = settings.responses(Zones::clone(&shown.zones), &own);
+        let (refused, reader) = (shown.refused.clone(), shown.reader.clone());
+        let answerer = Answerer::new(responses, refused, reader, counters.clone());
         let mut started = Self {
-            api: api.filter_map(Result::ok).collect(),
-            listeners: listen(settings, resources.dns, resources.encrypted, answerer)?,
-            liveness: liveness(&server.feeds, &mut tasks),
+            api: api.iter().flat_map(TcpListener::local_addr).collect(),
+            listeners: listen(settings, dns, encrypted, answerer)?,
+            liveness: liveness(&shown.feeds, &mut tasks),
             tasks,
             is_open: Arc::default(),
-            shown: server,
+            shown,
         };
-        started.serve_http(settings, counters, resources.admin, resources.api)?;
+        started.serve_http(settings, counters, admin, api)?;
         Ok(started)
     }
 
@@ -174,7 +138,7 @@ impl Server {
         api: Vec<TcpListener>,
     ) -> anyhow::Result<()> {
         let (server, tasks) = (self.shown.clone(), &mut self.tasks);
-        let api_thread = Thread::new("api")?;
+        let api_runtime = runtime()?;
         let state = HttpState {
             server: server.clone(),
             metrics: Metrics {
@@ -183,15 +147,15 @@ impl Server {
             },
             is_open: self.is_open.clone(),
             liveness: self.liveness.clone(),
-            api_runtime: api_thread.handle(),
+            api_runtime: api_runtime.handle().clone(),
         };
         let follow = state.liveness.clone().follow();
-        Thread::new("probes")?.run(tasks, || async {
+        thread::run("probes", runtime()?, tasks, || async {
             tokio::join!(follow, serve_all(admin, admin_routes(state)));
         })?;
         let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
         let routes = api_routes(server, hosts);
-        api_thread.run(tasks, || async {
+        thread::run("api", api_runtime, tasks, || async {
             if let Err(error) = lower_priority() {
                 debug!(%error, "Cannot lower the priority of the API");
             }
@@ -239,6 +203,21 @@ impl Server {
     }
 }
 
+/// Returns the zones and the identity of a server. `given` are the addresses of `ns.dns.Z`, if they are known.
+fn named(settings: &Settings, given: &[IpAddr], dns: &[DnsListener]) -> (Zones, view::Identity) {
+    let bound: Vec<SocketAddr> = dns.iter().map(|one| one.address).collect();
+    let zones = settings.zones(&ns_addresses(given, &bound));
+    let identity = view::Identity {
+        cluster: Some(settings.cluster_name.clone()),
+        replica: host_name(),
+        servers: match given {
+            [] => bound,
+            given => given.iter().map(|ip| (*ip, NS_PORT).into()).collect(),
+        },
+    };
+    (zones, identity)
+}
+
 /// Reserves what the DNS listeners need. They are opened later.
 fn listen(
     settings: &Settings,
@@ -247,7 +226,7 @@ fn listen(
     answerer: Answerer,
 ) -> anyhow::Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
-        0 => thread::available_parallelism().map_or(1, usize::from),
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
         given => usize::from(given),
     };
     let limit = settings.limits.connections as usize;

@@ -1,29 +1,35 @@
 //! The source that the flags select: files or an API server.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tracing::warn;
 
-use super::thread::Thread;
-use crate::cli::{Cluster, SourceArgs};
+use super::thread;
+use crate::cli::{Api, Cluster};
 use crate::settings::Settings;
 use crate::source::{self, Feeds, UpdateSettings, file, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
+use crate::view::{Identity, Server};
+
+/// Maximum time until a command has a complete table of a cluster.
+const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A source that is open but not running.
 pub(super) enum SelectedSource {
     Files(file::Files),
-    Cluster(Box<Cluster>),
+    Cluster(Arc<Cluster>),
 }
 
 impl SelectedSource {
-    /// Opens the source that the flags select; without such flags, the API server.
-    pub(super) async fn open(args: &SourceArgs, is_server: bool) -> anyhow::Result<Self> {
-        if !args.file.is_empty() {
-            return Ok(Self::Files(file::Files::open(args.file.clone())?));
-        }
-        let cluster = Cluster::open(&args.kubeconfig, is_server).await?;
-        Ok(Self::Cluster(Box::new(cluster)))
+    /// Reads files for the first time.
+    pub(super) fn files(paths: &[PathBuf]) -> anyhow::Result<Self> {
+        Ok(Self::Files(file::Files::open(paths.to_vec())?))
     }
 
     /// Starts the source and the update loop on a separate thread. Building a large table must not delay connections.
@@ -47,7 +53,7 @@ impl SelectedSource {
         };
         let of_source = feeds.clone();
         let run = move || self.run(of_source, publisher, update_settings);
-        Thread::new("source")?.run(tasks, run)?;
+        thread::run("source", thread::runtime()?, tasks, run)?;
         Ok((feeds, reader))
     }
 
@@ -61,5 +67,55 @@ impl SelectedSource {
             },
         };
         source::run(run, feeds, publisher, settings).await;
+    }
+
+    /// Runs the source until its first complete table, for a command that ends when it has one. Returns the API of a server of it,
+    /// in this process.
+    pub(super) async fn into_api(self, settings: &Settings) -> anyhow::Result<Api> {
+        let (url, origin, way_out) = match &self {
+            Self::Files(_) => (
+                String::new(),
+                "--file".to_owned(),
+                "check the files".to_owned(),
+            ),
+            Self::Cluster(one) => (one.url(), one.origin.clone(), one.way_out.clone()),
+        };
+        let mut tasks = JoinSet::new();
+        let (feeds, reader) = self.start(settings, false, &mut tasks)?;
+        let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
+        // The table is visible before the lines of the log about it are written.
+        while feeds.events.latest().version == 0 {
+            if Instant::now() > deadline || !feeds.failures().is_empty() {
+                let why = why_no_table(&feeds);
+                let url = match why.contains(&url) {
+                    true => String::new(),
+                    false => url + ", ",
+                };
+                bail!("there is no complete table: {url}{origin}: {why}; {way_out}");
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        let identity = Identity {
+            cluster: Some(settings.cluster_name.clone()),
+            ..Identity::default()
+        };
+        let mut server = Server::of_objects(reader, feeds, settings.zones(&[]), identity);
+        server.settings = Arc::new(serde_json::to_value(settings)?);
+        Ok(Api::InProcess(Box::new(server), tasks))
+    }
+}
+
+/// Returns why a source has no table.
+fn why_no_table(feeds: &Feeds) -> String {
+    let failures: Vec<String> = feeds.failures().into_iter().collect();
+    let seconds = FIRST_TABLE_TIMEOUT.as_secs();
+    let why = match failures.as_slice() {
+        [] => format!("no complete list within {seconds} s"),
+        some => some.join("; "),
+    };
+    // Kubernetes 1.21 and older lack an API or a selector.
+    match why.contains("returned 404") {
+        true => why + " (global-dns needs Kubernetes 1.22 or later)",
+        false => why,
     }
 }

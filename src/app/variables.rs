@@ -1,6 +1,6 @@
 //! Environment variables that are not flags.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 
 use anyhow::{Context as _, bail};
 
@@ -29,15 +29,6 @@ pub(super) fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
         Err(_) => bail!("environment variable {variable}: '{text}' is not an IP address"),
     };
     texts.map(address).collect()
-}
-
-/// Returns the address of the API of a server on this host: that of `GLOBAL_DNS_API_LISTEN`, where `demo` and `serve` listen,
-/// too, or the default. Other addresses than those of the loopback interface may be of another host.
-pub(super) fn local_api() -> SocketAddr {
-    let variable = std::env::var("GLOBAL_DNS_API_LISTEN").unwrap_or_default();
-    let given = variable.split(',').find_map(|one| one.parse().ok());
-    let local = given.filter(|one: &SocketAddr| one.ip().is_loopback());
-    local.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, settings::API_PORT).into())
 }
 
 /// Starts the log, and logs the variables that look like settings but are not.

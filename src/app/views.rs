@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::remote::Remote;
+use super::remote::find;
 use crate::cli::{ExplainArgs, Output, TableArgs};
 use crate::view::{Filter, View};
 
@@ -11,7 +11,7 @@ const FEW: usize = 20;
 
 /// Prints the table of a server, or a zone.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
-    let mut remote = Remote::find(&args.view).await?;
+    let mut remote = find(&args.view).await.0?;
     let all = Filter {
         at: args.at,
         ..Filter::default()
@@ -36,7 +36,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints the explanation of a name or an address. As in kubectl, the name of a service may be with `--namespace`.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let mut remote = Remote::find(&args.view).await?;
+    let mut remote = find(&args.view).await.0?;
     let namespace = args.view.source.namespace;
     let name = match namespace.as_slice() {
         [namespace] if !args.name.contains(['.', '/', ':']) => format!("{namespace}/{}", args.name),

@@ -52,13 +52,11 @@ pub enum Check {
     DirectAnswer,
     /// The cluster's DNS answers it as the server does.
     ClusterAnswer,
-    /// Programs that use `/etc/resolv.conf` get this answer.
-    SearchList,
     /// The answered addresses accept connections.
     Connections,
     /// `fleet`: every cluster can be read, once.
     FleetClusters,
-    /// `fleet`: versions, zones, clocks and the answers of replicas.
+    /// `fleet`: versions, zones and the answers of replicas.
     FleetServers,
     /// `fleet`: each cluster has one name everywhere.
     FleetNames,

@@ -65,7 +65,7 @@ fn distinct<'m>(
             }
         };
         let is_known =
-            |one: &Replica| !one.id.is_empty() && replicas.iter().any(|own| own.id == one.id);
+            |one: &Replica| one.id().is_some() && replicas.iter().any(|own| own.id() == one.id());
         match read.iter().find(|(_, known)| known.iter().any(is_known)) {
             Some((first, _)) => fail(
                 format!("{first} and {context} are the same cluster"),

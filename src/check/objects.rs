@@ -1,7 +1,7 @@
 //! Checks of objects of the API server that the server itself does not read, or not with these fields.
 //!
-//! They are maps, and an object without an expected field has nothing wrong. Each selector is applied here too, because files
-//! have all objects.
+//! They are maps, and an object without an expected field has nothing wrong. Each selector is applied here too, because one kind
+//! may be read for several.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -43,8 +43,6 @@ pub struct Probe {
     pub direct: Option<(SocketAddr, Fact<Reply>, Fact<Reply>)>,
     /// The name servers of the cluster, in the order of `/etc/resolv.conf`, with their replies.
     pub resolvers: Vec<(SocketAddr, Fact<Reply>)>,
-    /// What a program of this pod finds under the name without its final dot, with the search list. `None`: not in a pod.
-    pub found: Option<Fact<BTreeSet<IpAddr>>>,
 }
 
 /// What a name server answers, compared with the server: how it agrees, or what is wrong and what to do.
@@ -154,7 +152,7 @@ impl Probe {
         first.map_or_else(BTreeSet::new, |reply| reply.addresses.clone())
     }
 
-    /// Returns the findings: about the server, each name server of the cluster, and the search list.
+    /// Returns the findings: about the server, and each name server of the cluster.
     pub fn findings(&self) -> Vec<Finding> {
         const CHECK: Check = Check::ClusterAnswer;
         let resolvers = self.resolvers.iter().enumerate();
@@ -177,12 +175,7 @@ impl Probe {
                 }
             }
         });
-        let direct = self.direct_answer().into_iter().chain(resolvers);
-        let mut findings: Vec<Finding> = direct.collect();
-        if State::worst(&findings) == State::Ok {
-            findings.extend(self.search_list());
-        }
-        findings
+        self.direct_answer().into_iter().chain(resolvers).collect()
     }
 
     /// Checks the answer of the server.
@@ -288,25 +281,6 @@ impl Probe {
     fn direct_reply(&self) -> Option<&Reply> {
         let (_, udp, _) = self.direct.as_ref()?;
         udp.as_ref().ok()
-    }
-
-    /// Checks what programs find, which ask for the names of the search list first.
-    fn search_list(&self) -> Option<Finding> {
-        const HINT: &str = "write the name with a final dot in the program's configuration, or correct the search domain";
-        let name = self.question.name.trim_end_matches('.');
-        let known = Some(&self.question.known).filter(|known| !known.is_empty())?;
-        let sentence = match self.found.as_ref()? {
-            Ok(found) if found.is_subset(known) => {
-                let sentence = format!("programs of this pod find {name}");
-                return Some(Finding::ok(Check::SearchList, sentence));
-            }
-            Ok(found) => {
-                let found = list(found);
-                format!("programs that ask for {name} find {found}, with the search list")
-            }
-            Err(why) => format!("programs of this pod do not find {name}: {why}"),
-        };
-        Some(Finding::failing(Check::SearchList, sentence, HINT))
     }
 }
 

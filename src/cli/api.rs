@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use futures::FutureExt as _;
 use futures::future::ready;
-use http::header::{ACCEPT, DATE, HOST};
+use http::header::{ACCEPT, HOST};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -18,7 +18,6 @@ use tokio::time::timeout;
 use super::cluster::{Cluster, ClusterError, Replica};
 use super::connection::{HttpConnection, StreamError, open};
 use super::print::Output;
-use crate::model::Timestamp;
 use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, View, ViewError, document};
 
 /// Maximum time for a response.
@@ -30,16 +29,8 @@ const MAX_BEGINNINGS: usize = 5;
 /// Maximum wait for the reason of the node for the end of a stream.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The API of a server.
-pub struct Api {
-    /// The place of the server.
-    pub location: Location,
-    /// The time of the server in the last response.
-    pub date: Option<Timestamp>,
-}
-
-/// The place of a server.
-pub enum Location {
+/// The API of a server, by the place of the server.
+pub enum Api {
     /// An `http` URL.
     Url(Uri),
     /// A replica, through the port-forward of an API server.
@@ -60,14 +51,6 @@ struct FailedRequest {
 // === impl Api ===
 
 impl Api {
-    /// Returns the API of a server. Does not connect.
-    pub fn new(location: Location) -> Self {
-        Self {
-            location,
-            date: None,
-        }
-    }
-
     /// Requests all pages of a view, or the first one if the filter has a limit. For the output as JSON, the document has objects;
     /// otherwise, cells.
     ///
@@ -75,7 +58,7 @@ impl Api {
     ///
     /// If the server cannot be reached, or refuses the request.
     pub async fn document(
-        &mut self,
+        &self,
         view: View,
         filter: &Filter,
         output: Output,
@@ -108,7 +91,7 @@ impl Api {
     /// # Errors
     ///
     /// As [`document`](Self::document).
-    pub async fn items(&mut self, view: View, filter: &Filter) -> anyhow::Result<Vec<Value>> {
+    pub async fn items(&self, view: View, filter: &Filter) -> anyhow::Result<Vec<Value>> {
         let document = self.document(view, filter, Output::Json).await?;
         let mut items = document.objects();
         items.retain(|one| one["section"] != "causes");
@@ -120,20 +103,15 @@ impl Api {
     /// # Errors
     ///
     /// As [`document`](Self::document).
-    pub async fn status(&mut self) -> anyhow::Result<Value> {
+    pub async fn status(&self) -> anyhow::Result<Value> {
         let items = self.items(View::Status, &Filter::default()).await?;
         let status = items.into_iter().next();
         status.context("the server returned no status")
     }
 
     /// Requests a page, and parses it.
-    async fn page(
-        &mut self,
-        view: View,
-        filter: &Filter,
-        output: Output,
-    ) -> anyhow::Result<Document> {
-        if let Location::InProcess(server, _) = &self.location {
+    async fn page(&self, view: View, filter: &Filter, output: Output) -> anyhow::Result<Document> {
+        if let Self::InProcess(server, _) = self {
             return Ok(document(view, server, filter)?);
         }
         let accept = match output {
@@ -142,7 +120,6 @@ impl Api {
         };
         let path = path_of(view, filter);
         let (_connection, response) = self.request(&path, accept).await?;
-        self.date = date_of(&response);
         let what = self.describe(&path);
         let text = text_of(response, &what).await?;
         serde_json::from_str(&text).with_context(|| format!("cannot parse {what}"))
@@ -165,13 +142,13 @@ impl Api {
         path: &str,
         accept: &str,
     ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
-        let (prefix, host) = match &self.location {
-            Location::Url(url) => (
+        let (prefix, host) = match self {
+            Self::Url(url) => (
                 url.path().trim_end_matches('/'),
                 url.authority().map_or("localhost", |host| host.as_str()),
             ),
             // The API refuses the name of the pod.
-            Location::Replica(..) | Location::InProcess(..) => ("", "localhost"),
+            Self::Replica(..) | Self::InProcess(..) => ("", "localhost"),
         };
         let request = Request::get(format!("{prefix}{path}"))
             .header(HOST, host)
@@ -208,24 +185,24 @@ impl Api {
 
     /// Opens a connection.
     async fn connect(&self) -> anyhow::Result<(HttpConnection, StreamError)> {
-        match &self.location {
-            Location::Url(url) => {
+        match self {
+            Self::Url(url) => {
                 let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
                 let port = url.port_u16().unwrap_or(80);
                 let stream = TcpStream::connect((host, port)).await?;
                 Ok((open(stream).await?, ready(None).boxed()))
             }
-            Location::Replica(cluster, replica) => cluster.connect(replica).await,
-            Location::InProcess(..) => bail!("a server in this process has no connections"),
+            Self::Replica(cluster, replica) => cluster.connect(replica).await,
+            Self::InProcess(..) => bail!("a server in this process has no connections"),
         }
     }
 
     /// Returns a path of the API for messages.
     fn describe(&self, path: &str) -> String {
-        match &self.location {
-            Location::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
-            Location::Replica(_, replica) => format!("{path} of {replica}"),
-            Location::InProcess(..) => path.to_owned(),
+        match self {
+            Self::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
+            Self::Replica(_, replica) => format!("{path} of {replica}"),
+            Self::InProcess(..) => path.to_owned(),
         }
     }
 }
@@ -252,11 +229,6 @@ pub fn is_unknown_time(error: &anyhow::Error) -> bool {
 fn has_status(error: &anyhow::Error, status: StatusCode) -> bool {
     let failed = error.downcast_ref::<FailedRequest>();
     failed.is_some_and(|failed| failed.status == status)
-}
-
-fn date_of(response: &Response<Incoming>) -> Option<Timestamp> {
-    let date = response.headers().get(DATE)?;
-    Timestamp::from_http_date(date.to_str().ok()?)
 }
 
 /// Reads the body of a response.

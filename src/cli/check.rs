@@ -1,14 +1,12 @@
 //! The flags of `check`.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use clap::Args;
 
 use super::groups::ViewArgs;
 use super::print::PrintArgs;
 use super::values::{parse_name, parse_name_server};
-use crate::settings::parse_duration;
 use crate::zone::Name;
 
 /// Flags of `check`.
@@ -32,10 +30,6 @@ pub struct CheckArgs {
 
     #[command(flatten)]
     pub(crate) view: ViewArgs,
-
-    /// Repeat the checks until none fails, for at most this time
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub wait: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) print: PrintArgs,

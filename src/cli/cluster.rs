@@ -15,7 +15,7 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
-pub use error::{ClusterError, Part};
+pub use error::ClusterError;
 pub use replica::Replica;
 
 use credential::Credential;
@@ -91,9 +91,9 @@ impl Cluster {
 fn in_pod() -> Result<Configured, ClusterError> {
     let config = Config::incluster().map_err(|error| {
         let why = error_chain(&error);
-        let sentence =
-            format!("not running in a pod of a cluster ({why}); set --kubeconfig or --file");
-        ClusterError::new(Part::Configuration, sentence)
+        ClusterError(format!(
+            "not running in a pod of a cluster ({why}); set --kubeconfig or --file"
+        ))
     })?;
     let way_out =
         "check the network policies and the permissions of the ServiceAccount of this pod";

@@ -67,8 +67,6 @@ pub enum Command {
     /// Examples:
     ///   # Serve the sample; it prints the queries to try
     ///   global-dns demo
-    ///   # Change the sample every 5 seconds, to watch the page
-    ///   global-dns demo --live=5s
     #[command(verbatim_doc_comment)]
     Demo(Box<DemoArgs>),
     /// Explain the answer for a name, or why there is none
@@ -127,8 +125,6 @@ pub enum Command {
     ///   global-dns check
     ///   # Also the way of queries, which a pod knows by itself
     ///   global-dns check --dns 10.96.0.53 --resolver 10.96.0.10
-    ///   # Wait in a pipeline until nothing fails
-    ///   global-dns check --wait 2m
     ///
     /// With --file or --direct, the settings of --config apply. A server knows its own.
     ///

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use http::Uri;
 
-use super::groups::{KubeconfigArgs, SourceArgs};
+use super::groups::KubeconfigArgs;
 use super::print::PrintArgs;
 use super::values::parse_server;
 use crate::model::{ClusterName, Namespace};
-use crate::settings::parse_duration;
+use crate::settings::Period;
 
 /// Flags of `fleet`.
 #[derive(Debug, Args)]
@@ -37,8 +36,8 @@ pub struct FleetArgs {
     pub server_namespace: Option<Namespace>,
 
     /// Maximum time for each cluster; all are read at the same time
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
-    pub timeout: Duration,
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    pub timeout: Period,
 
     #[command(flatten)]
     pub(crate) print: PrintArgs,
@@ -51,7 +50,7 @@ pub enum Place {
     /// The API of a server.
     Server(Uri),
     /// Files with the objects of the cluster.
-    Files(ClusterName, SourceArgs),
+    Files(ClusterName, Vec<PathBuf>),
 }
 
 // === impl FleetArgs ===
@@ -83,12 +82,8 @@ impl FleetArgs {
         let files = self.fleet_file.iter().map(|(name, _)| name);
         let files = files.filter(|name| names.insert(*name)).map(|name| {
             let files = self.fleet_file.iter().filter(|(of, _)| of == name);
-            let file = files.map(|(_, file)| file.clone()).collect();
-            let source = SourceArgs {
-                file,
-                ..SourceArgs::default()
-            };
-            (name.to_string(), Place::Files(name.clone(), source))
+            let files = files.map(|(_, file)| file.clone()).collect();
+            (name.to_string(), Place::Files(name.clone(), files))
         });
         let mut places: Vec<_> = contexts.chain(servers).chain(files).collect();
         if places.is_empty() {

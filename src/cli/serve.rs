@@ -1,12 +1,10 @@
 //! The flags of `serve` and `demo`.
 
-use std::time::Duration;
-
 use clap::Args;
 
 use super::groups::{ListenArgs, LogArgs, SettingsArgs, SourceArgs, override_by};
 use crate::server::ListenAddress;
-use crate::settings::{Settings, parse_duration};
+use crate::settings::Settings;
 
 /// Flags of `serve`.
 #[derive(Debug, Default, Args)]
@@ -28,10 +26,6 @@ pub struct ServeArgs {
 /// Flags of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Change the sample in a loop, one scene after each DURATION: clusters are linked, pods restart, gateways fail
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "8s", value_parser = parse_duration)]
-    pub live: Option<Duration>,
-
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,
 

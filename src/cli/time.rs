@@ -3,7 +3,7 @@
 use jiff::{Zoned, civil};
 
 use crate::model::Timestamp;
-use crate::settings::parse_duration;
+use crate::settings::Period;
 
 /// Parses a time of the past: RFC 3339, a time of the day in the local zone (the last such time), or the time that has passed
 /// since, such as `90m` or `-90m`.
@@ -17,7 +17,7 @@ fn parse_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
     // The parser of durations also takes times of the day.
     let parsed = if let Some(time) = time_of_day(text) {
         last_time_of_day(time, now).and_then(|time| milliseconds(time.timestamp()))
-    } else if let Ok(ago) = parse_duration(text.trim_start_matches('-')) {
+    } else if let Ok(Period(ago)) = text.trim_start_matches('-').parse() {
         milliseconds(now.timestamp()).map(|now| now.before(ago))
     } else {
         Timestamp::from_text(text)

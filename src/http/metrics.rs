@@ -229,11 +229,9 @@ impl Metrics {
         let help = "Panics of the source or the update loop; each is followed by a relist";
         let panics = ConstCounter::new(feeds.panics.count());
         registry.register("source_panics", help, panics);
-        let kinds = ChangeKind::VARIANTS.iter().copied();
-        let kinds = kinds.filter(|kind| *kind != ChangeKind::Demo);
-        let changes = kinds.map(|kind| {
+        let changes = ChangeKind::VARIANTS.iter().map(|kind| {
             let name: &str = kind.into();
-            ([("kind", name.into())], feeds.events.total(kind))
+            ([("kind", name.into())], feeds.events.total(*kind))
         });
         let help = "Changes of services by kind";
         registry.register("changes", help, counters(changes));

@@ -18,14 +18,6 @@ impl Timestamp {
         u64::try_from(time.as_millisecond()).ok().map(Self)
     }
 
-    /// Reads a time in the form of HTTP headers, such as `Tue, 24 Nov 2026 06:30:00 GMT` (RFC 9110 section 5.6.7).
-    pub fn from_http_date(text: &str) -> Option<Self> {
-        let time = jiff::fmt::rfc2822::parse(text).ok()?;
-        u64::try_from(time.timestamp().as_millisecond())
-            .ok()
-            .map(Self)
-    }
-
     /// Returns the time in whole seconds since the Unix epoch.
     pub fn seconds(self) -> u32 {
         u32::try_from(self.0 / 1000).unwrap_or(u32::MAX)
@@ -60,17 +52,5 @@ impl Timestamp {
     pub fn before(self, delay: Duration) -> Self {
         let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_sub(milliseconds))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_of_http_headers_is_read() {
-        let time = Timestamp::from_http_date("Tue, 24 Nov 2026 06:30:00 GMT");
-        assert_eq!(time.unwrap().to_text(), "2026-11-24T06:30:00Z");
-        assert_eq!(Timestamp::from_http_date("2026-11-24T06:30:00Z"), None);
     }
 }

@@ -18,8 +18,10 @@ impl FromStr for Period {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let period = parse_duration(text).map(Self);
-        period.map_err(|rule| format!("'{text}': {rule}"))
+        let signed = text.parse::<SignedDuration>().ok();
+        let period = signed.and_then(|one| Duration::try_from(one).ok());
+        let rule = "a duration is a number and a unit, for example 500ms, 5s or 15m";
+        period.map(Self).ok_or_else(|| format!("'{text}': {rule}"))
     }
 }
 
@@ -28,18 +30,6 @@ impl fmt::Display for Period {
         let period = SignedDuration::try_from(self.0).map_err(|_| fmt::Error)?;
         f.write_str(&format!("{period:#}").replace(' ', ""))
     }
-}
-
-/// Parses a duration, such as `2s`.
-///
-/// # Errors
-///
-/// If it has no unit, or is negative.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let unreadable =
-        || "a duration is a number and a unit, for example 500ms, 5s or 15m".to_owned();
-    let duration: SignedDuration = text.parse().map_err(|_| unreadable())?;
-    Duration::try_from(duration).map_err(|_| unreadable())
 }
 
 #[cfg(test)]
@@ -54,16 +44,12 @@ mod tests {
             ("24h", 86_400_000, "24h"),
             ("0s", 0, "0s"),
         ] {
-            let duration = parse_duration(text);
-            assert_eq!(duration, Ok(Duration::from_millis(milliseconds)));
-            assert_eq!(Period(duration.unwrap()).to_string(), printed);
-            assert_eq!(
-                parse_duration(printed),
-                Ok(Duration::from_millis(milliseconds))
-            );
+            let period = Period(Duration::from_millis(milliseconds));
+            assert_eq!([text.parse(), printed.parse()], [Ok(period), Ok(period)]);
+            assert_eq!(period.to_string(), printed);
         }
         for bad in ["", "5", "-5s", "soon"] {
-            assert!(parse_duration(bad).is_err(), "{bad}");
+            assert!(bad.parse::<Period>().is_err(), "{bad}");
         }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Settings;
 use crate::model::most_similar;
+use crate::source::file::reason;
 
 /// The environment variable that contains the settings. The chart sets it.
 pub const VARIABLE: &str = "GLOBAL_DNS_SETTINGS";
@@ -63,8 +64,7 @@ impl Settings {
     ///
     /// For the first value that is not accepted.
     pub fn checked(self, place: &str) -> Result<Self, String> {
-        let checked = self.check();
-        checked.map_err(|(path, why)| format!("{place}: {path}: {why}"))?;
+        self.check().map_err(|why| format!("{place}: {why}"))?;
         Ok(self)
     }
 
@@ -105,14 +105,6 @@ fn line_of_path(text: &str, path: &str) -> Option<u64> {
 
 fn line_of(error: &serde_saphyr::Error) -> Option<u64> {
     error.location().map(|location| location.line())
-}
-
-/// Returns what the parser says, without the position.
-fn reason(error: &serde_saphyr::Error) -> String {
-    let text = error.without_snippet().to_string();
-    let text = text.lines().next().unwrap_or_default();
-    let reason = text.split(" at line ").next();
-    reason.unwrap_or_default().to_owned()
 }
 
 /// Adds the nearest name to an error of serde about an unknown one: ``unknown field `tll`, expected one of `ttl`, …``.

@@ -136,11 +136,6 @@ impl Events {
         latest.send_if_modified(|latest| mem::replace(&mut latest.id, id) != id);
     }
 
-    /// Records a change at this moment.
-    pub fn record_now(&self, change: Change) {
-        self.record([(Timestamp(unix_milliseconds()), change)]);
-    }
-
     /// Notes a table that was published, so that open streams look at it. `changed` are the services that differ. `None`: all.
     pub(crate) fn note_table(&self, now: &Published, changed: Option<&ServiceKeys>) {
         self.0.ring.lock().note_changed(now.version, changed);

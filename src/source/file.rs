@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::error::SendError;
 use tracing::info;
 
-pub use objects::{Lists, parse_texts, read_objects};
+pub use objects::{Lists, parse_texts, reason};
 pub use read::FileError;
 
 use read::read_text;

@@ -17,6 +17,7 @@ use crate::model::{ClusterName, Line, ServiceKey, list_some};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ChangeKind {
     /// A cluster has its first endpoint of a service.
+    #[default]
     Joined,
     /// A cluster has no endpoint of a service any more (rule L5).
     Left,
@@ -52,9 +53,6 @@ pub enum ChangeKind {
     Failing,
     /// A service owns its short name or not any more, or another name hides a part of it.
     ShortName,
-    /// A caption of `demo --live`.
-    #[default]
-    Demo,
 }
 
 /// A change of one service, or the same change of several.
@@ -229,7 +227,6 @@ impl Change {
             Failing if self.after.is_some() => format!("The name of {of} fails"),
             Failing => format!("The name of {of} answers again"),
             ShortName => self.changed(&format!("The short name of {of}")),
-            Demo => return self,
         };
         let reason = self.after.as_ref().filter(|_| self.kind == Failing);
         let cause = self.cause.as_ref().or(reason);

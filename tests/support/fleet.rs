@@ -6,10 +6,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
 
-use jiff::Timestamp;
-use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::Value;
 
 use crate::http::get;
@@ -45,14 +42,8 @@ pub struct FleetCluster {
     others: Vec<Sample>,
 }
 
-/// What a server says otherwise: the texts that are replaced in its documents, and the difference of its clock in seconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Alteration {
-    /// The texts, with their replacements.
-    pub texts: &'static [(&'static str, &'static str)],
-    /// Added to its clock.
-    pub clock: u64,
-}
+/// The texts that are replaced in the documents of a server, with their replacements.
+pub type Alteration = &'static [(&'static str, &'static str)];
 
 /// The Link to a cluster and the mirrors of it.
 #[derive(Clone, Debug)]
@@ -95,16 +86,11 @@ fn pass_on(mut stream: TcpStream, server: SocketAddr, alteration: Alteration) ->
         let path = request.split(' ').nth(1)?;
         let page = get(server, path).ok()?;
         let mut body = page.body;
-        for (old, new) in alteration.texts {
+        for (old, new) in alteration {
             body = body.replace(old, new);
         }
-        let time = Timestamp::now() + Duration::from_secs(alteration.clock);
-        let date = DateTimePrinter::new()
-            .timestamp_to_rfc9110_string(&time)
-            .ok()?;
         let (status, length) = (page.status, body.len());
-        let head =
-            format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nDate: {date}\r\n\r\n");
+        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all((head + &body).as_bytes()).ok()?;
     }
 }
@@ -310,10 +296,8 @@ pub fn faults() -> Vec<Fault> {
         fault(
             "a server has another version",
             |fleet| {
-                fleet.0[EAST].alteration = Some(Alteration {
-                    texts: &[("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")],
-                    clock: 0,
-                });
+                fleet.0[EAST].alteration =
+                    Some(&[("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")]);
             },
             &["versions of global-dns: 0.0.9 in east; 0.1.0 in hub and west"],
             "same version",
@@ -351,24 +335,10 @@ pub fn faults() -> Vec<Fault> {
         fault(
             "a replica has no table",
             |fleet| {
-                fleet.0[HUB].alteration = Some(Alteration {
-                    texts: &[("\"state\":\"ready\"", "\"state\":\"loading\"")],
-                    clock: 0,
-                });
+                fleet.0[HUB].alteration = Some(&[("\"state\":\"ready\"", "\"state\":\"loading\"")]);
             },
             &["hub: ", ": No complete table yet"],
             "wait for the first list",
-        ),
-        fault(
-            "a clock is wrong",
-            |fleet| {
-                fleet.0[WEST].alteration = Some(Alteration {
-                    texts: &[],
-                    clock: 300,
-                });
-            },
-            &["west: the clock of ", " s ahead"],
-            "synchronize the clock",
         ),
     ]
 }

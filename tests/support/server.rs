@@ -121,8 +121,8 @@ impl Server {
 
     /// Runs `demo` on free loopback ports. The folder holds its copy of the sample, which is removed even if the demo is
     /// killed.
-    pub fn demo(folder: TempDir, stdout: Stdio, flags: &[&str]) -> Self {
-        let mut command = global_dns(&[&["demo"], &SERVE[1..], flags].concat());
+    pub fn demo(folder: TempDir, stdout: Stdio) -> Self {
+        let mut command = global_dns(&[&["demo"], &SERVE[1..]].concat());
         command.env("TMPDIR", folder.path()).stdout(stdout);
         Self::start_command(folder, command, WaitUntil::Ready)
     }

@@ -30,7 +30,7 @@ const SERVICES: [&str; 6] = [
 
 /// Runs `demo`.
 fn demo() -> Server {
-    Server::demo(tempfile::tempdir().unwrap(), Stdio::null(), &[])
+    Server::demo(tempfile::tempdir().unwrap(), Stdio::null())
 }
 
 /// Returns the address of the page, with a place such as `#state=failing`.

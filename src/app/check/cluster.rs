@@ -1,19 +1,17 @@
 //! What the API server says: its version, the permissions of the server, the pods, and objects that only `check` reads.
 
-use std::path::PathBuf;
-
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Endpoints, Namespace as KubeNamespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::check::finding::{Check, Finding, items};
+use crate::check::finding::{Check, Finding};
 use crate::check::objects::{EXPORTED, GATEWAYS, MIRRORS, Objects};
 use crate::check::{permissions, pods};
 use crate::cli::{CheckArgs, Cluster};
 use crate::model::Namespace;
-use crate::source::file;
 
 /// Reads all, at the same time. Returns the findings but those about objects, which are not read if the API server does not
 /// answer. `settings` are those of the server, or of flags. The pods matter if none of them answers.
@@ -23,10 +21,7 @@ pub(super) async fn read(
     settings: &Value,
     has_server: bool,
 ) -> (Vec<Finding>, Option<Objects>) {
-    let named = |names: &Value| -> Vec<Namespace> {
-        let names = items(names, "namespaces").filter_map(Value::as_str);
-        names.filter_map(|name| name.parse().ok()).collect()
-    };
+    let named = |of: &Value| Vec::<Namespace>::deserialize(&of["namespaces"]).unwrap_or_default();
     let (namespaces, mut links) = (named(settings), named(&settings["links"]));
     links.retain(|_| settings["links"]["enabled"] != false);
     let mut findings = Vec::new();
@@ -96,19 +91,4 @@ async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Name
     );
     let links = ("Link".to_owned(), all_links);
     Objects([services, endpoints, slices, links, gateways, all].into())
-}
-
-/// Reads the objects of files. What they usually do not have is not checked.
-pub(super) fn objects_of_files(files: &[PathBuf]) -> Option<Objects> {
-    let read = file::read_objects(files)
-        .ok()
-        .filter(|_| !files.is_empty())?;
-    let mut objects = Objects([("Service".to_owned(), Ok(Vec::new()))].into());
-    for (kind, json) in read {
-        let of_kind = objects.0.entry(kind).or_insert_with(|| Ok(Vec::new()));
-        if let Ok(of_kind) = of_kind {
-            of_kind.extend(serde_json::from_str::<Value>(&json));
-        }
-    }
-    Some(objects)
 }

@@ -1,22 +1,21 @@
 //! The way of queries: asks the server and the cluster's DNS as programs do, and connects to the answered addresses.
 
-use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use futures::future::{OptionFuture, join_all};
+use futures::future::join_all;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::app::remote::table;
+use crate::app::told;
 use crate::check::dns_client::query;
 use crate::check::finding::{Check, Fact, Finding, State, items};
 use crate::check::probe::{Probe, Question};
 use crate::check::targets::{Target, targets};
-use crate::check::told::{ServerTable, Told};
+use crate::check::told::Told;
 use crate::cli::{Api, CheckArgs};
 use crate::log::error_chain;
 
@@ -24,8 +23,6 @@ use crate::log::error_chain;
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Time for which CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
 const CACHED: Duration = Duration::from_secs(6);
-/// Timeout of a lookup by the C library, which asks each name server for each name of the search list.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout of one connection. A proxy in front of an unreachable gateway takes a few seconds to report it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time to wait for a reply, or for the close. Linkerd's proxy accepts each connection itself, and closes it when the endpoint
@@ -38,16 +35,13 @@ const MAX_CONNECTIONS: usize = 50;
 
 /// Returns whether there is a name server to ask: a flag names one, or this is a pod of the cluster.
 pub(super) fn is_asked(args: &CheckArgs) -> bool {
+    let is_pod = || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     args.resolver.is_some() || args.dns.is_some() || is_pod()
-}
-
-fn is_pod() -> bool {
-    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
 /// Returns the findings about the way of one question for each zone. If an answer differs, all are asked again when caches have
 /// expired: it may have changed a moment ago.
-pub(super) async fn findings(args: &CheckArgs, source: &mut Api, told: &Told) -> Vec<Finding> {
+pub(super) async fn findings(args: &CheckArgs, source: &Api, told: &Told) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut unknown =
         |why: &str, hint| findings.push(Finding::unknown(Check::ClusterAnswer, why, hint));
@@ -55,11 +49,11 @@ pub(super) async fn findings(args: &CheckArgs, source: &mut Api, told: &Told) ->
         unknown(&why, "set --resolver to the address of the cluster's DNS");
         Vec::new()
     });
-    let mut probes = ask_all(args, &resolvers, &told.status, &told.table).await;
+    let mut probes = ask_all(args, &resolvers, told).await;
     if probes.iter().any(Probe::differs) {
         sleep(CACHED).await;
-        match table(source).await {
-            Ok(table) => probes = ask_all(args, &resolvers, &told.status, &table).await,
+        match told::read(source, &args.view.source.namespace).await {
+            Ok(told) => probes = ask_all(args, &resolvers, &told).await,
             Err(error) => unknown(&error_chain(error.as_ref()), "try again"),
         }
     }
@@ -92,7 +86,7 @@ fn resolvers(args: &CheckArgs) -> Fact<Vec<SocketAddr>> {
 }
 
 /// Returns a question for each zone. The name of `--name` is that of its zone, or of the first one.
-fn questions(args: &CheckArgs, status: &Value, table: &ServerTable) -> Vec<Question> {
+fn questions(args: &CheckArgs, Told { status, table }: &Told) -> Vec<Question> {
     let zones = || items(status, "zones").filter_map(Value::as_str);
     let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
     let name = args.name.as_ref().map(ToString::to_string);
@@ -109,13 +103,8 @@ fn questions(args: &CheckArgs, status: &Value, table: &ServerTable) -> Vec<Quest
 }
 
 /// Sends a question for each zone to the server and to all name servers, at the same time.
-async fn ask_all(
-    args: &CheckArgs,
-    resolvers: &[SocketAddr],
-    status: &Value,
-    table: &ServerTable,
-) -> Vec<Probe> {
-    let probes = questions(args, status, table).into_iter();
+async fn ask_all(args: &CheckArgs, resolvers: &[SocketAddr], told: &Told) -> Vec<Probe> {
+    let probes = questions(args, told).into_iter();
     let probes = probes.map(async |question| {
         let (name, rtype) = (question.name.as_str(), question.rtype);
         let direct = async {
@@ -129,27 +118,14 @@ async fn ask_all(
         let replies = resolvers
             .iter()
             .map(async |server| (*server, query(*server, false, name, rtype).await));
-        let is_looked_up = is_pod() && args.resolver.is_none();
-        let found = is_looked_up.then(|| find(name.trim_end_matches('.')));
-        let found = OptionFuture::from(found);
-        let (direct, resolvers, found) = tokio::join!(direct, join_all(replies), found);
+        let (direct, resolvers) = tokio::join!(direct, join_all(replies));
         Probe {
             question,
             direct,
             resolvers,
-            found,
         }
     });
     join_all(probes).await
-}
-
-/// Returns the addresses that programs find under a name: the C library asks for the names of the search list first.
-async fn find(name: &str) -> Fact<BTreeSet<IpAddr>> {
-    match timeout(LOOKUP_TIMEOUT, lookup_host((name, 0))).await {
-        Ok(Ok(found)) => Ok(found.map(|address| address.ip()).collect()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", LOOKUP_TIMEOUT.as_secs())),
-    }
 }
 
 /// Connects to the addresses that the cluster's DNS answers for the first question that has some.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::check::finding::Fact;
+use crate::check::finding::{Fact, text};
 use crate::check::told::ServerTable;
 
 /// One cluster of a fleet.
@@ -19,12 +19,16 @@ pub struct Member {
 pub struct Replica {
     /// Its pod, or how it names itself.
     pub name: String,
-    /// What no other process has: the unique ID of its pod. Empty: not known.
-    pub id: String,
     /// Its status, or why it cannot be read.
     pub status: Fact<Value>,
-    /// The difference of its clock from that of this machine in seconds, if it is known.
-    pub clock_ahead: Option<i64>,
     /// Its table. `None`: another replica of the cluster has the same answers.
     pub table: Option<ServerTable>,
+}
+
+impl Replica {
+    /// Returns what no other process says: its cluster, its replica, and the start of its history.
+    pub(super) fn id(&self) -> Option<[&str; 3]> {
+        let status = self.status.as_ref().ok()?;
+        Some(["cluster", "replica", "historyStart"].map(|field| text(status, field)))
+    }
 }

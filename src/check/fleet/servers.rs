@@ -1,4 +1,4 @@
-//! The servers of the fleet: the state of each replica, its answers, versions, zones and clocks.
+//! The servers of the fleet: the state of each replica, its answers, versions and zones.
 
 use serde_json::Value;
 
@@ -7,9 +7,6 @@ use super::member::Replica;
 use super::observer::is_ready;
 use crate::check::finding::{Check, Finding, items, text};
 use crate::model::ProblemKind;
-
-/// The smallest difference of clocks that is reported, in seconds. A response has its time to the second, and takes some.
-const CLOCK_DIFFERENCE: i64 = 10;
 
 const CHECK: Check = Check::FleetServers;
 
@@ -49,21 +46,6 @@ pub(super) fn compare_servers(read: &[(&str, &[Replica])], found: &mut Differenc
         .filter_map(|(context, one)| Some((*context, texts(one.status.as_ref().ok()?))));
     let seen: Vec<_> = seen.collect();
     found.add(compare(CHECK, "", &ASPECTS, &seen, false));
-    // The clock that most have, of which that of this machine is one.
-    let mut clocks: Vec<i64> = servers
-        .iter()
-        .filter_map(|(_, one)| one.clock_ahead)
-        .collect();
-    clocks.push(0);
-    clocks.sort_unstable();
-    let usual = clocks[(clocks.len() - 1) / 2];
-    found.add(servers.iter().filter_map(|(context, one)| {
-        let ahead = one.clock_ahead?.saturating_sub(usual);
-        let (seconds, side) = (ahead.abs(), if ahead > 0 { "ahead" } else { "behind" });
-        let sentence = format!("{context}: the clock of {} is {seconds} s {side}", one.name);
-        let hint = "synchronize the clock of its node: times of problems, of the history and of the bootstrap depend on it";
-        (seconds >= CLOCK_DIFFERENCE).then(|| Finding::failing(CHECK, sentence, hint))
-    }));
 }
 
 /// Returns the finding about a replica without a table, or that does not respond.

@@ -27,9 +27,7 @@ fn replica(cluster: &str, id: &str) -> Replica {
     });
     Replica {
         name: id.to_owned(),
-        id: id.to_owned(),
         status: Ok(status),
-        clock_ahead: Some(0),
         table: Some(ServerTable {
             services: vec![
                 json!({"namespace": "prod", "service": "db", "ttl": 5, "endpoints": 2, "ownsShortName": true}),

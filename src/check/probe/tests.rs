@@ -45,7 +45,6 @@ fn probe(question: Question, direct: Option<Reply>, resolver: Fact<Reply>) -> Pr
         question,
         direct: direct.map(|reply| (server(1), Ok(reply.clone()), Ok(reply))),
         resolvers: vec![(server(2), resolver)],
-        found: None,
     }
 }
 
@@ -168,22 +167,5 @@ fn zone_without_services_is_compared_by_its_soa_record() {
     ] {
         let probe = probe(question(), Some(own.clone()), Ok(resolver));
         assert_eq!(state_of(&probe), expected, "{probe:?}");
-    }
-}
-
-#[test]
-fn search_list_fails_if_programs_find_another_address() {
-    for (found, expected) in [
-        (Ok("10.0.0.1"), State::Ok),
-        (Ok("192.0.2.9"), State::Failing),
-        (Err("no such name".to_owned()), State::Failing),
-    ] {
-        let mut probe = probe(question(json!({})), None, Ok(data(&["10.0.0.1"])));
-        probe.found = Some(found.map(|one| BTreeSet::from([one.parse().unwrap()])));
-        let finding = probe.findings().pop().unwrap();
-        assert_eq!(
-            (finding.name.as_str(), finding.state),
-            ("search-list", expected)
-        );
     }
 }

@@ -19,7 +19,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::Cluster;
-use super::error::{ClusterError, Part};
+use super::error::ClusterError;
 use super::requests::REQUEST_TIMEOUT;
 use crate::check::finding::{items, text};
 use crate::cli::connection::{HttpConnection, StreamError, open};
@@ -48,8 +48,6 @@ pub struct Replica {
     pub namespace: String,
     /// The name of its pod.
     pub pod: String,
-    /// The unique ID of its pod.
-    pub uid: String,
     /// The release of its pod.
     release: String,
     /// The port of the API on the loopback address of the pod.
@@ -110,8 +108,7 @@ impl Cluster {
         };
         match workloads.as_slice() {
             [] => {
-                let sentence = "no Deployment or DaemonSet of global-dns in any namespace";
-                bail!(ClusterError::new(Part::Server, sentence.to_owned()))
+                bail!("no Deployment or DaemonSet of global-dns in any namespace")
             }
             [workload] => {
                 let selector = LabelSelector::deserialize(&workload["spec"]["selector"]);
@@ -169,18 +166,15 @@ impl Cluster {
     /// Returns the sentence about a failed request. `grant` says how to permit it.
     fn cannot(&self, action: &str, grant: &str, failure: &Failure) -> ClusterError {
         let url = self.url();
-        let (part, why) = match failure {
+        let why = match failure {
             // The client has named the URL.
-            Failure::Broken(why) if why.contains(&url) => {
-                return ClusterError::new(Part::Server, why.clone());
-            }
-            Failure::Broken(why) => (Part::Server, why.clone()),
+            Failure::Broken(why) if why.contains(&url) => return ClusterError(why.clone()),
             Failure::Refused {
                 code: 403, message, ..
-            } => (Part::Other, format!("403 {message}; {grant}")),
-            _ => (Part::Other, failure.to_string()),
+            } => format!("403 {message}; {grant}"),
+            _ => failure.to_string(),
         };
-        ClusterError::new(part, format!("cannot {action} at {url}: {why}"))
+        ClusterError(format!("cannot {action} at {url}: {why}"))
     }
 }
 
@@ -216,7 +210,6 @@ impl Replica {
         Some(Self {
             namespace: metadata["namespace"].as_str()?.to_owned(),
             pod: metadata["name"].as_str()?.to_owned(),
-            uid: text(metadata, "uid").to_owned(),
             release: text(&metadata["labels"], RELEASE_LABEL).to_owned(),
             port: port.unwrap_or(API_PORT),
         })

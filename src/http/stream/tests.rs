@@ -1,10 +1,11 @@
 use super::*;
 use crate::source::events::MAX_EVENTS;
 use crate::table::change::{Change, ChangeKind};
+use crate::testing::record_now;
 use tokio::time::Instant;
 
 fn change(number: usize) -> Change {
-    Change::new(ChangeKind::Demo, format!("Scene {number}."))
+    Change::new(ChangeKind::Grew, format!("Scene {number}."))
 }
 
 fn last_id(events: &Events) -> u64 {
@@ -53,7 +54,7 @@ async fn stream_that_falls_behind_the_ring_is_reset() {
     let (mut stream, _) = open(&events).await;
     let record = async |count: usize| {
         for number in 0..count {
-            events.record_now(change(number));
+            record_now(&events, change(number));
             sleep(Duration::from_secs(1)).await;
         }
     };
@@ -91,7 +92,7 @@ async fn silent_stream_gets_a_comment_every_15_seconds() {
         assert_eq!(comment, ": the server is there\n\n");
         assert_eq!(started.elapsed(), KEEP_ALIVE);
     }
-    events.record_now(change(1));
+    record_now(&events, change(1));
     let message = body.next().await.unwrap().unwrap();
     assert!(message.starts_with(b"id: "), "{message:?}");
 }

@@ -191,9 +191,13 @@ impl Certificate {
     /// # Errors
     ///
     /// If a file is unusable.
-    pub fn open(files: Files) -> Result<Arc<Self>, Problem> {
+    pub fn open(files: Files) -> io::Result<Arc<Self>> {
         let stop = CancellationToken::new();
-        let loaded = files.load(files.read()?, stop.child_token())?;
+        let load = |contents| files.load(contents, stop.child_token());
+        let loaded = files.read().and_then(load).map_err(|problem| {
+            let (file, reason) = (problem.subject(), problem.detail);
+            io::Error::other(format!("cannot use {file}: {reason}"))
+        })?;
         Ok(Arc::new(Self {
             files,
             current: ArcSwap::from_pointee(loaded),

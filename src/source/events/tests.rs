@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::service_keys;
+use crate::testing::{record_now, service_keys};
 
 /// Records a change of a cluster and a service.
 fn of(kind: ChangeKind, cluster: &str, service: &str) -> Change {
@@ -39,7 +39,7 @@ fn ids_differ_between_processes_and_are_exact_in_javascript() {
 fn storm_of_changes_does_not_push_out_other_events() {
     let events = Events::default();
     let start = events.latest().id;
-    let record = |kind, text: String| events.record_now(Change::new(kind, text));
+    let record = |kind, text: String| record_now(&events, Change::new(kind, text));
     record(ChangeKind::Joined, "east.".to_owned());
     for number in 0..10_000 {
         record(ChangeKind::Grew, format!("Endpoint {number}."));

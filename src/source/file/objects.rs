@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::read::{FileError, read_text};
+use super::read::FileError;
 use crate::model::{Kind, KubeObject, LINK_VERSIONS, ObjectKey, ObjectRef, parse};
 use crate::table::store::Objects;
 
@@ -49,28 +49,13 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
     Ok(merged.lists)
 }
 
-/// Reads the objects of files, of all kinds. Returns the kind and the JSON of each.
-///
-/// # Errors
-///
-/// If a file cannot be read, or is not YAML or JSON.
-pub fn read_objects(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
-    let mut objects = Vec::new();
-    for path in paths {
-        visit_text(path, &read_text(path)?, &mut |kind, json, _| {
-            objects.push((kind.to_owned(), json.to_owned()));
-        })?;
-    }
-    Ok(objects)
-}
-
 // === impl MergedObjects ===
 
 impl<'p> MergedObjects<'p> {
     /// Adds the objects of a text.
     fn add(&mut self, path: &'p Path, text: &str) -> Result<(), FileError> {
         let (mut count, mut duplicate) = (0, None);
-        let has_empty_list = visit_text(path, text, &mut |kind, _, object| {
+        let has_empty_list = visit_text(path, text, &mut |kind, object| {
             let Some(kind) = kind_of(kind, object) else {
                 return;
             };
@@ -166,7 +151,7 @@ fn options(text: &str) -> serde_saphyr::Options {
 }
 
 /// Returns the message of the parser without the position, which the error has already.
-fn reason(error: &serde_saphyr::Error) -> String {
+pub fn reason(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     match text.split_once(" at line ") {
         Some((reason, position)) if position.starts_with(|c: char| c.is_ascii_digit()) => {
@@ -180,7 +165,7 @@ fn reason(error: &serde_saphyr::Error) -> String {
 fn visit_text(
     path: &Path,
     text: &str,
-    visit: &mut impl FnMut(&str, &str, &KubeObject<'_>),
+    visit: &mut impl FnMut(&str, &KubeObject<'_>),
 ) -> Result<bool, FileError> {
     let mut has_empty_list = false;
     for (document, number) in documents(path, text)?.iter().zip(1..) {
@@ -198,20 +183,20 @@ struct ObjectList<'j> {
     items: Option<Vec<&'j RawValue>>,
 }
 
-/// Visits every object, also in lists, with its kind and its JSON. Items of a typed list have no kind; `kind` is the
+/// Visits every object, also in lists, with its kind. Items of a typed list have no kind; `kind` is the
 /// one from their list. Lists may be nested up to `lists` deep. Returns whether there is an empty list for relevant
 /// objects. Fails with a sentence if a list cannot be parsed.
 fn visit_objects(
     json: &str,
     kind: &str,
     lists: usize,
-    visit: &mut impl FnMut(&str, &str, &KubeObject<'_>),
+    visit: &mut impl FnMut(&str, &KubeObject<'_>),
 ) -> Result<bool, String> {
     let object = KubeObject::read(json);
     let of_object = object.type_meta().kind;
     let kind = of_object.as_deref().unwrap_or(kind);
     let Some(of_items) = kind.strip_suffix("List") else {
-        visit(kind, json, &object);
+        visit(kind, &object);
         return Ok(false);
     };
     let inner = lists

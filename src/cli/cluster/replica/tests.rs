@@ -19,7 +19,6 @@ fn ready_pod_of_the_chart_is_a_replica() {
     let expected = Replica {
         namespace: "dns".to_owned(),
         pod: "global-dns-0".to_owned(),
-        uid: String::new(),
         release: "dns".to_owned(),
         port: 9154,
     };

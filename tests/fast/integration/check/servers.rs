@@ -86,14 +86,11 @@ fn unknown_kind_of_problem_is_printed() {
     let objects =
         sample("10.96.1.1").with(mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]));
     let server = Server::with_objects(objects, &[]);
-    let alteration = Alteration {
-        texts: &[
-            ("\"short-name\"", "\"tea-cold\""),
-            ("\"error\"", "\"tragedy\""),
-        ],
-        clock: 0,
-    };
-    let api = format!("--server={}", altered(server.api, alteration));
+    const ALTERATION: Alteration = &[
+        ("\"short-name\"", "\"tea-cold\""),
+        ("\"error\"", "\"tragedy\""),
+    ];
+    let api = format!("--server={}", altered(server.api, ALTERATION));
     let (checkup, exit) = checkup(&[&api]);
     let found = finding(&checkup, "tea-cold");
     assert!(

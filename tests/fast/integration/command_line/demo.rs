@@ -14,15 +14,10 @@ use support::wire::Transport;
 
 /// Starts the demo on free ports. A file receives its output.
 fn demo() -> (Server, PathBuf) {
-    demo_with(&[])
-}
-
-/// Starts the demo with further flags.
-fn demo_with(flags: &[&str]) -> (Server, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let printed = folder.path().join("printed");
     let output = Stdio::from(File::create(&printed).unwrap());
-    let server = Server::demo(folder, output, flags);
+    let server = Server::demo(folder, output);
     (server, printed)
 }
 
@@ -142,44 +137,4 @@ fn sample_can_be_changed_and_is_removed_with_the_demo() {
     server.signal("INT");
     assert_eq!(server.exit_code(), Some(0));
     assert!(!Path::new(&copy).exists(), "{copy}");
-}
-
-/// Each step is long enough for a failover, which takes two seconds.
-#[test]
-fn live_demo_plays_its_steps() {
-    let (mut server, printed) = demo_with(&["--live=3s"]);
-    let hub = "192.0.2.10 192.0.2.11";
-    let east = "10.96.10.1 10.96.10.2";
-    for (name, outcome) in [
-        ("pay.shop.global. A", "10.96.50.1".to_owned()),
-        ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
-        ("db.prod.global. A", format!("10.96.20.9 {hub}")),
-        ("pay.shop.global. A", "10.96.50.2".to_owned()),
-        ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
-        ("pay.shop.global. A", "10.96.50.1".to_owned()),
-        ("db.prod.global. A", format!("{east} 10.96.20.9")),
-        ("db.prod.global. A", format!("{east} {hub}")),
-        ("db.prod.global. A", format!("{east} 10.96.20.1 {hub}")),
-    ] {
-        server.wait_for_outcome(name, &outcome);
-    }
-    let text = fs::read_to_string(&printed).unwrap();
-    let captions: Vec<&str> = text.lines().filter(|line| line.contains("/6  ")).collect();
-    assert!(captions.len() >= 6, "{text}");
-    assert!(
-        captions[0].starts_with("1/6  All clusters are linked."),
-        "{text}"
-    );
-    let events = server.api("/api/v1/events").to_string();
-    for part in [
-        "\"kind\":\"demo\"",
-        "A pod restarts in west.",
-        "\"kind\":\"step\"",
-    ] {
-        assert!(events.contains(part), "{part}: {events}");
-    }
-    let page = format!("The status page: http://{}/", server.api);
-    assert!(text.contains(&page), "{text}");
-    server.signal("INT");
-    assert_eq!(server.exit_code(), Some(0));
 }

@@ -1,8 +1,6 @@
 //! `explain`, `table` and `events` find a replica through the port-forward of a simulated API server.
 
 use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
 
 use serde_json::{Value, json};
 use support::commands::global_dns;
@@ -283,67 +281,4 @@ fn fleet_finds_the_replicas_of_its_contexts() {
     assert!(one.contains(start), "{one}");
     assert!(one.contains("403 deployments is forbidden"), "{one}");
     assert!(!one.contains("a cannot be read"), "{one}");
-}
-
-/// Runs a command as a user without flags. `local` is where a server of this host may answer.
-fn query_by_default(kubeconfig: &Path, local: SocketAddr, arguments: &[&str]) -> ProcessOutput {
-    let mut command = global_dns(arguments);
-    command.env("KUBECONFIG", kubeconfig);
-    command.env("GLOBAL_DNS_API_LISTEN", local.to_string());
-    command.env_remove("KUBERNETES_SERVICE_HOST");
-    run(&mut command)
-}
-
-#[test]
-fn server_of_this_host_answers_if_no_cluster_has_one_and_the_output_says_so() {
-    let local = Server::with_objects(of_server(), &["--cluster-name=desk"]);
-    let empty = api_server_without_release(&[]);
-    let missing = Path::new("/no/such/kubeconfig");
-    for (kubeconfig, reason) in [
-        (missing, "cannot read the kubeconfig"),
-        (
-            &empty.kubeconfig,
-            "no Deployment or DaemonSet of global-dns",
-        ),
-    ] {
-        for command in [&["table"][..], &["explain", "db.prod"], &["events"]] {
-            let ended = query_by_default(kubeconfig, local.api, command);
-            assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-            let first = ended.stdout.lines().next().unwrap();
-            let start = format!(
-                "answered by the server of this host at http://{} (no replica answered: {reason}",
-                local.api
-            );
-            assert!(first.starts_with(&start), "{first}");
-        }
-    }
-}
-
-#[test]
-fn server_of_this_host_never_replaces_a_cluster_that_has_a_server_or_that_a_flag_names() {
-    let local = Server::with_objects(of_server(), &["--cluster-name=desk"]);
-    let served = Server::with_objects(of_server(), &FLAGS);
-    let ready = api_server(&[replica("dns", "dns-0", served.api.port())]);
-    let ended = query_by_default(&ready.kubeconfig, local.api, &["explain", "db.prod"]);
-    assert!(
-        ended.stdout.starts_with("answered by pod dns/dns-0\n\n"),
-        "{ended:?}"
-    );
-    // A release without a ready pod.
-    let unready = api_server(&[]);
-    let ended = query_by_default(&unready.kubeconfig, local.api, &["explain", "direct.prod"]);
-    assert_refused(&ended, "no ready pod of global-dns in namespace dns");
-    let ended = query_by_default(&unready.kubeconfig, local.api, &["events"]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
-    let ended = query_by_default(
-        Path::new("/x"),
-        local.api,
-        &["table", "--kubeconfig=/no/such/file"],
-    );
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-    assert!(
-        !ended.stderr.contains("global-dns demo"),
-        "{}",
-        ended.stderr
-    );
 }

@@ -1,0 +1,30 @@
+//! Reads what a server says, for `check` and `fleet`.
+
+use crate::check::finding::text;
+use crate::check::told::{ServerTable, Told};
+use crate::cli::Api;
+use crate::model::Namespace;
+use crate::view::{Filter, View};
+
+/// Reads what a server says, with the problems of the selected namespaces.
+pub(super) async fn read(server: &Api, namespaces: &[Namespace]) -> anyhow::Result<Told> {
+    let status = server.status().await?;
+    let mut table = table(server).await?;
+    // The problems of the server matter to every namespace.
+    table.problems.retain(|one| {
+        let service = text(one, "service").split_once('/');
+        let mut selected = namespaces.iter().map(Namespace::as_str);
+        service.is_none_or(|(name, _)| namespaces.is_empty() || selected.any(|one| one == name))
+    });
+    Ok(Told { status, table })
+}
+
+/// Reads the table of a server.
+pub(super) async fn table(server: &Api) -> anyhow::Result<ServerTable> {
+    let all = Filter::default();
+    Ok(ServerTable {
+        services: server.items(View::Table, &all).await?,
+        endpoints: server.items(View::Endpoints, &all).await?,
+        problems: server.items(View::Problems, &all).await?,
+    })
+}
