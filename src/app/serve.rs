@@ -273,7 +273,7 @@ impl Signals {
     fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         // SIGHUP, which the end of a terminal sends, would end the process at once. The handler stays.
-        listen(SignalKind::hangup())?;
+        drop(listen(SignalKind::hangup())?);
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
