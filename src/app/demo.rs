@@ -59,10 +59,8 @@ async fn serve_sample(mut settings: Settings, sample: PathBuf) -> anyhow::Result
 
 /// Returns the commands to try with a demo.
 fn hints(started: &Server, sample: &Path) -> Option<String> {
-    let (dns, api) = (
-        started.shown.identity.servers.first()?,
-        started.api.first()?,
-    );
+    let dns = started.shown.identity.servers.first()?;
+    let api = started.api.first()?;
     let hints = HINTS
         .replace("DIG", &format!("dig @{} -p {}", dns.ip(), dns.port()))
         .replace("PROGRAM", &env::args().next()?)

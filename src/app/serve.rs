@@ -267,17 +267,16 @@ fn liveness(feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// SIGHUP, which the end of a terminal sends, would end the process at once if nobody waited for it.
-    _hang_up: Signal,
 }
 
 impl Signals {
     fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
+        // SIGHUP, which the end of a terminal sends, would end the process at once. The handler stays.
+        drop(listen(SignalKind::hangup())?);
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
-            _hang_up: listen(SignalKind::hangup())?,
         })
     }
 

@@ -101,6 +101,7 @@ impl SelectedSource {
         };
         let mut server = Server::of_objects(reader, feeds, settings.zones(&[]), identity);
         server.settings = Arc::new(serde_json::to_value(settings)?);
+        server.namespaces = settings.namespaces.clone().into();
         Ok(Api::InProcess(Box::new(server), tasks))
     }
 }

@@ -7,31 +7,25 @@ use std::fmt;
 use std::str::FromStr;
 
 use tracing_subscriber::EnvFilter;
-
-use crate::setting_text::setting_text;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The crates whose messages are limited, whatever the level is. The client of kube logs every failed attempt of every
-/// watch as an error, but the watches report each failure once. hickory logs two lines for each query, and a warning for
-/// each malformed query.
-const NOISY_CRATES: [&str; 4] = [
-    "kube_client=off",
-    "hickory_server=error",
-    "hickory_proto=error",
-    "hickory_net=error",
-];
+use crate::setting_text::setting_text;
+
+/// Limits the messages of crates, whatever the level is. The client of kube logs every failed attempt of every watch as an error,
+/// but the watches report each failure once. hickory logs two lines for each query, and a warning for each malformed query.
+const NOISY_CRATES: &str =
+    "kube_client=off,hickory_server=error,hickory_proto=error,hickory_net=error";
 
 /// A valid value of `--log-level`.
 #[derive(Clone, Debug)]
-pub struct LogFilter(EnvFilter);
+pub struct LogFilter(String);
 
 // === impl LogFilter ===
 
 impl LogFilter {
     /// Returns the filter with the limits of noisy crates.
     pub(super) fn with_noisy_crates(&self) -> EnvFilter {
-        let directives = NOISY_CRATES.iter().filter_map(|text| text.parse().ok());
-        directives.fold(self.0.clone(), EnvFilter::add_directive)
+        EnvFilter::new(format!("{self},{NOISY_CRATES}"))
     }
 }
 
@@ -39,21 +33,19 @@ impl FromStr for LogFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = text.split(',').find(|part| !is_directive(part));
-        let filter = EnvFilter::try_new(text).ok().filter(|_| wrong.is_none());
-        filter.map(Self).ok_or_else(|| {
-            let part = wrong.unwrap_or(text);
-            format!(
+        match text.split(',').find(|part| !is_directive(part)) {
+            None => Ok(Self(text.to_owned())),
+            Some(part) => Err(format!(
                 "'{part}' is neither a level nor a directive; levels are error, warn, info, debug, trace and off; a directive is \
                  MODULE=LEVEL, such as global_dns::source=debug; commas separate them"
-            )
-        })
+            )),
+        }
     }
 }
 
 impl fmt::Display for LogFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.write_str(&self.0)
     }
 }
 
@@ -82,7 +74,8 @@ mod tests {
             "global_dns::source=debug",
             "hickory-server=off,error",
         ] {
-            assert!(good.parse::<LogFilter>().is_ok(), "{good}");
+            let filter = good.parse::<LogFilter>().unwrap();
+            assert!(EnvFilter::try_new(filter.to_string()).is_ok(), "{good}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace};
 use crate::server::encrypted::Files;
 use crate::server::platform::host_name;
-use crate::table::{Aliases, Grammar, InvalidAlias, Rules};
+use crate::table::{Aliases, Grammar, Rules};
 use crate::wire::{Access, ResponseSettings};
 use crate::zone::{Zone, Zones};
 
@@ -23,6 +23,7 @@ impl Settings {
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;
+        let bases = self.zones.iter().map(longest_base);
         Rules {
             cluster_name: self.cluster_name.clone(),
             cluster_aliases: self.cluster_aliases.clone(),
@@ -33,14 +34,9 @@ impl Settings {
             short_names: short.which,
             pinned_names: short.pinned.clone(),
             default_namespace: short.default_namespace.clone(),
-            longest_zone: self
-                .zones
-                .iter()
-                .map(longest_base)
-                .max()
-                .unwrap_or_default(),
+            longest_zone: bases.max().unwrap_or_default(),
             // The settings are checked when they are read.
-            aliases: self.aliases().unwrap_or_default(),
+            aliases: Aliases::new(self.aliases.clone()).unwrap_or_default(),
             services: self.services.clone(),
             failover: self.failover.default.clone(),
             failover_delay: self.failover.delay.0,
@@ -48,11 +44,6 @@ impl Settings {
             unlinked_after: self.links.unlinked_after.0,
             has_mcs_zones: self.zones.iter().any(|zone| zone.grammar == Grammar::Mcs),
         }
-    }
-
-    /// Returns the aliases, or why they contradict each other.
-    pub(super) fn aliases(&self) -> Result<Aliases, InvalidAlias> {
-        Aliases::new(self.aliases.clone())
     }
 
     /// Returns the zones to answer for, with the addresses of their name server.

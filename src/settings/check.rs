@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::Settings;
 use crate::model::TTL_RANGE;
-use crate::table::DEFAULT_CLUSTER_NAME;
+use crate::table::{Aliases, DEFAULT_CLUSTER_NAME};
 use crate::zone::ZoneName;
 
 impl Settings {
@@ -24,7 +24,8 @@ impl Settings {
         in_range("limits.udpWorkers", limits.udp_workers, &(0..=256))?;
         self.check_cluster_names()?;
         self.check_zones().map_err(|why| format!("zones: {why}"))?;
-        self.aliases().map_err(|why| format!("aliases: {why}"))?;
+        let aliases = Aliases::new(self.aliases.clone());
+        aliases.map_err(|why| format!("aliases: {why}"))?;
         self.check_tls()
     }
 

@@ -55,12 +55,6 @@ impl FromStr for ZoneSetting {
                 return Err(format!("'{other}' is not a grammar; the only one is {MCS}"));
             }
         };
-        Self::of(name, grammar)
-    }
-}
-
-impl ZoneSetting {
-    fn of(name: &str, grammar: Grammar) -> Result<Self, String> {
         let name = name.parse()?;
         Ok(Self { name, grammar })
     }
@@ -70,10 +64,12 @@ impl TryFrom<ZoneForm> for ZoneSetting {
     type Error = String;
 
     fn try_from(form: ZoneForm) -> Result<Self, String> {
-        match form {
-            ZoneForm::Name(name) => Self::of(&name, Grammar::Global),
-            ZoneForm::Full { name, grammar } => Self::of(&name, grammar),
-        }
+        let (name, grammar) = match form {
+            ZoneForm::Name(name) => (name, Grammar::Global),
+            ZoneForm::Full { name, grammar } => (name, grammar),
+        };
+        let name = name.parse()?;
+        Ok(Self { name, grammar })
     }
 }
 

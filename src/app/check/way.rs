@@ -148,6 +148,9 @@ async fn connect_all(probes: &[Probe]) -> Vec<Finding> {
 
 /// Connects to a target. The time does not include the wait for a proxy that closes the connection.
 async fn connect(target: Target) -> Finding {
+    const CHECK: Check = Check::Connections;
+    const UNREACHED: &str = "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and \
+                             check the gateway (linkerd multicluster gateways) and the pods in that cluster";
     let Target { endpoint, address } = target;
     let started = Instant::now();
     let opened = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
@@ -160,25 +163,22 @@ async fn connect(target: Target) -> Finding {
         Ok(Err(error)) => Err(error.to_string()),
         Ok(Ok(stream)) => is_reached(stream, address.port()).await,
     };
-    let (state, sentence, hint) = match reached {
-        Ok(true) => {
-            let how = format!("in {time:.1} ms, and it replied");
-            let sentence = format!("connected to {address} ({endpoint}) {how}");
-            return Finding::ok(Check::Connections, sentence);
-        }
-        Ok(false) => (
+    match reached {
+        Ok(true) => Finding::ok(
+            CHECK,
+            format!("connected to {address} ({endpoint}) in {time:.1} ms, and it replied"),
+        ),
+        Ok(false) => Finding::new(
             State::Unknown,
+            CHECK,
             format!("{address} ({endpoint}) accepted, without a reply"),
             "a proxy accepts before it reaches the endpoint: test with a client of its protocol",
         ),
-        Err(why) => (
-            State::Failing,
-            format!("cannot connect to {address} ({endpoint}): {why}"),
-            "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and check the \
-             gateway (linkerd multicluster gateways) and the pods in that cluster",
-        ),
-    };
-    Finding::new(state, Check::Connections, sentence, hint)
+        Err(why) => {
+            let sentence = format!("cannot connect to {address} ({endpoint}): {why}");
+            Finding::failing(CHECK, sentence, UNREACHED)
+        }
+    }
 }
 
 /// Waits for a reply on a new connection, or for its close. Returns whether a reply shows that the endpoint was reached.
