@@ -141,11 +141,6 @@ impl OwnService {
 // === impl Export ===
 
 impl Export {
-    /// Returns whether Links select the Service by default and mirror it through a gateway, which rule M5 requires.
-    pub fn is_through_gateway(self) -> bool {
-        self == Self::Gateway
-    }
-
     /// Returns why no Link mirrors a headless Service by default, if none does.
     pub fn defect(self) -> Option<&'static str> {
         match self {

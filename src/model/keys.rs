@@ -41,7 +41,7 @@ pub struct ObjectRef {
 }
 
 /// A service of the cluster set, of any kind. It has the same namespace and name in every cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
     /// Namespace, the same in every cluster (namespace sameness).
     pub namespace: Namespace,
@@ -108,16 +108,13 @@ impl ObjectKey {
 impl ObjectRef {
     /// Returns the reference to a Service.
     pub fn service(key: &ObjectKey) -> Self {
-        Self::of(Kind::Service, key)
+        let (kind, key) = (Kind::Service, key.clone());
+        Self { kind, key }
     }
 
     /// Returns the reference to an EndpointSlice.
     pub fn slice(key: &ObjectKey) -> Self {
-        Self::of(Kind::EndpointSlice, key)
-    }
-
-    fn of(kind: Kind, key: &ObjectKey) -> Self {
-        let key = key.clone();
+        let (kind, key) = (Kind::EndpointSlice, key.clone());
         Self { kind, key }
     }
 }

@@ -36,14 +36,6 @@ impl Object {
         }
     }
 
-    /// Returns the problem for which the object is skipped, if it is.
-    pub fn skipped_mut(&mut self) -> Option<&mut Problem> {
-        match self {
-            Self::Skipped(problem) => Some(Arc::make_mut(problem)),
-            Self::Item(_) | Self::Slice(_) | Self::Plain | Self::Link(_) => None,
-        }
-    }
-
     /// Returns the service that the object belongs to. Slices have that of their owner.
     pub fn service(&self) -> Option<&ServiceKey> {
         Some(&self.item()?.service)

@@ -132,11 +132,6 @@ impl Table {
         services.map(|(_, service)| service.as_ref())
     }
 
-    /// Returns whether a namespace has services, with or without endpoints.
-    pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.get(namespace).is_some()
-    }
-
     /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
     pub fn has_names_in(&self, namespace: &str) -> bool {
         let namespace = self.namespaces.get(namespace);
@@ -200,9 +195,8 @@ impl Table {
     /// Returns what the answers at a short name depend on, besides the service that owns it: its key, if it has names, and the names
     /// that others hide.
     pub(super) fn short_answers(&self, name: &str) -> Option<(&ServiceKey, Vec<Line>)> {
-        let owner = self
-            .short_service(name)
-            .filter(|one| one.has_names_at(&[]))?;
+        let owner = self.short_service(name);
+        let owner = owner.filter(|one| one.has_names_at(&[]))?;
         let hidden = self.short_name(name)?.problems.iter().map(Problem::subject);
         Some((&owner.key, hidden.collect()))
     }
@@ -213,10 +207,8 @@ impl Table {
 impl ShortName {
     /// Returns the namespaces with at least a claim, sorted.
     pub fn namespaces(&self, least: Claim) -> impl Iterator<Item = &Namespace> {
-        let claims = self
-            .claims
-            .iter()
-            .filter(move |(_, claim)| **claim >= least);
+        let claims = self.claims.iter();
+        let claims = claims.filter(move |(_, claim)| **claim >= least);
         claims.map(|(namespace, _)| namespace)
     }
 

@@ -24,15 +24,20 @@ const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 impl Table {
     /// Returns a hash of all answers. It has 53 bits, so that a floating-point number represents it exactly.
     pub fn answers_hash(&self) -> u64 {
-        let named = self.services().filter(|service| service.has_names_at(&[]));
+        let services = self.services().filter_map(|one| answers_hash(Some(one)));
         let short = self.short_names.keys();
         let owners = short.filter_map(|name| {
             let answers = self.short_answers(name.as_str())?;
             Some(hash_of(&("short name", answers)))
         });
-        let parts = named.map(hash_of).chain(owners);
+        let parts = services.chain(owners);
         parts.fold(0, u64::wrapping_add) >> EXCESS
     }
+}
+
+/// Returns a hash of the answers at the names of a service, if it has names.
+pub(super) fn answers_hash(service: Option<&Service>) -> Option<u64> {
+    service.filter(|one| one.has_names_at(&[])).map(hash_of)
 }
 
 fn hash_of(part: &impl Hash) -> u64 {

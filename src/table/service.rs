@@ -6,13 +6,12 @@ use std::ops::Range;
 use strum::Display;
 
 use super::endpoint::{Endpoint, MissingHost, ServiceKind};
-use super::failover::Failover;
-use super::gate::Gate;
+use super::failover::{Failover, Gate};
 use super::name_index::NameIndex;
-use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ProblemKind, ServiceKey};
+use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ServiceKey};
 
 /// One service with the endpoints of all its members.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// Namespace and name.
     pub key: ServiceKey,
@@ -70,28 +69,6 @@ pub enum NameFailure {
 // === impl Service ===
 
 impl Service {
-    /// Makes a service without anything.
-    pub(super) fn new(key: ServiceKey) -> Self {
-        Self {
-            key,
-            kind: ServiceKind::Local,
-            failure: None,
-            failover: None,
-            gate: None,
-            ttl: 0,
-            gateway_down: GatewayDown::default(),
-            endpoints: Box::default(),
-            names: NameIndex::default(),
-            not_ready: Box::default(),
-            mirrors: Box::default(),
-            federated: Box::default(),
-            missing: Box::default(),
-            is_known: false,
-            is_headless: false,
-            problems: Box::default(),
-        }
-    }
-
     /// Returns the endpoints at or below some labels before the name of the service: none, `C`, or `H.C`. An empty `C` stands for
     /// the address of a federated service.
     pub fn endpoints_at(&self, scope: &[&str]) -> &[Endpoint] {
@@ -106,22 +83,15 @@ impl Service {
     /// Returns the problem of endpoints of a cluster like this one, if they are down or not ready. Unlinked ones have that of their
     /// cluster.
     pub fn problem_of(&self, endpoint: &Endpoint) -> Option<&Problem> {
-        let not_ready = self.not_ready.as_ptr_range();
-        let is_ready = !not_ready.contains(&std::ptr::from_ref(endpoint));
-        let of_pod = (!is_ready).then_some(ProblemKind::PodNotReady);
-        let kind = endpoint.liveness.problem().or(of_pod)?;
-        let is_of_pods = kind == ProblemKind::PodNotReady;
-        let is_it =
-            |one: &&Problem| one.kind == kind && (is_of_pods || one.cluster == endpoint.cluster);
+        let kind = endpoint.liveness.problem()?;
+        let is_it = |one: &&Problem| one.kind == kind && one.cluster == endpoint.cluster;
         self.problems.iter().find(is_it)
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
     pub fn missing_clusters(&self) -> &[Line] {
-        let closed = self
-            .gate
-            .as_ref()
-            .filter(|gate| gate.closes_until.is_some());
+        let gate = self.gate.as_ref();
+        let closed = gate.filter(|gate| gate.closes_until.is_some());
         closed.map_or(&[], |gate| &gate.missing)
     }
 
