@@ -284,8 +284,8 @@ impl<'p> UpdateLoop<'p> {
             let known = last.table.as_ref();
             let known = known.and_then(|table| table.skip_of(kind, key));
             let known = known.map_or(&[][..], slice::from_ref);
-            self.timers
-                .date(known, slice::from_mut(Arc::make_mut(skip)));
+            let skip = slice::from_mut(Arc::make_mut(skip));
+            self.timers.date(known, skip);
         }
     }
 

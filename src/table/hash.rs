@@ -1,4 +1,5 @@
-//! Computes one number for all answers of a table. Operators compare replicas by it.
+//! Computes one number for all answers of a table, by which operators compare replicas, and one for those of a service, by which a
+//! build knows whether they changed.
 //!
 //! The hash is a sum, which does not depend on the order: one hash for each service with names, and for each short name with an
 //! owner, with the names that canonical names hide. That of a service covers its key, whether its name
