@@ -4,7 +4,6 @@
 //! Each type has a file that parses it and checks it once: a [`ServiceName`] is a DNS label, and an address is one that
 //! clients may use. This module depends neither on a Kubernetes client nor on a DNS library.
 
-mod cluster_term;
 mod expected_clusters;
 mod failover_order;
 mod fields;
@@ -26,9 +25,8 @@ mod similar;
 mod slice;
 mod timestamp;
 
-pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
-pub use failover_order::FailoverOrder;
+pub use failover_order::{ClusterTerm, FailoverOrder};
 pub use interned::{Text, intern};
 pub use item::{Export, Item, ItemKind, MirroredHost, Object, OwnForm, OwnService};
 pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectName, ObjectRef, ServiceKey};

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::build_service::build_service;
 use super::context::{BuildContext, BuiltService, ServiceTimers, Timers};
-use super::hash::answers_hash;
 use super::rules::Rules;
+use super::service::answers_hash;
 use super::shared::set;
 use super::store::{ServiceKeys, Store};
 use super::{Table, short};
