@@ -12,7 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{Method, StatusCode};
+use axum::http::{self, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 

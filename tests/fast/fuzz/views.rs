@@ -583,7 +583,7 @@ fn owner_names(table: &Table) -> Vec<String> {
 fn addresses(table: &Table) -> BTreeSet<IpAddr> {
     let endpoints = table.services().flat_map(|service| &service.endpoints);
     endpoints
-        .flat_map(|one| &one.addresses)
+        .flat_map(|one| one.addresses.iter())
         .map(|one| one.ip)
         .collect()
 }
