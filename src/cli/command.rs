@@ -171,7 +171,7 @@ pub fn read() -> Cli {
         let names = vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
         let names: Vec<String> = names.filter(|name| name.starts_with(PREFIX)).collect();
         if error.use_stderr() && !names.is_empty() {
-            note(&format!("flags also have values of {}", names.join(", ")));
+            note(&format!("the environment sets {}", names.join(", ")));
         }
         error.exit()
     });
