@@ -127,7 +127,10 @@ async fn pump(upgrade: OnUpgrade, port: u16) -> Result<()> {
             socket
                 .send(message(ERROR, error.to_string().as_bytes()))
                 .await?;
-            return socket.close(None).await.context("closing");
+            socket.close(None).await.context("closing")?;
+            // Octets of the client that nobody reads would reset the connection, and the client would not see the reason.
+            while socket.next().await.is_some_and(|received| received.is_ok()) {}
+            return Ok(());
         }
     };
     let mut buffer = vec![0; 16 << 10];
