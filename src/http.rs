@@ -30,6 +30,7 @@ pub use host::{ApiHost, ApiHosts};
 pub use liveness::Liveness;
 pub use metrics::Metrics;
 
+use crate::model::ProblemKind;
 use crate::view::{CELLS, Filter, Server, View, ViewError, document, problem_with_age, schemas};
 
 /// The state that the handlers share.
@@ -85,8 +86,12 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
     let server = &state.server;
     let now = server.reader.load();
     let is_open = now.table.is_some() && state.is_open.load(Ordering::Relaxed);
-    let mut lines: Vec<String> = server.problems(&now).iter().map(problem_with_age).collect();
-    let status = if server.shutdown().is_none() && is_open {
+    let problems = server.problems(&now);
+    let is_stopping = problems
+        .iter()
+        .any(|one| one.kind == ProblemKind::ShuttingDown);
+    let mut lines: Vec<String> = problems.iter().map(problem_with_age).collect();
+    let status = if is_open && !is_stopping {
         lines.insert(0, "ok".to_owned());
         StatusCode::OK
     } else {

@@ -94,15 +94,11 @@ impl Server {
         }
     }
 
-    /// Returns the problem that the server is shutting down, if it is.
-    pub fn shutdown(&self) -> Option<Problem> {
-        let is_draining = self.draining.load(Ordering::Relaxed);
-        is_draining.then(|| Problem::new(ProblemKind::ShuttingDown, ""))
-    }
-
     /// Returns the problems of the server: of its table as a whole, its source and its process.
     pub fn problems(&self, now: &Published) -> Vec<Problem> {
-        let mut problems: Vec<Problem> = self.shutdown().into_iter().collect();
+        let is_stopping = self.draining.load(Ordering::Relaxed);
+        let stopping = is_stopping.then(|| Problem::new(ProblemKind::ShuttingDown, ""));
+        let mut problems = Vec::from_iter(stopping);
         problems.extend(now.problem());
         problems.extend(self.feeds.problems());
         problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
