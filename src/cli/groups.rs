@@ -84,7 +84,7 @@ pub struct LogArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
-    /// API of the server to query: a URL or HOST:PORT, such as that of a demo at localhost [default: a ready replica, through the port-forward of the API server]
+    /// API of the server to query: a URL or HOST:PORT, such as localhost:9154 for a demo [default: a ready replica, through the port-forward of the API server]
     #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server, conflicts_with_all = ["server_namespace", "kubeconfig", "context"])]
     pub server: Option<Uri>,
 
