@@ -40,8 +40,6 @@ pub enum Check {
     Permissions,
     /// No Link reports that mirroring fails.
     LinkStatus,
-    /// Other clusters can mirror what this one exports.
-    Mirrorable,
     /// Ports of unknown protocol are marked opaque.
     OpaquePorts,
     /// Kubernetes copies the Endpoints of mirrors to EndpointSlices.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::finding::{Check, Fact, Finding, State, items, key_of, list, text};
 use super::told::Told;
-use crate::model::{Exported, key, mirrorable};
+use crate::model::key;
 
 /// Selects mirrors, their Endpoints and their slices. Linkerd labels Services and Endpoints alike, and Kubernetes copies the
 /// labels of Endpoints to slices.
@@ -52,7 +52,7 @@ struct Rule {
     hint: &'static str,
 }
 
-const RULES: [Rule; 5] = [
+const RULES: [Rule; 4] = [
     Rule {
         check: Check::LinkStatus,
         kinds: &["Link"],
@@ -61,13 +61,6 @@ const RULES: [Rule; 5] = [
         hint: "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
                reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, or turn \
                on enableNamespaceCreation for the link",
-    },
-    Rule {
-        check: Check::Mirrorable,
-        kinds: &["Service"],
-        find: not_mirrorable,
-        what: "exported, and not mirrored as a whole",
-        hint: "correct the Services, or do not export them",
     },
     Rule {
         check: Check::OpaquePorts,
@@ -204,40 +197,13 @@ fn link_status(objects: &Objects, told: &Told) -> Wrong {
     (State::Attention, wrong)
 }
 
-// === Exported Services ===
-
-fn is_headless(service: &Value) -> bool {
-    text(&service["spec"], "clusterIP") == "None"
-}
-
-/// Finds exported Services that other clusters cannot mirror.
-fn not_mirrorable(objects: &Objects, told: &Told) -> Wrong {
-    let mut hosts: BTreeMap<[&str; 2], Vec<&str>> = BTreeMap::new();
-    let own = text(&told.status, "cluster");
-    let endpoints = told.table.endpoints.iter();
-    for endpoint in endpoints.filter(|one| text(one, "cluster") == own) {
-        let hosts = hosts.entry(key_of(endpoint)).or_default();
-        hosts.push(text(endpoint, "hostname"));
-    }
-    let wrong = objects.select("Service", EXPORTED).filter_map(|service| {
-        let name = name_of(service);
-        let exported = Exported {
-            service: name[1],
-            cluster: own,
-            hosts: hosts.get(&name).cloned().unwrap_or_default(),
-            is_headless: is_headless(service),
-            has_ports: items(&service["spec"], "ports").next().is_some(),
-        };
-        let reason = mirrorable(&exported).err()?;
-        Some(format!("{} ({reason})", name.join("/")))
-    });
-    (State::Attention, wrong.collect())
-}
+// === Gateways ===
 
 /// Finds the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else
 /// that of the namespace.
 fn gateway_cache(objects: &Objects, _: &Told) -> Wrong {
     let mut wrong = BTreeSet::new();
+    let is_headless = |service: &Value| text(&service["spec"], "clusterIP") == "None";
     if objects.select("Service", EXPORTED).any(is_headless) {
         let namespaces = objects.select("Namespace", "");
         for gateway in objects.select("Deployment", GATEWAYS) {

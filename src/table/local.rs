@@ -11,8 +11,8 @@ use super::endpoint::{Rank, distinct};
 use super::rules::{LocalMembers, Rules};
 use super::{Endpoint, ServiceKind, cluster_ip};
 use crate::model::{
-    Export, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem, ProblemKind, ServiceKey,
-    SliceContent, SliceEndpoint,
+    ClusterName, Export, Hostname, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
+    ProblemKind, ServiceKey, SliceContent, SliceEndpoint,
 };
 
 /// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none; without
@@ -61,7 +61,7 @@ pub(super) fn candidate<'s>(
 ) -> Option<Candidate<'s>> {
     let rules = context.rules;
     problems.extend(exported_problem(object, item, context.store, rules));
-    match own.form {
+    let candidate = match own.form {
         OwnForm::Headless { has_selector } => {
             let is_by_mirror = membership(item, own, context).ok()?;
             let candidate = pods(object, item, context, problems);
@@ -71,12 +71,61 @@ pub(super) fn candidate<'s>(
                 // It exists for its settings only.
                 return None;
             }
-            Some(candidate)
+            candidate
         }
         OwnForm::ClusterIp if own.export.is_any() && rules.local_members != LocalMembers::None => {
-            cluster_ip::candidate(object, item, context)
+            cluster_ip::candidate(object, item, context)?
         }
-        OwnForm::ClusterIp | OwnForm::Other => None,
+        OwnForm::ClusterIp | OwnForm::Other => return None,
+    };
+    if own.export.is_through_gateway()
+        && let Err(why) = mirrorable(&candidate, own, &rules.cluster_name)
+    {
+        problems.push(Problem::new(ProblemKind::NotMirrorable, why));
+    }
+    Some(candidate)
+}
+
+/// Returns whether other clusters can mirror an exported Service of this one with its pods. Linkerd says nothing about what it does
+/// not mirror.
+///
+/// # Errors
+///
+/// Why they cannot, and what to do.
+fn mirrorable(
+    candidate: &Candidate<'_>,
+    own: OwnService,
+    cluster: &ClusterName,
+) -> Result<(), String> {
+    const MAX_NAME: usize = 63; // octets of a Service (RFC 1035 label)
+    let endpoints = || candidate.endpoints.iter().chain(&candidate.not_ready);
+    let is_unnamed = |one: &Endpoint| {
+        let mut made = one
+            .addresses
+            .iter()
+            .map(|own| Hostname::from_address(own.ip));
+        made.any(|made| one.hostname.as_ref() == Some(&made))
+    };
+    let named = endpoints().filter(|one| !is_unnamed(one));
+    let names = named.clone().filter_map(|one| one.hostname.as_ref());
+    let names = names
+        .map(Hostname::as_str)
+        .chain([candidate.item.service.service.as_str()]);
+    let mut mirrors = names.map(|name| format!("{name}-{cluster}"));
+    let has_endpoints = endpoints().next().is_some();
+    if has_endpoints && endpoints().all(|one| one.ports.is_empty()) {
+        Err("it has no ports, so that Linkerd skips it: add ports to the Service".to_owned())
+    } else if own.is_headless() && has_endpoints && named.count() == 0 {
+        let why = "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does";
+        Err(why.to_owned())
+    } else if let Some(mirror) = mirrors.find(|mirror| mirror.len() > MAX_NAME) {
+        Err(format!(
+            "its mirror {mirror} would have {} characters, and Kubernetes accepts {MAX_NAME}: shorten the name of the Service, of its pods, \
+             or of the cluster",
+            mirror.len()
+        ))
+    } else {
+        Ok(())
     }
 }
 

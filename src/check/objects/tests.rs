@@ -161,19 +161,3 @@ fn gateway_of_an_exported_headless_service_must_forget_addresses() {
     namespace["metadata"]["annotations"][CACHE_TIMEOUT] = json!("0s");
     assert_eq!(found(gateway(json!(null)), &namespace), "");
 }
-
-#[test]
-fn exported_service_that_cannot_be_mirrored_is_named_with_the_reason() {
-    let service = |name: &str, ports: Value| {
-        let spec = json!({"clusterIP": "None", "ports": ports});
-        object("prod", name, json!({EXPORT: "true"}), spec)
-    };
-    let exported = vec![
-        service("db", json!([{"port": 1}])),
-        service("np", json!([])),
-    ];
-    let objects = objects(vec![("Service", exported)]);
-    let found = wrong(not_mirrorable(&objects, &told(json!({}))));
-    let expected = "prod/np (it has no ports, so that Linkerd skips it; add ports to the Service)";
-    assert_eq!(found, [expected]);
-}

@@ -142,7 +142,6 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
         "api-server",
         "permissions",
         "link-status",
-        "mirrorable",
         "opaque-ports",
         "endpoint-slices",
         "gateway-cache",
