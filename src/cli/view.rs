@@ -14,7 +14,7 @@ use crate::table::change::ChangeKind;
 /// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Name to explain; db.prod and prod/db are short for db.prod.global.; or an address: the names that return it
+    /// Name to explain; db.prod and prod/db are short for db.prod.global.; or an address: that of its endpoint
     #[arg(value_parser = parse_subject)]
     pub name: String,
 
