@@ -5,7 +5,6 @@
 //! the largest clusters and the first failing services have series of their own. The label of a cluster is `remote_cluster`,
 //! because `cluster` usually identifies the scraped cluster in a fleet.
 
-mod process;
 mod samples;
 
 use std::fmt;
@@ -23,6 +22,7 @@ use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::model::problem::ROWS;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
+use crate::server::platform::process_usage;
 use crate::source::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS};
 use crate::table::Published;
 use crate::table::change::ChangeKind;
@@ -54,7 +54,7 @@ impl Metrics {
         self.add_table(own, &now, &facts);
         self.add_content(own, &facts);
         self.add_source(own);
-        process::add(registry.sub_registry_with_prefix("process"));
+        add_process(registry.sub_registry_with_prefix("process"));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
         Ok(text)
@@ -234,5 +234,17 @@ impl Metrics {
         });
         let help = "Changes of services by kind";
         registry.register("changes", help, counters(changes));
+    }
+}
+
+/// Adds the metrics of this process, with the names that all client libraries of Prometheus share.
+fn add_process(registry: &mut Registry) {
+    let usage = process_usage();
+    if let Some(seconds) = usage.cpu_seconds {
+        let help = "User and system CPU time, in seconds";
+        registry.register("cpu_seconds", help, ConstCounter::new(seconds));
+    }
+    for (name, help, value) in usage.gauges {
+        registry.register(name, help, ConstGauge::new(value));
     }
 }
