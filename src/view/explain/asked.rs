@@ -18,9 +18,13 @@ const CLUSTER_DOMAINS: [&str; 2] = [".svc.cluster.local", ".svc"];
 /// these.
 pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Name> {
     let text = host_of(text);
-    let address = text.parse::<IpAddr>().ok();
-    let of_address = address.and_then(|ip| name_of_address(table, ip.to_canonical()));
-    let text = of_address.unwrap_or(text);
+    let text = match text.parse::<IpAddr>() {
+        Err(_) => text,
+        Ok(address) => match name_of_address(table, address.to_canonical()) {
+            Some(name) => name,
+            None => return Name::from_text(&text),
+        },
+    };
     let (text, is_service) = match text.split_once('/') {
         Some((namespace, service)) if !service.contains('/') => {
             (format!("{service}.{namespace}"), true)

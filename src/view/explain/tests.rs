@@ -154,7 +154,7 @@ fn reason_of_an_endpoint_depends_on_the_name() {
             "_tcp.db.prod.global",
             "an empty non-terminal: names exist below it, and it has no records",
             [
-                &format!("-{down}"),
+                &format!("-{down}; the name has no records of endpoints"),
                 "-east alive: the name has no records of endpoints",
                 "-hub alive: the name has no records of endpoints",
                 unready,
