@@ -23,12 +23,6 @@ pub const LINKS_GROUP: &str = "multicluster.linkerd.io";
 
 /// Annotation: the time for which a proxy keeps an address that it does not use.
 const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
-/// Annotation: ports without protocol detection by the proxy. It replaces the default.
-const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
-/// The default of [`OPAQUE_PORTS`] in Linkerd.
-const OPAQUE_BY_DEFAULT: &str = "25,587,3306,4444,5432,6379,9300,11211";
-/// Prefixes of port names and application protocols that the proxy knows.
-const DETECTED: [&str; 4] = ["http", "grpc", "h2c", "kubernetes.io/h2c"];
 /// Reason of a Link's condition: with headless mirroring on, every headless Service has it, although it is mirrored.
 const INVALID_SERVICE: &str = "InvalidService";
 /// Maximum number of characters of a condition's message in a finding.
@@ -52,7 +46,7 @@ struct Rule {
     hint: &'static str,
 }
 
-const RULES: [Rule; 4] = [
+const RULES: [Rule; 3] = [
     Rule {
         check: Check::LinkStatus,
         kinds: &["Link"],
@@ -61,16 +55,6 @@ const RULES: [Rule; 4] = [
         hint: "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
                reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, or turn \
                on enableNamespaceCreation for the link",
-    },
-    Rule {
-        check: Check::OpaquePorts,
-        kinds: &["Service"],
-        find: opaque_ports,
-        what: "not marked opaque",
-        hint: "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
-               config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS before the mirrors are made (others get \
-               it when their pods restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no \
-               effect",
     },
     Rule {
         check: Check::EndpointSlices,
@@ -221,51 +205,6 @@ fn gateway_cache(objects: &Objects, _: &Told) -> Wrong {
 }
 
 // === Mirrors ===
-
-/// Finds ports of endpoint mirrors. If the server speaks first and the port is not opaque, the proxy waits for the client in
-/// vain. The annotation of the headless mirror has no effect.
-fn opaque_ports(objects: &Objects, _: &Told) -> Wrong {
-    let mut unmarked = BTreeSet::new();
-    for service in objects.select("Service", MIRRORS) {
-        let headless = label(service, key::HEADLESS_MIRROR);
-        let opaque = annotation(service, OPAQUE_PORTS).unwrap_or(OPAQUE_BY_DEFAULT);
-        let ports = items(&service["spec"], "ports");
-        let ports = ports.filter(|port| is_unknown(port) && !is_in(opaque, port["port"].as_u64()));
-        let ports = list(ports.map(|port| match text(port, "name") {
-            "" => port["port"].to_string(),
-            name => format!("{} ({name})", port["port"]),
-        }));
-        if !headless.is_empty() && !ports.is_empty() {
-            unmarked.insert(format!(
-                "Service/{}/{headless} {ports}",
-                name_of(service)[0]
-            ));
-        }
-    }
-    (State::Attention, unmarked)
-}
-
-/// Returns whether a port is one of a list of ports and ranges.
-fn is_in(list: &str, port: Option<u64>) -> bool {
-    list.split(',').any(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        match [first, last].map(|number| number.trim().parse::<u64>()) {
-            [Ok(first), Ok(last)] => port.is_some_and(|port| (first..=last).contains(&port)),
-            _ => false,
-        }
-    })
-}
-
-/// Returns whether the protocol of a port is unknown.
-fn is_unknown(port: &Value) -> bool {
-    let is_detected = |field| {
-        DETECTED
-            .iter()
-            .any(|start| text(port, field).starts_with(start))
-    };
-    let is_tcp = ["", "TCP"].contains(&text(port, "protocol"));
-    is_tcp && !["name", "appProtocol"].into_iter().any(is_detected)
-}
 
 /// Finds Endpoints of mirrors that Kubernetes does not copy to slices. A cluster may turn off the controller that does this
 /// (KEP-4974). Linkerd writes the readiness of gateways to Endpoints, and the server reads it from slices only.

@@ -261,10 +261,8 @@ impl Report for EndpointReport {
     fn cells() -> Vec<Cell<Self>> {
         vec![
             Column::wide("SERVICE").of(|one| format!("{}.{}", one.service, one.namespace)),
-            Column::text("RETURNED").of(|one: &Self| match one.returned {
-                true => "yes".to_owned(),
-                false => "no".to_owned(),
-            }),
+            Column::text("RETURNED")
+                .of(|one: &Self| if one.returned { "yes" } else { "no" }.to_owned()),
             Column::text("CLUSTER").of(|one: &Self| one.cluster.clone()),
             Column::text("HOST").of(|one: &Self| one.hostname.clone()),
             Column::text("ADDRESSES").of(|one: &Self| join_texts(&one.addresses)),

@@ -76,7 +76,7 @@ pub(super) fn compare_hosts<'m>(
 fn table_of<'m>(observers: &[Observer<'m>]) -> Table<'m> {
     let mut table = Table::new();
     for (index, observer) in observers.iter().enumerate() {
-        for endpoint in observer.endpoints {
+        for endpoint in &observer.table.endpoints {
             let cluster = observer.name_of(text(endpoint, "cluster")).to_owned();
             let cells = table
                 .entry((key_of(endpoint), cluster))
