@@ -59,7 +59,6 @@ mod clock;
 mod failures;
 mod heartbeat;
 mod histogram;
-mod random;
 mod setting_text;
 
 #[cfg(test)]

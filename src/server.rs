@@ -7,6 +7,7 @@
 mod accept;
 mod answerer;
 pub mod bind;
+mod close;
 mod connections;
 pub mod counters;
 pub mod descriptors;
@@ -16,10 +17,8 @@ mod http;
 mod listen_address;
 pub(crate) mod platform;
 mod refused;
-mod socket;
 mod tcp;
 pub mod thread;
-mod time_limits;
 mod udp;
 
 use std::future::pending;
@@ -32,16 +31,14 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-pub use answerer::Answerers;
+pub use answerer::Answerer;
 pub use bind::{DnsListener, bind_dns, bind_tcp};
 pub use encrypted::{Certificate, Encrypted};
-pub use http::{Lifetime, LocalAddress, serve_http};
+pub use http::{LocalAddress, serve_http};
 pub use listen_address::ListenAddress;
 pub use refused::RefusedClients;
-pub use time_limits::TCP_IDLE;
 
 use accept::accept;
-use answerer::Answerer;
 use bind::listen;
 use connections::Connections;
 use tcp::Connection;
@@ -53,14 +50,14 @@ use crate::wire::Transport;
 pub struct DnsServer {
     closed: Vec<DnsListener>,
     closed_encrypted: Option<Encrypted>,
-    answerers: Answerers,
+    answerer: Answerer,
     /// Number of threads for each UDP socket.
     udp_workers: usize,
     /// Maximum number of connections over TCP, and of those over TLS.
     max_connections: usize,
     listeners: JoinSet<()>,
     /// The connections over TCP, and those over TLS.
-    connections: Vec<Connections>,
+    connections: Vec<Arc<Connections>>,
     stop: CancellationToken,
 }
 
@@ -75,7 +72,7 @@ impl DnsServer {
     pub fn new(
         listeners: Vec<DnsListener>,
         encrypted: Option<Encrypted>,
-        answerers: Answerers,
+        answerer: Answerer,
         udp_workers: usize,
         max_connections: usize,
     ) -> Self {
@@ -84,7 +81,7 @@ impl DnsServer {
             stop: stop.unwrap_or_default(),
             closed: listeners,
             closed_encrypted: encrypted,
-            answerers,
+            answerer,
             udp_workers,
             max_connections,
             listeners: JoinSet::new(),
@@ -105,15 +102,15 @@ impl DnsServer {
             let udp = udp.open()?;
             for number in 1..=self.udp_workers {
                 let (heartbeat, stop) = (Heartbeat::default(), self.stop.clone());
-                let (socket, answerer) = (udp.try_clone()?, self.answerers.create());
+                let (socket, answerer) = (udp.try_clone()?, self.answerer.for_thread());
                 let work = udp::worker(socket, address, answerer, heartbeat.clone(), stop)?;
                 self.listeners.spawn(thread::start("udp", work)?);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
             let (answerer, stop) = (answerer.clone(), self.stop.clone());
-            let serve = move |socket, client| {
+            let serve = move |stream, place, client| {
                 let (answerer, stop) = (answerer.clone(), stop.clone());
-                Connection::new(socket, Transport::Tcp, client, answerer, stop).serve()
+                Connection::new(stream, place, Transport::Tcp, client, answerer, stop).serve()
             };
             let (connections, stop) = (connections.clone(), self.stop.clone());
             let listener = listen(tcp)?;
@@ -131,17 +128,17 @@ impl DnsServer {
     }
 
     /// Returns what all connections of a transport share.
-    fn add_connections(&mut self, transport: Transport) -> (Arc<Answerer>, Connections) {
-        let answerer = Arc::new(self.answerers.create());
+    fn add_connections(&mut self, transport: Transport) -> (Arc<Answerer>, Arc<Connections>) {
+        let answerer = Arc::new(self.answerer.for_thread());
         let counters = answerer.counters.clone();
-        let connections = Connections::new(self.max_connections, transport, counters);
+        let connections = Arc::new(Connections::new(self.max_connections, transport, counters));
         self.connections.push(connections.clone());
         (answerer, connections)
     }
 
     /// Lifts the limits of connections when the server is going to stop. Each accepted connection is then answered.
     pub fn lift_limits(&self) {
-        self.connections.iter().for_each(Connections::lift_limit);
+        self.connections.iter().for_each(|one| one.lift_limit());
     }
 
     /// Waits for a listener that ends before [`Self::stop`], and returns why it ended. A server that no longer listens

@@ -5,7 +5,6 @@
 //! is bounded. The first table is published when every feed that it needs has been listed. If a source fails, the last table
 //! stays in use. A list of the API server that lacks most objects is not applied; the next one is.
 
-mod arrival;
 mod backoff;
 mod change_log;
 pub mod events;
@@ -18,17 +17,15 @@ mod steady_clock;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{iter, slice};
 
 use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
-pub use arrival::Arrival;
-pub(crate) use arrival::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS};
 use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
@@ -38,7 +35,7 @@ pub use steady_clock::SteadyClock;
 
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
-use crate::model::{Kind, Namespace, Object, ObjectKey, ObjectRef, Problem, Timestamp};
+use crate::model::{Kind, Namespace, Object, ObjectKey, ObjectRef, ProblemKind, Timestamp};
 use crate::table::links::LeasePoll;
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
@@ -56,7 +53,7 @@ pub enum Update {
         /// The object, reduced to the fields in use.
         object: Option<Object>,
         /// When the change arrived.
-        arrival: Arrival,
+        arrival: Instant,
     },
     /// Complete lists that were read at the same time.
     Reset {
@@ -82,9 +79,6 @@ const LINKS_WAIT: Duration = Duration::from_secs(5);
 /// When to free replaced tables. Queries use a table for much less time than this.
 const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);
 
-/// The first and the longest pause after a panic.
-const PANIC_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
-
 /// The number of updates that may be queued: several pages of a list.
 const QUEUE_LENGTH: usize = 1024;
 
@@ -105,8 +99,7 @@ pub async fn run(
     publisher: Publisher,
     settings: UpdateSettings,
 ) {
-    let [first, longest] = PANIC_PAUSES;
-    let mut backoff = Backoff::new(first, longest);
+    let mut pauses = Backoff::default();
     let mut memory = LoopMemory::default();
     loop {
         let (updates, inbox) = mpsc::channel(QUEUE_LENGTH);
@@ -117,8 +110,9 @@ pub async fn run(
             return;
         }
         feeds.panics.note();
-        feeds.panic_problem().iter().for_each(log_problem);
-        sleep(backoff.next()).await;
+        let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics);
+        problem.iter().for_each(log_problem);
+        sleep(pauses.next()).await;
     }
 }
 
@@ -138,7 +132,7 @@ struct UpdateLoop<'p> {
     /// Services with changes that are not published yet.
     dirty: ServiceKeys,
     /// The arrivals of these changes, without those of lists. At most [`QUEUE_LENGTH`].
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<Instant>,
     /// Feeds that a table needs and that are not listed yet.
     unlisted: BTreeSet<Feed>,
     /// Until when the first table waits for Links, since all other lists are complete.
@@ -184,26 +178,26 @@ impl<'p> UpdateLoop<'p> {
             self.feeds.heartbeat.beat();
             // Queries may still have used replaced tables when the last table was published. Free these later.
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
-            let record = self.log.next_due().map(|due| self.until(due));
+            let record = self.log.next_due(self.feeds).map(|due| self.until(due));
             let waits = [free, self.next_wake(), record, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
             let now = self.feeds.clock.now();
+            self.timers.now = now;
             self.log.record_until(now, self.feeds, now);
-            self.note_flapping();
             match update {
-                Err(_) => self.end_delays(),
+                Err(_) => {}
                 Ok(None) => return self.log.record_until(Timestamp(u64::MAX), self.feeds, now),
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
+            self.publish_news();
         }
     }
 
-    /// Applies an update and the queued ones. If every feed has been listed, publishes the table.
+    /// Applies an update and the queued ones. A limit keeps an endless stream of updates from delaying the table.
     fn apply_queued(&mut self, first: Update, updates: &mut mpsc::Receiver<Update>) {
-        let mut next = Some(first);
-        let mut applied = 0;
-        while let Some(update) = next {
+        let queued = iter::from_fn(|| updates.try_recv().ok());
+        for update in iter::once(first).chain(queued).take(QUEUE_LENGTH) {
             match update {
                 Update::Apply {
                     kind,
@@ -212,27 +206,14 @@ impl<'p> UpdateLoop<'p> {
                     arrival,
                 } => self.apply(kind, key, object, arrival),
                 Update::Reset { lists, doubt } => self.reset(lists, doubt),
-                Update::Leases(poll) => self.timers.links.note_leases(poll, self.feeds.clock.now()),
+                Update::Leases(poll) => self.timers.links.note_leases(poll, self.timers.now),
             }
-            applied += 1;
-            // The limit keeps an endless stream of updates from delaying the table.
-            next = if applied < QUEUE_LENGTH {
-                updates.try_recv().ok()
-            } else {
-                None
-            };
         }
-        self.publish_news();
     }
 
-    /// Publishes the services that change because a delay has ended.
-    fn end_delays(&mut self) {
-        self.has_news |= self.next_wake() == Some(Duration::ZERO);
-        self.publish_news();
-    }
-
-    /// Publishes what changed, if a table can be built.
+    /// Publishes what changed, also because a delay has ended, if a table can be built.
     fn publish_news(&mut self) {
+        self.has_news |= self.next_wake() == Some(Duration::ZERO);
         if self.is_complete() {
             self.update_links();
             if self.has_news {
@@ -256,7 +237,7 @@ impl<'p> UpdateLoop<'p> {
         let Some(list) = self.feeds.link_list() else {
             return;
         };
-        let (now, links) = (self.feeds.clock.now(), &mut self.timers.links);
+        let (now, links) = (self.timers.now, &mut self.timers.links);
         if let Some(services) = links.update(&self.store, list, self.rules, now) {
             self.dirty.extend(services);
             self.has_news = true;
@@ -277,7 +258,7 @@ impl<'p> UpdateLoop<'p> {
         Duration::from_millis(time.0.saturating_sub(self.feeds.clock.now().0))
     }
 
-    fn apply(&mut self, kind: Kind, key: ObjectKey, mut object: Option<Object>, arrival: Arrival) {
+    fn apply(&mut self, kind: Kind, key: ObjectKey, mut object: Option<Object>, arrival: Instant) {
         if let Some(object) = &mut object {
             self.date(kind, &key, object);
         }
@@ -298,15 +279,12 @@ impl<'p> UpdateLoop<'p> {
 
     /// Dates the problem of an object that is skipped.
     fn date(&self, kind: Kind, key: &ObjectKey, object: &mut Object) {
-        if let Some(skip) = object.skipped_mut()
-            && self.timers.is_following
-        {
+        if let Some(skip) = object.skipped_mut() {
             let last = self.reader.load();
             let known = last.table.as_ref();
             let known = known.and_then(|table| table.skip_of(kind, key));
             let known = known.map_or(&[][..], slice::from_ref);
-            let known = self.timers.is_started.then_some(known);
-            Problem::date(known, slice::from_mut(skip), self.feeds.clock.now());
+            self.timers.date(known, slice::from_mut(skip));
         }
     }
 
@@ -352,19 +330,9 @@ impl<'p> UpdateLoop<'p> {
         lacks_most
     }
 
-    /// Tells the views and the history which services flap, if others did before.
-    fn note_flapping(&mut self) {
-        if let Some(problems) = self.log.take_flapping() {
-            let services = problems.iter().filter_map(|one| one.service.clone());
-            self.publisher.note_flapping(services.collect());
-            self.feeds.events.note_flapping(problems);
-        }
-    }
-
     fn publish(&mut self) {
         self.has_news = false;
         let mut dirty = std::mem::take(&mut self.dirty);
-        self.timers.now = self.feeds.clock.now();
         self.timers.wall = Timestamp(unix_milliseconds());
         dirty.extend(self.timers.due());
         let last = Arc::clone(&self.reader.load());
@@ -375,9 +343,13 @@ impl<'p> UpdateLoop<'p> {
         self.timers.is_started = true;
         let arrivals = std::mem::take(&mut self.arrivals);
         let (services, time) = (built.services.clone(), self.timers.now);
-        let wall = Timestamp(unix_milliseconds());
-        if let Some(now) = self.publisher.publish(built, time, wall.seconds()) {
-            self.feeds.update_times.note_published(&arrivals, wall);
+        let wall = self.timers.wall.seconds();
+        let flapping = self.feeds.events.flapping_services();
+        self.publisher.note_flapping(flapping.into_keys().collect());
+        if let Some(now) = self.publisher.publish(built, time, wall) {
+            for arrival in arrivals {
+                self.feeds.answer_delays.add(arrival.elapsed(), 1);
+            }
             self.log
                 .note_published(&last, &now, &services, self.feeds, time);
         }

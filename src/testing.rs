@@ -270,7 +270,7 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
             _ => Grammar::Global,
         },
     };
-    Zones::new(names.iter().map(zone).collect())
+    Zones(names.iter().map(zone).collect())
 }
 
 /// Returns mirrored services with one endpoint each.

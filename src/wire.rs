@@ -16,5 +16,5 @@ pub mod write;
 pub use access::{Access, Network};
 pub use query::{Query, Reject, parse};
 pub use rcode::Rcode;
-pub use respond::{Body, QueryContext, Reply, ResponseSettings, Transport, respond};
+pub use respond::{Body, QueryContext, Reply, ResponseSettings, TCP_IDLE, Transport, respond};
 pub use write::{records_within, write};

@@ -116,23 +116,22 @@ impl Remote {
 /// Finds the server, or makes one of the objects that flags name.
 pub(super) async fn find(args: &ViewArgs) -> Found {
     let (source, settings) = (&args.source, &args.settings.loaded);
-    if !args.reads_objects() {
+    if !source.file.is_empty() {
+        let read = async {
+            SelectedSource::files(&source.file)?
+                .into_api(settings)
+                .await
+        };
+        return (read.await.map(Remote::new), None);
+    }
+    if !args.direct {
         let hint = "; --direct reads the objects of the cluster instead";
         return find_server(&args.server, &source.kubeconfig, hint).await;
     }
-    let (opened, cluster) = match source.file.as_slice() {
-        [] => {
-            let cluster = Cluster::open(&source.kubeconfig, false).await.map(Arc::new);
-            let source = cluster.clone().map(SelectedSource::Cluster);
-            (source.map_err(anyhow::Error::from), Some(cluster))
-        }
-        files => (SelectedSource::files(files), None),
-    };
-    let api = match opened {
-        Ok(source) => source.into_api(settings).await,
-        Err(error) => Err(error),
-    };
-    (api.map(Remote::new), cluster)
+    let cluster = Cluster::open(&source.kubeconfig, false).await.map(Arc::new);
+    let opened = cluster.clone().map(SelectedSource::Cluster);
+    let read = async { opened?.into_api(settings).await };
+    (read.await.map(Remote::new), Some(cluster))
 }
 
 /// Returns the named server, or a ready replica. The error ends with the hint, unless the kubeconfig cannot be used.

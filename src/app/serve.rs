@@ -26,7 +26,7 @@ use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_rout
 use crate::server::counters::CounterSet;
 use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
-    Answerers, Certificate, DnsListener, DnsServer, Encrypted, NS_PORT, bind_dns, bind_tcp,
+    Answerer, Certificate, DnsListener, DnsServer, Encrypted, NS_PORT, bind_dns, bind_tcp,
     descriptors, ns_addresses, serve_http,
 };
 use crate::settings::Settings;
@@ -116,10 +116,10 @@ impl Server {
         let counters = CounterSet::default();
         let responses = settings.responses(Zones::clone(&shown.zones), &own);
         let (refused, reader) = (shown.refused.clone(), shown.reader.clone());
-        let answerers = Answerers::new(responses, refused, reader, counters.clone());
+        let answerer = Answerer::new(responses, refused, reader, counters.clone());
         let mut started = Self {
             api: api.iter().flat_map(TcpListener::local_addr).collect(),
-            listeners: listen(settings, dns, encrypted, answerers)?,
+            listeners: listen(settings, dns, encrypted, answerer)?,
             liveness: liveness(&shown.feeds, &mut tasks),
             tasks,
             is_open: Arc::default(),
@@ -223,7 +223,7 @@ fn listen(
     settings: &Settings,
     dns: Vec<DnsListener>,
     encrypted: Option<Encrypted>,
-    answerers: Answerers,
+    answerer: Answerer,
 ) -> anyhow::Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -234,7 +234,7 @@ fn listen(
     let transports = 1 + usize::from(!settings.listen.tls.is_empty());
     descriptors::reserve(limit * transports, dns.len() * workers)
         .context("cannot reserve files for the connections")?;
-    Ok(DnsServer::new(dns, encrypted, answerers, workers, limit))
+    Ok(DnsServer::new(dns, encrypted, answerer, workers, limit))
 }
 
 /// Serves HTTP on the runtime of this thread, to which the listeners are moved.
@@ -293,16 +293,17 @@ mod tests {
     use super::*;
     use crate::heartbeat;
     use crate::http::tests::wait_until_stuck;
-    use crate::server::tests::answerers;
+    use crate::server::ListenAddress;
+    use crate::server::tests::answerer;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
     /// signs of progress.
     #[tokio::test]
     async fn livez_watches_every_loop_of_the_server() {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listeners = bind_dns(&[address.into()]).unwrap();
+        let listeners = bind_dns(&[ListenAddress::At(address)]).unwrap();
         let dns = listeners[0].address;
-        let mut server = DnsServer::new(listeners, None, answerers(), 2, 100);
+        let mut server = DnsServer::new(listeners, None, answerer(), 2, 100);
         let (feeds, mut tasks) = (Feeds::new(&[]), JoinSet::new());
         let liveness = liveness(&feeds, &mut tasks);
         liveness.watch(server.open().unwrap());

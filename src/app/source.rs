@@ -62,7 +62,7 @@ impl SelectedSource {
         let run = async |feeds, updates| match &mut self {
             Self::Files(files) => files.run(feeds, updates).await,
             Self::Cluster(cluster) => match cluster.another_client() {
-                Ok(client) => kube::run(client, kube::WatchTiming::SERVE, feeds, updates).await,
+                Ok(client) => kube::run(client, kube::RELIST, feeds, updates).await,
                 Err(error) => warn!(%error, "Cannot set up the Kubernetes client"),
             },
         };

@@ -21,9 +21,8 @@ use samples::{Durations, counters, gauges};
 use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::model::problem::ROWS;
-use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
+use crate::server::counters::{CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::server::platform::process_usage;
-use crate::source::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS};
 use crate::table::Published;
 use crate::table::change::ChangeKind;
 use crate::view::{Server, TableFacts};
@@ -54,7 +53,14 @@ impl Metrics {
         self.add_table(own, &now, &facts);
         self.add_content(own, &facts);
         self.add_source(own);
-        add_process(registry.sub_registry_with_prefix("process"));
+        // All client libraries of Prometheus have these names.
+        let process = registry.sub_registry_with_prefix("process");
+        for (name, help, value) in process_usage() {
+            match name {
+                "cpu_seconds" => process.register(name, help, ConstCounter::new(value)),
+                _ => process.register(name, help, ConstGauge::new(value)),
+            }
+        }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
         Ok(text)
@@ -113,18 +119,13 @@ impl Metrics {
         let mut add = |name, help, durations: Durations| {
             registry.register_with_unit(name, help, Unit::Seconds, durations);
         };
-        let times = &self.server.feeds.update_times;
-        let answers = Durations::new(&BUCKETS, |part| self.counters.sum(|c| part(&c.durations)));
+        let delays = &self.server.feeds.answer_delays;
+        let answers = Durations::new(|part| self.counters.sum(|c| part(&c.durations)));
         let help = "Time from receiving a batch of queries to completing all their replies";
         add("request_duration", help, answers);
-        let update = Durations::new(&UPDATE_BUCKETS, |part| part(&times.update).load(Relaxed));
+        let delays = Durations::new(|part| part(delays).load(Relaxed));
         let help = "Time from the event of a watch to the published table that has the change";
-        add("answer_delay", help, update);
-        let programming = Durations::new(&PROGRAMMING_BUCKETS, |part| {
-            part(&times.programming).load(Relaxed)
-        });
-        let help = "Time from the change of a Service or pod of this cluster to the published table that has it";
-        add("programming_duration", help, programming);
+        add("answer_delay", help, delays);
     }
 
     /// Adds the connections over TCP and TLS, and the certificate.
@@ -226,17 +227,5 @@ impl Metrics {
         });
         let help = "Changes of services by kind";
         registry.register("changes", help, counters(changes));
-    }
-}
-
-/// Adds the metrics of this process, with the names that all client libraries of Prometheus share.
-fn add_process(registry: &mut Registry) {
-    let usage = process_usage();
-    if let Some(seconds) = usage.cpu_seconds {
-        let help = "User and system CPU time, in seconds";
-        registry.register("cpu_seconds", help, ConstCounter::new(seconds));
-    }
-    for (name, help, value) in usage.gauges {
-        registry.register(name, help, ConstGauge::new(value));
     }
 }

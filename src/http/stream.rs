@@ -23,7 +23,6 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use crate::server::Lifetime;
 use crate::source::Events;
 use crate::source::events::Latest;
 use crate::view::{Filter, Server, selects};
@@ -76,9 +75,6 @@ pub(super) fn respond(
     // The header is newer than the query string, which a browser repeats when it connects again.
     let header = request.headers().get(LAST_EVENT_ID);
     let header = header.and_then(|value| value.to_str().ok()?.parse().ok());
-    if let Some(lifetime) = request.extensions().get::<Lifetime>() {
-        lifetime.lift_limit();
-    }
     let filter = Filter {
         after: header.or(filter.after),
         ..filter

@@ -35,9 +35,6 @@ pub const FAILOVER: &str = "global-dns/failover";
 /// Annotation of this server on a Service of this cluster: the clusters that its name expects.
 pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
 
-/// Time of the change of a Service or pod that led to a slice. The EndpointSlice controller writes it (annotation).
-pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-
 /// Controllers of slices, by the value of label [`MANAGED_BY`].
 pub mod controller {
     /// The controller of Kubernetes, for Services with a selector.

@@ -2,28 +2,28 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::connections::Connections;
-use super::socket::Socket;
+use super::connections::{Connections, Place};
 
 /// Accepts connections until `stop` and serves each with `serve`. Then it accepts those in the kernel's queue, and waits for
 /// the open connections.
 pub(super) async fn accept<F>(
     listener: TcpListener,
-    connections: Connections,
+    connections: Arc<Connections>,
     stop: CancellationToken,
-    serve: impl Fn(Socket, SocketAddr) -> F,
+    serve: impl Fn(TcpStream, Arc<Place>, SocketAddr) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut open = JoinSet::new();
     let spawn = |open: &mut JoinSet<()>, (stream, client): (TcpStream, SocketAddr)| {
         let place = connections.add(client.ip());
-        open.spawn(serve(Socket::new(stream, place), client));
+        open.spawn(serve(stream, place, client));
     };
     loop {
         tokio::select! {

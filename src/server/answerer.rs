@@ -16,12 +16,9 @@ use crate::table::publish::{Current, Reader};
 use crate::wire::{self, Body, QueryContext, Reply, ResponseSettings, Transport};
 use crate::zone::Answer;
 
-/// Creates the answerer of each listener.
-pub struct Answerers(pub(super) Arc<Shared>);
-
 /// Converts messages to replies. Every UDP worker has its own, so that no two threads write to the same counter. TCP
 /// connections share one.
-pub(super) struct Answerer {
+pub struct Answerer {
     pub(super) shared: Arc<Shared>,
     pub(super) counters: Arc<Counters>,
 }
@@ -44,17 +41,18 @@ pub(super) struct BatchContext {
     time: u32,
 }
 
-// === impl Answerers ===
+// === impl Answerer ===
 
-impl Answerers {
-    /// Creates a factory. Its answerers share one table and have separate counters. They note refused clients.
+impl Answerer {
+    /// Creates an answerer with counters of the set, which notes refused clients.
     pub fn new(
         settings: ResponseSettings,
         refused: RefusedClients,
         reader: Reader,
         counters: CounterSet,
     ) -> Self {
-        Self(Arc::new(Shared {
+        let own = counters.add();
+        let shared = Shared {
             settings,
             refused,
             reader,
@@ -62,20 +60,21 @@ impl Answerers {
             oversized_answers: LogLimiter::default(),
             receive_failures: LogLimiter::default(),
             send_failures: LogLimiter::default(),
-        }))
-    }
-
-    pub(super) fn create(&self) -> Answerer {
-        Answerer {
-            shared: self.0.clone(),
-            counters: self.0.counters.add(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            counters: own,
         }
     }
-}
 
-// === impl Answerer ===
+    /// Returns an answerer with counters of its own, for another thread.
+    pub(super) fn for_thread(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            counters: self.shared.counters.add(),
+        }
+    }
 
-impl Answerer {
     /// Returns the current table and time for a batch of queries. Drop it after the batch: it keeps an old table in memory.
     pub(super) fn batch_context(&self) -> BatchContext {
         BatchContext {

@@ -174,6 +174,7 @@ pub(super) fn tcp(address: SocketAddr) -> io::Result<(Socket, SocketAddr)> {
     // Connections inherit the options of the listener. Its receive buffer determines their windows.
     socket.set_recv_buffer_size(TCP_RECEIVE_BUFFER)?;
     socket.set_send_buffer_size(TCP_SEND_BUFFER)?;
+    socket.set_tcp_nodelay(true)?;
     prepare(&socket, address)?;
     let bound = socket.local_addr()?.as_socket();
     Ok((socket, bound.unwrap_or(address)))

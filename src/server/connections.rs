@@ -5,8 +5,8 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -27,31 +27,25 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// have ended, so that a flood of connections cannot use more descriptors.
 const MAX_CLOSING: usize = 16;
 
-/// The open connections of one transport. Clones share them.
-#[derive(Clone)]
-pub(super) struct Connections(Arc<SharedConnections>);
-
-struct SharedConnections {
+/// The open connections of one transport.
+pub(super) struct Connections {
     /// Maximum number of open connections. A client has at most half of them.
     limit: AtomicUsize,
     transport: Transport,
     counters: Arc<Counters>,
     failures: LogLimiter,
-    open: Mutex<Vec<Arc<OpenConnection>>>,
-}
-
-struct OpenConnection {
-    client: IpAddr,
-    /// Time of the last query, or the start of the connection if it had no query.
-    last_query: Mutex<Instant>,
-    /// Cancelled when the connection must close.
-    replaced: CancellationToken,
+    /// Also some that have ended.
+    open: Mutex<Vec<Weak<Place>>>,
 }
 
 /// The place of a connection among the open ones. Dropping it frees the place.
 pub(super) struct Place {
-    connections: Connections,
-    connection: Arc<OpenConnection>,
+    client: IpAddr,
+    /// Time of the last query, or the start of the connection if it had no query.
+    last_query: Mutex<Instant>,
+    /// Cancelled when another connection replaces this one, which must then close.
+    pub(super) replaced: CancellationToken,
+    counters: Arc<Counters>,
 }
 
 // === impl Connections ===
@@ -59,62 +53,57 @@ pub(super) struct Place {
 impl Connections {
     /// Creates a set of at most `limit` connections, half of them for each client.
     pub(super) fn new(limit: usize, transport: Transport, counters: Arc<Counters>) -> Self {
-        Self(Arc::new(SharedConnections {
+        Self {
             limit: limit.into(),
             transport,
             counters,
             failures: LogLimiter::default(),
             open: Mutex::default(),
-        }))
-    }
-
-    /// Adds a connection from `address`. If there are too many, another one is replaced.
-    pub(super) fn add(&self, address: IpAddr) -> Place {
-        let client = client(address);
-        let connection = Arc::new(OpenConnection {
-            client,
-            last_query: Mutex::new(Instant::now()),
-            replaced: CancellationToken::new(),
-        });
-        self.change(|open| {
-            let limit = self.0.limit.load(Relaxed);
-            let of_client = open.iter().filter(|one| one.client == client).count();
-            if of_client >= limit / 2 {
-                replace_oldest(open, |one| one.client == client);
-            } else if open.len() >= limit {
-                replace_oldest(open, |_| true);
-            }
-            open.push(connection.clone());
-        });
-        Place {
-            connections: self.clone(),
-            connection,
         }
     }
 
-    /// Changes the open connections, and the gauge of their number.
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<OpenConnection>>)) {
-        let mut open = self.0.open.lock();
-        change(&mut open);
-        let count = open.len() as u64;
-        self.0.counters.connections.store(count, Relaxed);
+    /// Adds a connection from `address`. If there are too many, another one is replaced.
+    pub(super) fn add(&self, address: IpAddr) -> Arc<Place> {
+        let (client, limit) = (client(address), self.limit.load(Relaxed));
+        let mut known = self.open.lock();
+        let open: Vec<Arc<Place>> = known.iter().filter_map(Weak::upgrade).collect();
+        let open = || open.iter().filter(|one| !one.replaced.is_cancelled());
+        let of_client = || open().filter(|one| one.client == client);
+        let time_of = |one: &&Arc<Place>| *one.last_query.lock();
+        let oldest = match open().count() {
+            _ if of_client().count() >= limit / 2 => of_client().min_by_key(time_of),
+            count if count >= limit => open().min_by_key(time_of),
+            _ => None,
+        };
+        if let Some(oldest) = oldest {
+            oldest.replaced.cancel();
+        }
+        let place = Arc::new(Place {
+            client,
+            last_query: Mutex::new(Instant::now()),
+            replaced: CancellationToken::new(),
+            counters: self.counters.clone(),
+        });
+        self.counters.connections.fetch_add(1, Relaxed);
+        *known = open().chain([&place]).map(Arc::downgrade).collect();
+        place
     }
 
     /// Lifts the limit when the server stops: each accepted connection is answered.
     pub(super) fn lift_limit(&self) {
-        self.0.limit.store(usize::MAX, Relaxed);
+        self.limit.store(usize::MAX, Relaxed);
     }
 
     /// Returns whether one more connection can be accepted beside `open` others, of which some are replaced but still closing.
     pub(super) fn has_room(&self, open: usize) -> bool {
-        open < self.0.limit.load(Relaxed).saturating_add(MAX_CLOSING)
+        open < self.limit.load(Relaxed).saturating_add(MAX_CLOSING)
     }
 
     /// Counts a failed accept, and logs it at most once a minute. Pauses if descriptors or memory are exhausted. Other errors
     /// concern a single connection (accept(2)) and need no pause.
     pub(super) async fn note_failure(&self, error: &io::Error) {
-        self.0.counters.not_accepted.fetch_add(1, Relaxed);
-        if self.0.failures.is_due(unix_seconds()) {
+        self.counters.not_accepted.fetch_add(1, Relaxed);
+        if self.failures.is_due(unix_seconds()) {
             warn!(%error, "Accepting a TCP connection failed");
         }
         if is_exhaustion(error) {
@@ -125,9 +114,9 @@ impl Connections {
     /// Counts a connection that ended because its task panicked.
     pub(super) fn note_end(&self, ended: Result<(), JoinError>) {
         if ended.is_err() {
-            let panics = &self.0.counters.panics[self.0.transport as usize];
+            let panics = &self.counters.panics[self.transport as usize];
             panics.fetch_add(1, Relaxed);
-            self.0.counters.count_ended(EndReason::Broken);
+            self.counters.count_ended(EndReason::Broken);
         }
     }
 }
@@ -140,35 +129,18 @@ fn client(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Removes the candidate with the oldest last query, and tells it.
-fn replace_oldest(
-    open: &mut Vec<Arc<OpenConnection>>,
-    is_candidate: impl Fn(&OpenConnection) -> bool,
-) {
-    let candidates = (0..open.len()).filter(|index| is_candidate(&open[*index]));
-    if let Some(oldest) = candidates.min_by_key(|index| *open[*index].last_query.lock()) {
-        open.remove(oldest).replaced.cancel();
-    }
-}
-
 // === impl Place ===
 
 impl Place {
     /// Records the time of a query.
     pub(super) fn note_query(&self) {
-        *self.connection.last_query.lock() = Instant::now();
-    }
-
-    /// Returns the token that is cancelled when another connection replaces this one.
-    pub(super) fn replaced(&self) -> CancellationToken {
-        self.connection.replaced.clone()
+        *self.last_query.lock() = Instant::now();
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let is_other = |one: &Arc<_>| !Arc::ptr_eq(one, &self.connection);
-        self.connections.change(|open| open.retain(is_other));
+        self.counters.connections.fetch_sub(1, Relaxed);
     }
 }
 
@@ -176,13 +148,13 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn connections(limit: usize) -> impl Fn(&str) -> Place {
+    fn connections(limit: usize) -> impl Fn(&str) -> Arc<Place> {
         let connections = Connections::new(limit, Transport::Tcp, Arc::default());
         move |address| connections.add(address.parse().unwrap())
     }
 
-    fn is_replaced(place: &Place) -> bool {
-        place.replaced().is_cancelled()
+    fn is_replaced(place: &Arc<Place>) -> bool {
+        place.replaced.is_cancelled()
     }
 
     /// A client that does not read its replies has no new queries, so it does not keep its place.

@@ -8,13 +8,14 @@ mod quic;
 mod tls;
 
 use std::io;
+use std::net::UdpSocket;
 use std::sync::Arc;
 
 use socket2::Socket;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-pub use certificate::{Certificate, CertificateError, Files};
+pub use certificate::{Certificate, Files};
 
 use super::accept::accept;
 use super::answerer::Answerer;
@@ -57,9 +58,12 @@ impl Encrypted {
     pub(super) fn start(
         self,
         answerer: Arc<Answerer>,
-        connections: Connections,
+        connections: Arc<Connections>,
         heartbeat: Heartbeat,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
+        // Before there is a runtime, which must not be dropped here.
+        let quic = self.quic.into_iter().map(ClosedUdp::open);
+        let quic: Vec<UdpSocket> = quic.collect::<io::Result<_>>()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter(); // the sockets and tasks belong to it
         let certificate = self.certificate;
@@ -67,14 +71,15 @@ impl Encrypted {
         for socket in self.tls {
             let (certificate, answerer) = (certificate.clone(), answerer.clone());
             let (stop, connections) = (certificate.stop.clone(), connections.clone());
-            let serve = move |socket, client| {
-                tls::serve(socket, client, certificate.loaded(), answerer.clone())
+            let serve = move |stream, place, client| {
+                let (loaded, answerer) = (certificate.loaded(), answerer.clone());
+                tls::serve(stream, place, client, loaded, answerer)
             };
             listeners.spawn(accept(listen(socket)?, connections, stop, serve));
         }
-        for closed in self.quic {
+        for socket in quic {
             let (certificate, answerer) = (certificate.clone(), answerer.clone());
-            listeners.spawn(quic::serve(closed.open()?, certificate, answerer));
+            listeners.spawn(quic::serve(socket, certificate, answerer));
         }
         tokio::spawn(heartbeat.follow_runtime());
         drop(entered);

@@ -21,8 +21,8 @@ pub struct Framing {
     inbox: Vec<u8>,
     /// Number of octets of the inbox that have been answered.
     answered: usize,
-    /// Queued replies with their lengths.
-    outbox: Vec<u8>,
+    /// Queued replies with their lengths. They are removed after they were written.
+    pub outbox: Vec<u8>,
 }
 
 /// The reason why [`Framing::answer`] stops.
@@ -86,16 +86,6 @@ impl Framing {
         (pause, count)
     }
 
-    /// Returns the queued replies.
-    pub fn replies(&self) -> &[u8] {
-        &self.outbox
-    }
-
-    /// Removes the replies after they were written.
-    pub fn clear_replies(&mut self) {
-        self.outbox.clear();
-    }
-
     /// Releases memory that only many replies at once need.
     pub fn shrink(&mut self) {
         self.outbox.shrink_to(MAX_QUERY);
@@ -104,11 +94,6 @@ impl Framing {
     /// Returns whether the inbox has octets that are not answered.
     pub fn has_unanswered(&self) -> bool {
         self.answered < self.inbox.len()
-    }
-
-    /// Returns the size of the buffers in octets.
-    pub fn memory(&self) -> usize {
-        self.inbox.capacity() + self.outbox.capacity()
     }
 }
 

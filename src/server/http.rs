@@ -4,10 +4,8 @@
 //! address. A probe takes milliseconds, so clients that hoard connections lose them. Streams of events may be closed in
 //! this way, too: their clients connect again.
 
-use std::future::pending;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::{Extension, Router};
@@ -15,15 +13,13 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
-use tokio::net::TcpListener;
-use tokio::time::sleep;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
 use tracing::debug;
 
 use super::accept::accept;
-use super::connections::Connections;
-use super::socket::Socket;
+use super::connections::{Connections, Place};
 use crate::wire::Transport;
 
 /// Maximum number of connections of a listener. Few clients use it: probes, scrapes and people.
@@ -32,8 +28,6 @@ const MAX_CONNECTIONS: usize = 32;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of the head in octets. It is many times that of a DNS name.
 const MAX_HEAD: usize = 16 * 1024;
-/// Maximum lifetime of a connection. Sending a large table over a slow line takes some of it.
-const MAX_LIFETIME: Duration = Duration::from_secs(60);
 /// Size of the send buffer of a connection in octets; the kernel uses twice as much memory. Without a limit, it buffers
 /// megabytes for a client that does not read.
 const SEND_BUFFER: usize = 64 * 1024;
@@ -44,64 +38,41 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress(pub IpAddr);
 
-/// The lifetime of a connection, as an extension of each request. A handler whose response does not end lifts the limit.
-#[derive(Clone, Debug, Default)]
-pub struct Lifetime(Arc<AtomicBool>);
-
 /// Serves `routes` until the process ends.
 pub async fn serve_http(listener: TcpListener, routes: Router) {
     // Nobody reads these counters: the metrics are those of DNS.
     let connections = Connections::new(MAX_CONNECTIONS, Transport::Tcp, Arc::default());
-    let serve = |socket, _| serve_connection(socket, routes.clone());
-    accept(listener, connections, CancellationToken::new(), serve).await;
+    let serve = |stream, place, _| serve_connection(stream, place, routes.clone());
+    let never = CancellationToken::new();
+    accept(listener, Arc::new(connections), never, serve).await;
 }
 
-async fn serve_connection(socket: Socket, routes: Router) {
-    let Ok(local) = socket.stream.local_addr() else {
+async fn serve_connection(stream: TcpStream, place: Arc<Place>, routes: Router) {
+    let Ok(local) = stream.local_addr() else {
         return; // the client is gone
     };
-    let stream = SockRef::from(&socket.stream);
-    if let Err(error) = stream.set_send_buffer_size(SEND_BUFFER) {
+    let socket = SockRef::from(&stream);
+    if let Err(error) = socket.set_send_buffer_size(SEND_BUFFER) {
         debug!(%error, "Cannot limit the send buffer of an HTTP connection");
     }
     // A response that does not end is not kept for a client that does not read it: the kernel ends the connection.
     #[cfg(target_os = "linux")]
-    if let Err(error) = stream.set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
+    if let Err(error) = socket.set_tcp_user_timeout(Some(WRITE_TIMEOUT)) {
         debug!(%error, "Cannot limit the time of a blocked write");
     }
-    let (lifetime, replaced) = (Lifetime::default(), socket.place.replaced());
     let routes = Extension(LocalAddress(local.ip())).layer(routes);
-    let routes = Extension(lifetime.clone()).layer(routes);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD)
         .keep_alive(false);
     tokio::select! {
-        served = http.serve_connection(TokioIo::new(socket), TowerToHyperService::new(routes)) => {
+        served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes)) => {
             if let Err(error) = served {
                 debug!(%error, "An HTTP connection broke");
             }
         }
-        () = lifetime.end() => debug!("An HTTP connection took too long"),
-        () = replaced.cancelled() => {}
-    }
-}
-
-// === impl Lifetime ===
-
-impl Lifetime {
-    /// Lifts the limit for a response that does not end. The limit on blocked writes still applies.
-    pub fn lift_limit(&self) {
-        self.0.store(true, Relaxed);
-    }
-
-    /// Waits until the limit is reached.
-    async fn end(&self) {
-        sleep(MAX_LIFETIME).await;
-        if self.0.load(Relaxed) {
-            pending::<()>().await;
-        }
+        () = place.replaced.cancelled() => {}
     }
 }
 
@@ -113,48 +84,19 @@ mod tests {
     use axum::Extension;
     use axum::body::{Body, Bytes};
     use axum::routing::get;
-    use futures::stream::{self, Stream};
+    use futures::stream;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpStream;
+    use tokio::time::sleep;
 
-    /// Serves `/slow`, which lasts longer than a connection may, and `/endless`, which is as slow and lifts the limit,
-    /// and `/flood`, which sends as fast as the client reads.
+    /// Serves `/flood`, which sends as fast as the client reads.
     fn routes() -> Router {
-        let ticks = || {
-            stream::unfold((), |()| async {
-                sleep(MAX_LIFETIME / 4).await;
-                Some((Ok::<_, Infallible>(Bytes::from_static(b".")), ()))
-            })
-        };
         let flood = || stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from(vec![0; 64 * 1024])));
-        fn endless<S>(lifetime: &Lifetime, stream: S) -> Body
-        where
-            S: Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
-        {
-            lifetime.lift_limit();
-            Body::from_stream(stream)
-        }
         Router::new()
             .route(
                 "/",
                 get(async |Extension(LocalAddress(own))| own.to_string()),
             )
-            .route(
-                "/slow",
-                get(move || async move { Body::from_stream(ticks()) }),
-            )
-            .route(
-                "/endless",
-                get(move |Extension(lifetime): Extension<Lifetime>| async move {
-                    endless(&lifetime, ticks())
-                }),
-            )
-            .route(
-                "/flood",
-                get(move |Extension(lifetime): Extension<Lifetime>| async move {
-                    endless(&lifetime, flood())
-                }),
-            )
+            .route("/flood", get(async move || Body::from_stream(flood())))
     }
 
     async fn request(path: &str) -> TcpStream {
@@ -175,12 +117,6 @@ mod tests {
             while stream.read(&mut octets).await.is_ok_and(|count| count > 0) {}
         };
         tokio::time::timeout(limit, end).await.is_ok()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_a_response_without_end_may_outlive_the_limit() {
-        assert!(ends_within(&mut request("/slow").await, 2 * MAX_LIFETIME).await);
-        assert!(!ends_within(&mut request("/endless").await, 10 * MAX_LIFETIME).await);
     }
 
     #[tokio::test]

@@ -44,12 +44,6 @@ impl ListenAddress {
     }
 }
 
-impl From<SocketAddr> for ListenAddress {
-    fn from(address: SocketAddr) -> Self {
-        Self::At(address)
-    }
-}
-
 impl FromStr for ListenAddress {
     type Err = InvalidListenAddress;
 

@@ -21,11 +21,5 @@ const MAX_REPLY: usize = 4096;
 /// if the system is out of memory.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// What this process uses, for its metrics.
-#[derive(Debug, Default)]
-pub(crate) struct ProcessUsage {
-    /// User and system CPU time, if it is known.
-    pub(crate) cpu_seconds: Option<f64>,
-    /// Names, descriptions and values of other figures.
-    pub(crate) gauges: Vec<(&'static str, &'static str, f64)>,
-}
+/// The name, description and value of a figure of this process, for its metrics.
+pub(crate) type Figure = (&'static str, &'static str, f64);

@@ -13,28 +13,40 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::answerer::Answerer;
+use super::close::{MESSAGE_TIMEOUT, close};
+use super::connections::Place;
 use super::counters::EndReason;
 use super::framing::{Framing, Pause};
-use super::socket::{READ_QUOTA, Socket};
-use super::time_limits::{
-    MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit,
-};
-use crate::wire::Transport;
+use super::platform::has_unsent;
+use crate::wire::{TCP_IDLE, Transport};
+
+/// Idle timeout of a connection while the server stops. Then the connection ends as soon as no query is pending.
+const STOP_IDLE: Duration = Duration::from_millis(100);
+/// Maximum time for which a client that never pauses can delay the stop of the server.
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
+/// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
+/// runtime's own budget counts calls, which would allow half a million octets at once.
+pub(super) const READ_QUOTA: usize = 4 * 1024;
+
+/// A time and the reason for which a connection ends then.
+type TimeLimit = (Instant, EndReason);
 
 /// A stream of messages over a TCP connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// Returns the TCP connection.
-    fn socket(&self) -> &Socket;
+    fn tcp(&self) -> &TcpStream;
 }
 
-impl Stream for Socket {
-    fn socket(&self) -> &Socket {
+impl Stream for TcpStream {
+    fn tcp(&self) -> &TcpStream {
         self
     }
 }
@@ -42,18 +54,14 @@ impl Stream for Socket {
 /// An open connection.
 pub(super) struct Connection<S> {
     stream: S,
+    place: Arc<Place>,
     transport: Transport,
     client: SocketAddr,
     answerer: Arc<Answerer>,
     stop: CancellationToken,
-    /// Cancelled when another connection replaces this one.
-    replaced: CancellationToken,
     /// Since when the connection ends as soon as no query is unanswered, and why.
     ending: Option<TimeLimit>,
     framing: Framing,
-    /// Octets of messages read since the task last yielded. TLS decrypts up to 16 KiB at once, of which the socket knows
-    /// nothing.
-    octets_read: usize,
 }
 
 // === impl Connection ===
@@ -61,21 +69,21 @@ pub(super) struct Connection<S> {
 impl<S: Stream> Connection<S> {
     pub(super) fn new(
         stream: S,
+        place: Arc<Place>,
         transport: Transport,
         client: SocketAddr,
         answerer: Arc<Answerer>,
         stop: CancellationToken,
     ) -> Self {
         Self {
-            replaced: stream.socket().place.replaced(),
             stream,
+            place,
             transport,
             client,
             answerer,
             stop,
             ending: None,
             framing: Framing::default(),
-            octets_read: 0,
         }
     }
 
@@ -85,29 +93,24 @@ impl<S: Stream> Connection<S> {
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
         // The announcement of the end below is not a reply that somebody must wait for.
-        let has_unsent = self.stream.socket().has_unsent();
+        let has_unsent = has_unsent(self.stream.tcp());
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
         if has_unsent || ended == EndReason::Malformed {
-            self.stream.socket().close(ended).await;
+            close(self.stream.tcp(), ended, &self.place.replaced).await;
         }
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
     async fn run(&mut self) -> Result<Infallible, EndReason> {
-        if let Err(error) = self.stream.socket().stream.set_nodelay(true) {
-            return Err(self.broken(&error));
-        }
-        let started = Instant::now();
-        let old = (started + MAX_LIFETIME, EndReason::Old);
-        let mut next = (started + TCP_IDLE, EndReason::Idle);
+        let mut limit = (Instant::now() + TCP_IDLE, EndReason::Idle);
+        let mut read = 0;
         loop {
-            if self.octets_read >= READ_QUOTA {
-                self.octets_read = 0;
+            if read >= READ_QUOTA {
+                read = 0;
                 yield_now().await;
             }
-            self.receive(if next.0 < old.0 { next } else { old })
-                .await?;
+            read += self.receive(limit).await?;
             let has_answered = self.answer_all().await?;
             self.framing.shrink();
             // Neither a message that arrives octet by octet nor silence after one extends the limit.
@@ -116,23 +119,24 @@ impl<S: Stream> Connection<S> {
             } else {
                 (TCP_IDLE, EndReason::Idle)
             };
-            if has_answered || reason != next.1 {
-                next = (Instant::now() + patience, reason);
+            if has_answered || reason != limit.1 {
+                limit = (Instant::now() + patience, reason);
             }
         }
     }
 
-    /// Waits for octets. If the connection must end, queries that the client has already sent are still answered.
-    async fn receive(&mut self, limit: TimeLimit) -> Result<(), EndReason> {
+    /// Waits for octets, and returns how many came. If the connection must end, queries that the client has already sent are still
+    /// answered.
+    async fn receive(&mut self, limit: TimeLimit) -> Result<usize, EndReason> {
         loop {
             let (until, reason) = self.next_limit(limit)?;
             let reading = self.stream.read_buf(self.framing.room());
             let ending = tokio::select! {
                 biased; // a client that never pauses must not hide the end
-                () = self.replaced.cancelled(), if self.ending.is_none() => EndReason::Replaced,
+                () = self.place.replaced.cancelled(), if self.ending.is_none() => EndReason::Replaced,
                 () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
                 read = timeout_at(until, reading) => {
-                    return self.note_read(read.map_err(|_| reason)?);
+                    return self.received(read.map_err(|_| reason)?);
                 }
             };
             self.ending = Some((Instant::now(), ending));
@@ -155,14 +159,11 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Adds to the number of octets read. 0 means that the client has closed the connection.
-    fn note_read(&mut self, read: io::Result<usize>) -> Result<(), EndReason> {
+    /// Returns the number of octets read. 0 means that the client has closed the connection.
+    fn received(&self, read: io::Result<usize>) -> Result<usize, EndReason> {
         match read {
             Ok(0) => Err(EndReason::Done),
-            Ok(length) => {
-                self.octets_read += length;
-                Ok(())
-            }
+            Ok(length) => Ok(length),
             // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(EndReason::Done),
             Err(error) => Err(self.broken(&error)),
@@ -180,7 +181,7 @@ impl<S: Stream> Connection<S> {
         let mut has_answered = false;
         loop {
             let pause = self.answer_some();
-            if !self.framing.replies().is_empty() {
+            if !self.framing.outbox.is_empty() {
                 has_answered = true;
                 self.write_replies().await?;
             }
@@ -195,7 +196,7 @@ impl<S: Stream> Connection<S> {
     /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), EndReason> {
         let writing = async {
-            self.stream.write_all(self.framing.replies()).await?;
+            self.stream.write_all(&self.framing.outbox).await?;
             self.stream.flush().await
         };
         tokio::select! {
@@ -204,9 +205,9 @@ impl<S: Stream> Connection<S> {
                 Ok(written) => written.map_err(|error| self.broken(&error))?,
                 Err(_) => return Err(EndReason::Slow),
             },
-            () = self.replaced.cancelled() => return Err(EndReason::Replaced),
+            () = self.place.replaced.cancelled() => return Err(EndReason::Replaced),
         }
-        self.framing.clear_replies();
+        self.framing.outbox.clear();
         Ok(())
     }
 
@@ -220,7 +221,7 @@ impl<S: Stream> Connection<S> {
         });
         if count > 0 {
             self.answerer.counters.count_time(count, started.elapsed());
-            self.stream.socket().place.note_query();
+            self.place.note_query();
         }
         pause
     }

@@ -12,27 +12,27 @@ use crate::testing::support::query::Parts;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::connections::Place;
 use super::counters::CounterSet;
-use super::socket::{READ_QUOTA, Socket};
+use super::tcp::READ_QUOTA;
 use super::*;
 use crate::table::Publisher;
 use crate::testing::zones;
 use crate::wire::{Access, ResponseSettings};
 use crate::zone::{AnswerOrder, RecordType};
 
-/// Returns answerers for the zone `global.` without a table.
-pub(crate) fn answerers() -> Answerers {
+/// Returns an answerer for the zone `global.` without a table.
+pub(crate) fn answerer() -> Answerer {
     let settings = ResponseSettings {
         zones: zones(&["global"]),
         access: Access::around(&[]),
         order: AnswerOrder::Rotate,
         udp_max: 1232,
         server_id: "server".to_owned(),
-        tcp_idle: TCP_IDLE,
     };
     let reader = Publisher::default().reader();
     let refused = RefusedClients::default();
-    Answerers::new(settings, refused, reader, CounterSet::default())
+    Answerer::new(settings, refused, reader, CounterSet::default())
 }
 
 /// Returns the query `. NS`, which is refused with and without a table.
@@ -42,14 +42,14 @@ fn query(id: u8) -> Vec<u8> {
 
 /// A connection with octets that are at hand without a read of the socket, like those that TLS has decrypted.
 struct Decrypted {
-    socket: Socket,
+    tcp: TcpStream,
     /// A query, with its length.
     message: Vec<u8>,
 }
 
 impl tcp::Stream for Decrypted {
-    fn socket(&self) -> &Socket {
-        &self.socket
+    fn tcp(&self) -> &TcpStream {
+        &self.tcp
     }
 }
 
@@ -89,16 +89,16 @@ async fn busy_client_yields_although_its_octets_are_decrypted() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let _client = TcpStream::connect(address).await.unwrap();
-    let (stream, client) = listener.accept().await.unwrap();
+    let (tcp, client) = listener.accept().await.unwrap();
     let connections = Connections::new(2, Transport::Tls, Arc::default());
-    let socket = Socket::new(stream, connections.add(client.ip()));
+    let place = connections.add(client.ip());
     let message = [&[0, query(1).len() as u8][..], &query(1)].concat();
     let most = (2 * READ_QUOTA / message.len()) as u64;
-    let stream = Decrypted { socket, message };
-    let answerer = Arc::new(answerers().create());
+    let stream = Decrypted { tcp, message };
+    let answerer = Arc::new(answerer());
     let counters = answerer.counters.clone();
     let stop = CancellationToken::new();
-    let connection = Connection::new(stream, Transport::Tls, client, answerer, stop);
+    let connection = Connection::new(stream, place, Transport::Tls, client, answerer, stop);
     let mut serving = Box::pin(connection.serve());
     let requests = &counters.requests[Transport::Tls as usize];
     for turn in 1..=3 {
@@ -114,13 +114,13 @@ async fn panic_ends_only_its_own_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let counters = Arc::<counters::Counters>::default();
-    let connections = Connections::new(9, Transport::Tcp, counters.clone());
+    let connections = Arc::new(Connections::new(9, Transport::Tcp, counters.clone()));
     let number = AtomicUsize::new(0);
-    let serve = move |socket: Socket, _| {
+    let serve = move |stream: TcpStream, _place: Arc<Place>, _| {
         let number = number.fetch_add(1, SeqCst);
         async move {
             assert!(number != 1, "an injected panic");
-            socket.stream.try_write(&[number as u8]).unwrap();
+            stream.try_write(&[number as u8]).unwrap();
         }
     };
     let stop = CancellationToken::new();
@@ -170,11 +170,11 @@ fn ns_addresses_are_usable_at_port_53() {
 /// Queries to a broadcast address are not for this server alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_to_a_broadcast_address_get_no_reply() {
-    let (answerers, any) = (answerers(), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-    let counters = answerers.0.counters.clone();
-    let listeners = bind_dns(&[any.into()]).unwrap();
+    let (answerer, any) = (answerer(), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    let counters = answerer.shared.counters.clone();
+    let listeners = bind_dns(&[ListenAddress::At(any)]).unwrap();
     let port = listeners[0].address.port();
-    let mut server = DnsServer::new(listeners, None, answerers, 1, 100);
+    let mut server = DnsServer::new(listeners, None, answerer, 1, 100);
     server.open().unwrap();
     let socket = UdpSocket::bind(any).unwrap();
     let timeout = Some(Duration::from_secs(10));

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace};
-use crate::server::TCP_IDLE;
 use crate::server::encrypted::Files;
 use crate::server::platform::host_name;
 use crate::table::{Aliases, Grammar, Rules};
@@ -55,7 +54,7 @@ impl Settings {
             ns_addresses: ns_addresses.to_vec(),
             grammar: zone.grammar,
         };
-        Zones::new(self.zones.iter().map(zone).collect())
+        Zones(self.zones.iter().map(zone).collect())
     }
 
     /// Returns the namespaces of Links. None if Links are not read.
@@ -73,7 +72,7 @@ impl Settings {
             zones,
             access: match self.limits.allow.as_slice() {
                 [] => Access::around(own),
-                given => given.to_vec().into(),
+                given => Access(given.to_vec()),
             },
             order: answers.order,
             udp_max: answers.udp_max,
@@ -81,7 +80,6 @@ impl Settings {
                 "" => host_name(),
                 given => given.to_owned(),
             },
-            tcp_idle: TCP_IDLE,
         }
     }
 

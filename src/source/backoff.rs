@@ -2,43 +2,34 @@
 
 use std::time::Duration;
 
+/// The first pause.
+const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause after failed requests, whatever failed: the return of an API server must be noticed soon. It is a third
 /// of what client-go waits on average (30 to 60 s), because a replica has one turn to list for all its watches.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Pauses that double from attempt to attempt.
 #[derive(Debug)]
-pub(super) struct Backoff {
-    first: Duration,
-    longest: Duration,
-    next: Duration,
+pub(super) struct Backoff(Duration);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self(FIRST)
+    }
 }
 
 impl Backoff {
-    /// Creates pauses that start at `first` and grow to `longest`.
-    pub(super) fn new(first: Duration, longest: Duration) -> Self {
-        Self {
-            first,
-            longest,
-            next: first,
-        }
-    }
-
-    /// Creates pauses between requests.
-    pub(super) fn of_requests() -> Self {
-        Self::new(Duration::from_secs(1), LONGEST_PAUSE)
-    }
-
     /// Returns the next pause. Jitter of up to half adds to it, so that replicas do not act in step, but not beyond the longest one.
     pub(super) fn next(&mut self) -> Duration {
-        let pause = self.next;
-        self.next = (2 * pause).min(self.longest);
-        pause.mul_f64(1.0 + 0.5 * fastrand::f64()).min(self.longest)
+        let pause = self.0;
+        self.0 = (2 * pause).min(LONGEST_PAUSE);
+        let jitter = 1.0 + 0.5 * fastrand::f64();
+        pause.mul_f64(jitter).min(LONGEST_PAUSE)
     }
 
     /// Starts again at the first pause.
     pub(super) fn reset(&mut self) {
-        self.next = self.first;
+        self.0 = FIRST;
     }
 }
 
@@ -54,7 +45,7 @@ mod tests {
     #[test]
     fn pauses_grow_from_one_second_to_fifteen_with_jitter() {
         let second = Duration::from_secs(1);
-        let mut backoff = Backoff::of_requests();
+        let mut backoff = Backoff::default();
         for (least, most) in [(1, 2), (2, 3), (4, 6), (8, 12), (15, 15), (15, 15)] {
             let pause = backoff.next();
             assert!(

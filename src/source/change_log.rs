@@ -7,22 +7,16 @@ use tracing::Level;
 
 use super::Feeds;
 use super::events::{TimedChange, Window};
-use super::flapping::Flapping;
 use super::problem_log::{log_at, log_new, log_problem, log_some};
-use crate::model::{ClusterName, MAX_LISTED, Problem, Timestamp, list_some};
+use crate::model::{ClusterName, MAX_LISTED, Timestamp, list_some};
 use crate::table::change::Change;
 use crate::table::diff::{diff, diff_links, diff_short_names};
 use crate::table::store::ServiceKeys;
-use crate::table::{Published, Service, Table};
+use crate::table::{Published, Service};
 
 /// The log of changes and problems. A problem is logged once, when it appears.
 #[derive(Debug, Default)]
-pub(super) struct ChangeLog {
-    /// Whether the warning about the default cluster name was logged.
-    warned_of_cluster_name: bool,
-    window: Window,
-    flapping: Flapping,
-}
+pub(super) struct ChangeLog(Window);
 
 impl ChangeLog {
     /// Tells what a table that was published after `last` changes. `changed` are the services that differ, and `time` is that of the
@@ -45,7 +39,10 @@ impl ChangeLog {
             .map(|key| (key, changes(key).unwrap_or_default()));
         let of_services: Vec<_> = of_services.collect();
         log_new(last_table, next, &of_services);
-        self.warn_of_cluster_name(next, changed);
+        if last_table.is_none() {
+            let name = next.services().find_map(Service::default_cluster_name);
+            name.iter().for_each(log_problem);
+        }
         let (generation, serial, services) = (now.generation, now.serial, changed.len());
         // Each of the others has lines of its changes.
         let is_first = last.generation == 0;
@@ -56,8 +53,8 @@ impl ChangeLog {
         let changes = changes.chain(short_names.into_iter().flatten());
         for change in changes.chain(of_services.into_iter().flat_map(|(_, changes)| changes)) {
             events.count(change.kind);
-            let undone = self.window.add(change, time);
-            self.record(undone, feeds, time);
+            let undone = self.0.add(change, time);
+            record(undone, feeds, time);
         }
         // After the lines, for commands that wait for the first table.
         events.note_table(now, last_table.map(|_| changed));
@@ -66,44 +63,28 @@ impl ChangeLog {
     /// Records the changes that have waited until a time: now, or the end of time before the process ends. At the end of a minute,
     /// logs which services go on to flap.
     pub(super) fn record_until(&mut self, end: Timestamp, feeds: &Feeds, time: Timestamp) {
-        let due = self.window.take_due(end);
-        self.record(due, feeds, time);
-    }
-
-    /// Returns the problems of services that flap, if they are not those of the last call.
-    pub(super) fn take_flapping(&mut self) -> Option<Vec<Problem>> {
-        self.flapping.take_changed()
+        record(self.0.take_due(end), feeds, time);
     }
 
     /// Returns when [`Self::record_until`] has something to record.
-    pub(super) fn next_due(&self) -> Option<Timestamp> {
-        let due = self.window.next_due().into_iter();
-        due.chain(self.flapping.due()).min()
+    pub(super) fn next_due(&self, feeds: &Feeds) -> Option<Timestamp> {
+        let due = self.0.next_due().into_iter();
+        due.chain(feeds.events.flapping().due()).min()
     }
+}
 
-    /// Logs and records changes, in the minute to which they belong. Those of services that flap have no line of their own.
-    fn record(&mut self, mut changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
-        log_some(&self.flapping.end_minute(time));
-        for (moment, change) in &mut changes {
-            *moment = feeds.clock.wall(*moment);
-            log_some(&self.flapping.count(change, time));
-            if !self.flapping.has_all_of(change) {
-                log_change(change, *moment);
-            }
-        }
-        feeds.events.record(changes);
-    }
-
-    fn warn_of_cluster_name(&mut self, next: &Table, changed: &ServiceKeys) {
-        if self.warned_of_cluster_name {
-            return;
-        }
-        let mut services = changed.iter().filter_map(|key| next.find(key));
-        if let Some(problem) = services.find_map(Service::default_cluster_name) {
-            self.warned_of_cluster_name = true;
-            log_problem(&problem);
+/// Logs and records changes, in the minute to which they belong. Those of services that flap have no line of their own.
+fn record(mut changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
+    let mut flapping = feeds.events.flapping();
+    log_some(&flapping.end_minute(time));
+    for (moment, change) in &mut changes {
+        *moment = feeds.clock.wall(*moment);
+        log_some(&flapping.count(change, time));
+        if !flapping.has_all_of(change) {
+            log_change(change, *moment);
         }
     }
+    feeds.events.record(changes);
 }
 
 /// Logs a change, with the fields and the sentence of its event.

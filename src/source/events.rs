@@ -15,14 +15,14 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::flapping::Flapping;
 use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
-use crate::random;
 use crate::table::Published;
 use crate::table::change::{Change, ChangeKind, MAX_KEYS};
 use crate::table::store::ServiceKeys;
@@ -52,6 +52,7 @@ pub struct Events(Arc<Shared>);
 struct Shared {
     ring: Mutex<Ring>,
     latest: watch::Sender<Latest>,
+    flapping: Mutex<Flapping>,
 }
 
 /// A change, with the time at which its table was published.
@@ -95,8 +96,6 @@ struct Ring {
     changed_since: u64,
     /// The number of changes of each kind since the start.
     totals: BTreeMap<ChangeKind, u64>,
-    /// The problems of services that change too often.
-    flapping: Vec<Problem>,
 }
 
 /// A change with the time of its event.
@@ -152,14 +151,14 @@ impl Events {
         *self.0.ring.lock().totals.entry(kind).or_default() += 1;
     }
 
-    /// Notes the problems of services that change too often.
-    pub(crate) fn note_flapping(&self, problems: Vec<Problem>) {
-        self.0.ring.lock().flapping = problems;
+    /// Returns the counts of the events of services.
+    pub(super) fn flapping(&self) -> MutexGuard<'_, Flapping> {
+        self.0.flapping.lock()
     }
 
-    /// Returns the problems of services that change too often.
-    pub fn flapping(&self) -> Vec<Problem> {
-        self.0.ring.lock().flapping.clone()
+    /// Returns the services that change too often, with the problem of each.
+    pub fn flapping_services(&self) -> BTreeMap<ServiceKey, Problem> {
+        self.flapping().services().clone()
     }
 
     /// Returns the number of changes of a kind since the start.
@@ -230,7 +229,7 @@ impl Events {
 
 impl Default for Events {
     fn default() -> Self {
-        let epoch = (random::number() % (1 << EPOCH_BITS)).max(1);
+        let epoch = fastrand::u64(1..1 << EPOCH_BITS);
         let last_id = epoch << NUMBER_BITS;
         let latest = Latest {
             id: last_id,
@@ -244,6 +243,7 @@ impl Default for Events {
         Self(Arc::new(Shared {
             ring: Mutex::new(ring),
             latest: watch::Sender::new(latest),
+            flapping: Mutex::default(),
         }))
     }
 }

@@ -9,11 +9,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Events;
-use super::arrival::UpdateTimes;
-use super::problem_log::problem_of_failures;
 use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
+use crate::histogram::Histogram;
 use crate::model::{Kind, Line, Namespace, Problem, ProblemKind, Timestamp, list_some};
 use crate::table::links::LinkList;
 
@@ -45,8 +44,8 @@ pub struct Feeds {
     pub clock: SteadyClock,
     /// Panics of the source or of the update loop, which are then restarted.
     pub(crate) panics: Failures,
-    /// The times until changes were published.
-    pub(crate) update_times: Arc<UpdateTimes>,
+    /// The times from the arrival of changes, without those of lists, until they were published.
+    pub(crate) answer_delays: Arc<Histogram>,
 }
 
 type State = BTreeMap<Feed, FeedState>;
@@ -84,7 +83,7 @@ impl Feeds {
             heartbeat: Heartbeat::default(),
             clock: SteadyClock::start(),
             panics: Failures::default(),
-            update_times: Arc::default(),
+            answer_delays: Arc::default(),
         }
     }
 
@@ -154,11 +153,6 @@ impl Feeds {
         state.logged.push(failure.to_owned());
         let problem = state.problem().of_name(feed.to_string());
         Some(problem.holds_since(since))
-    }
-
-    /// Returns the problem that the source or the update loop panicked, if it did.
-    pub fn panic_problem(&self) -> Option<Problem> {
-        problem_of_failures(ProblemKind::SourcePanicked, &self.panics)
     }
 
     /// Returns the time since the oldest feed that a table needs was heard from. A feed without activity counts from the

@@ -20,8 +20,6 @@ pub(super) struct Flapping {
     counts: BTreeMap<ServiceKey, usize>,
     /// The services that flap, with the problem of each.
     problems: BTreeMap<ServiceKey, Problem>,
-    /// Whether they changed since [`Self::take_changed`] returned them.
-    has_changed: bool,
 }
 
 impl Flapping {
@@ -34,7 +32,6 @@ impl Flapping {
             if *count > MAX_CHANGES && !self.problems.contains_key(key) {
                 let problem = problem(key, *count).holds_since(now);
                 self.problems.insert(key.clone(), problem.clone());
-                self.has_changed = true;
                 new.push(problem);
             }
         }
@@ -49,7 +46,6 @@ impl Flapping {
         self.minute = now;
         let counts = std::mem::take(&mut self.counts);
         let known = std::mem::take(&mut self.problems);
-        self.has_changed |= !known.is_empty();
         for (key, last) in known {
             if let Some(count) = counts.get(&key).filter(|count| **count > MAX_CHANGES) {
                 let problem = problem(&key, *count).holds_since(last.since());
@@ -59,9 +55,9 @@ impl Flapping {
         self.problems.values().cloned().collect()
     }
 
-    /// Returns the problems, if they are not those of the last call.
-    pub(super) fn take_changed(&mut self) -> Option<Vec<Problem>> {
-        std::mem::take(&mut self.has_changed).then(|| self.problems.values().cloned().collect())
+    /// Returns the services that flap, with the problem of each.
+    pub(super) fn services(&self) -> &BTreeMap<ServiceKey, Problem> {
+        &self.problems
     }
 
     /// Returns whether a change concerns only services that flap.
@@ -110,11 +106,8 @@ mod tests {
         );
         assert_eq!(count("web", 3, 5), 0);
         assert!(flapping.has_all_of(&change("db")) && !flapping.has_all_of(&change("web")));
-        assert_eq!(flapping.take_changed().unwrap().len(), 1);
-        assert_eq!(
-            (flapping.end_minute(at(59)), flapping.take_changed()),
-            (vec![], None)
-        );
+        assert_eq!(flapping.services().len(), 1);
+        assert_eq!(flapping.end_minute(at(59)), []);
         assert_eq!(flapping.due(), Some(at(60)));
         let stays = flapping.end_minute(at(60));
         assert_eq!(stays.len(), 1);
@@ -124,9 +117,6 @@ mod tests {
         );
         assert_eq!(stays[0].since(), Some(at(2)));
         assert_eq!(flapping.end_minute(at(120)), []);
-        assert_eq!(
-            (flapping.due(), flapping.take_changed()),
-            (None, Some(vec![]))
-        );
+        assert_eq!((flapping.due(), flapping.services().len()), (None, 0));
     }
 }

@@ -15,27 +15,29 @@ mod scripted;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
 use tracing::{Instrument, info_span};
 
 pub(crate) use client::client;
 pub(crate) use failure::{Failure, within};
-pub use watcher::WatchTiming;
+pub use watcher::RELIST;
 
 use limiter::ListLimiter;
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
 
-/// Watches every feed of an API server, and polls Leases, until the receiver of the updates is closed.
-pub async fn run(client: Client, timing: WatchTiming, feeds: Feeds, updates: Updates) {
+/// Watches every feed of an API server, and polls Leases, until the receiver of the updates is closed. Each feed is listed again after
+/// `relist`, which is [`RELIST`] for a server.
+pub async fn run(client: Client, relist: Duration, feeds: Feeds, updates: Updates) {
     let limiter = Arc::new(ListLimiter::default());
     let watches = feeds.all().into_iter().map(|feed| {
         let span = info_span!("watch", %feed);
         let (client, limiter) = (client.clone(), limiter.clone());
         let (feeds, updates) = (feeds.clone(), updates.clone());
-        let watcher = Watcher::new(client, limiter, timing, feed, feeds, updates);
+        let watcher = Watcher::new(client, limiter, relist, feed, feeds, updates);
         watcher.run().instrument(span)
     });
     let leases = leases::poll_leases(&client, &feeds, &updates);

@@ -129,7 +129,7 @@ impl Loop {
             kind: Kind::Service,
             key,
             object: Some(object),
-            arrival: Arrival::now(),
+            arrival: Instant::now(),
         };
         self.send(update).await;
     }

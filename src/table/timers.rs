@@ -53,7 +53,7 @@ impl Timers {
     }
 
     /// Dates new problems, if the process sees since when facts hold. `old` are those of the table before.
-    pub(super) fn date(&self, old: &[Problem], new: &mut [Problem]) {
+    pub fn date(&self, old: &[Problem], new: &mut [Problem]) {
         if self.is_following {
             Problem::date(self.is_started.then_some(old), new, self.now);
         }

@@ -52,7 +52,7 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
 
 /// Returns whether a text is a name or an address, before a server is asked.
 pub fn is_subject(text: &str) -> bool {
-    read_asked(&Zones::new(Vec::new()), &Table::default(), text).is_some()
+    read_asked(&Zones(Vec::new()), &Table::default(), text).is_some()
 }
 
 // === impl ReadName ===

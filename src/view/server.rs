@@ -107,10 +107,10 @@ impl Server {
         problems.extend(self.feeds.problems());
         problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
         problems.extend(self.refused.problem(unix_seconds()));
-        problems.extend(self.feeds.panic_problem());
-        problems.extend(self.feeds.events.flapping());
+        problems.extend(self.feeds.events.flapping_services().into_values());
+        let panics = problem_of_failures(ProblemKind::SourcePanicked, &self.feeds.panics);
         let lost_lines = problem_of_failures(ProblemKind::LogLinesLost, &self.lost_log_lines);
-        problems.extend(lost_lines);
+        problems.extend(panics.into_iter().chain(lost_lines));
         problems
     }
 

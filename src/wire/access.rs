@@ -19,7 +19,7 @@ pub struct InvalidNetwork;
 
 /// The networks of the clients that get answers.
 #[derive(Clone, Debug)]
-pub struct Access(Vec<Network>);
+pub struct Access(pub Vec<Network>);
 
 /// Addresses that are not routed on the Internet, and so allowed by default: private (RFC 1918, RFC 4193), shared (RFC
 /// 6598), loopback and link-local addresses, and those of the former class E (RFC 1112). Some platforms use shared and class E
@@ -83,12 +83,6 @@ impl Access {
     /// Returns whether a client gets answers.
     pub fn is_allowed(&self, client: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(client))
-    }
-}
-
-impl From<Vec<Network>> for Access {
-    fn from(allowed: Vec<Network>) -> Self {
-        Self(allowed)
     }
 }
 

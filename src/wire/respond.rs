@@ -25,8 +25,6 @@ pub struct ResponseSettings {
     pub udp_max: u16,
     /// `answers.serverId`: the answer to NSID (RFC 5001) and to `id.server` (RFC 4892).
     pub server_id: String,
-    /// Idle timeout of a TCP connection, for clients that request it (RFC 7828).
-    pub tcp_idle: Duration,
 }
 
 /// The transport of a query. It determines the maximum length of the reply.
@@ -117,6 +115,9 @@ pub enum ExtendedError<'t> {
     NotSupported,
 }
 
+/// Idle timeout of a TCP connection, which clients can request (RFC 7828). CoreDNS reuses a connection for 10 seconds, so this is longer.
+pub const TCP_IDLE: Duration = Duration::from_secs(30);
+
 /// Minimum payload size of a client over UDP (RFC 1035 section 4.2.1), and the maximum without EDNS.
 const UDP_PLAIN: u16 = 512;
 
@@ -193,16 +194,11 @@ fn select_body<'t>(
     }
     let answer = answer_question(&settings.zones, published, &query.name, query.rtype);
     let rcode = match answer {
-        Answer::Data(..)
-        | Answer::Soa(_)
-        | Answer::Ns(_)
-        | Answer::Address(..)
-        | Answer::Text(_)
-        | Answer::NoData(_) => Rcode::NOERROR,
         Answer::NxDomain(_) => Rcode::NXDOMAIN,
         Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NotAuthoritative))),
         Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
         Answer::Failed(why) => return Err((Rcode::SERVFAIL, Some(ExtendedError::Failed(why)))),
+        _ => Rcode::NOERROR,
     };
     Ok((rcode, Body::Answer(answer)))
 }
@@ -224,7 +220,7 @@ fn reply_edns<'t>(
 ) -> ReplyEdns<'t> {
     let has_idle_time =
         context.is_allowed && matches!(context.transport, Transport::Tcp | Transport::Tls);
-    let tenths = u16::try_from(settings.tcp_idle.as_millis() / 100).unwrap_or(u16::MAX);
+    let tenths = 10 * TCP_IDLE.as_secs() as u16; // 300
     ReplyEdns {
         payload: settings.udp_max,
         dnssec_ok: edns.dnssec_ok,

@@ -126,13 +126,11 @@ impl<'t> Answer<'t> {
     /// Returns the result of the query.
     pub fn result(&self) -> AnswerResult {
         match self {
-            Self::Data(..) | Self::Address(..) | Self::Soa(_) | Self::Ns(_) | Self::Text(_) => {
-                AnswerResult::NoError
-            }
             Self::NoData(_) => AnswerResult::NoData,
             Self::NxDomain(_) => AnswerResult::NxDomain,
             Self::Refused => AnswerResult::Refused,
             Self::NotReady | Self::Failed(_) => AnswerResult::ServFail,
+            _ => AnswerResult::NoError,
         }
     }
 
@@ -143,7 +141,7 @@ impl<'t> Answer<'t> {
             Self::Data(view, RecordType::SRV) => {
                 let mut endpoints = Vec::new();
                 let _ = visit_services(view, AnswerOrder::Rotate, 0, |row| {
-                    endpoints.push(row.endpoint);
+                    endpoints.push(&view.service.endpoints[row.index]);
                     ControlFlow::Continue(())
                 });
                 endpoints

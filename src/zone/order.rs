@@ -38,10 +38,8 @@ pub enum Addresses<'t> {
 
 /// One SRV record of an answer.
 #[derive(Clone, Copy, Debug)]
-pub struct SrvRow<'t> {
-    /// The endpoint that is the target.
-    pub endpoint: &'t Endpoint,
-    /// Its index in the service.
+pub struct SrvRow {
+    /// Index of the endpoint that is the target.
     pub index: usize,
     /// The port number.
     pub port: u16,
@@ -63,13 +61,13 @@ pub fn visit_addresses<'t>(
     }
     let names = &view.service.names;
     if (view.scope, order) == (Scope::Service, AnswerOrder::Rotate) {
-        let parts = match rtype {
-            RecordType::A => rotated(&names.v4, turn).map(Addresses::V4),
-            RecordType::AAAA => rotated(&names.v6, turn).map(Addresses::V6),
-            _ => return ControlFlow::Continue(()),
+        return match rtype {
+            RecordType::A => rotated(&names.v4, turn).try_for_each(|ips| visit(Addresses::V4(ips))),
+            RecordType::AAAA => {
+                rotated(&names.v6, turn).try_for_each(|ips| visit(Addresses::V6(ips)))
+            }
+            _ => ControlFlow::Continue(()),
         };
-        let mut parts = parts.into_iter().filter(Addresses::is_some);
-        return parts.try_for_each(visit);
     }
     let mut visit_endpoint = |endpoint: &'t Endpoint| {
         addresses_of(endpoint, rtype, view.scope).try_for_each(|ip| visit(Addresses::from(ip)))
@@ -139,10 +137,11 @@ fn visit_walks<'t>(
     }
 }
 
-/// Rotates a list.
-fn rotated<A>(list: &[A], turn: u32) -> [&[A]; 2] {
+/// Rotates a list. Returns its parts, none of which is empty.
+fn rotated<A>(list: &[A], turn: u32) -> impl Iterator<Item = &[A]> {
     let (last, first) = list.split_at(turn as usize % list.len().max(1));
-    [first, last]
+    let parts = [first, last].into_iter();
+    parts.filter(|part| !part.is_empty())
 }
 
 /// Visits the SRV records of a view in order until `visit` breaks: for each target and port number one.
@@ -150,7 +149,7 @@ pub fn visit_services<'t>(
     view: &View<'t>,
     order: AnswerOrder,
     turn: u32,
-    mut visit: impl FnMut(SrvRow<'t>) -> ControlFlow<()>,
+    mut visit: impl FnMut(SrvRow) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     visit_shared_target(view, turn, &mut visit)?;
     visit_walks(
@@ -165,10 +164,10 @@ pub fn visit_services<'t>(
 fn visit_shared_target<'t>(
     view: &View<'t>,
     turn: u32,
-    visit: &mut impl FnMut(SrvRow<'t>) -> ControlFlow<()>,
+    visit: &mut impl FnMut(SrvRow) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut is_first = true;
-    let mut shared = rotated(view.shared_ports(), turn).into_iter().flatten();
+    let mut shared = rotated(view.shared_ports(), turn).flatten();
     shared.try_for_each(|one| {
         let is_wanted = match view.port {
             Some(wanted) => one.port.has_same_name(wanted),
@@ -178,7 +177,6 @@ fn visit_shared_target<'t>(
             return ControlFlow::Continue(());
         }
         visit(SrvRow {
-            endpoint: &view.service.endpoints[one.endpoint],
             index: one.endpoint,
             port: one.port.number,
             is_first: take(&mut is_first),
@@ -192,7 +190,7 @@ fn visit_targets<'t>(
     members: &Members<'t>,
     first: usize,
     random: usize,
-    visit: &mut impl FnMut(SrvRow<'t>) -> ControlFlow<()>,
+    visit: &mut impl FnMut(SrvRow) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let endpoints = &view.service.endpoints;
     let ports = &endpoints[first].ports;
@@ -201,11 +199,9 @@ fn visit_targets<'t>(
         Some(_) => 0,
     };
     let mut visit_ports = |index: usize, range: Range<usize>, mut is_first: bool| {
-        let endpoint = &endpoints[index];
-        let mut rows = ports_in(&endpoint.ports, range, view.port);
+        let mut rows = ports_in(&endpoints[index].ports, range, view.port);
         rows.try_for_each(|port| {
             visit(SrvRow {
-                endpoint,
                 index,
                 port: port.number,
                 is_first: take(&mut is_first),
@@ -242,13 +238,6 @@ fn first_of_number(ports: &[Port], index: usize) -> usize {
 // === impl Addresses ===
 
 impl<'t> Addresses<'t> {
-    fn is_some(&self) -> bool {
-        match self {
-            Self::V4(ips) => !ips.is_empty(),
-            Self::V6(ips) => !ips.is_empty(),
-        }
-    }
-
     /// Returns each address alone.
     pub fn each(self) -> impl Iterator<Item = Self> {
         let (v4, v6) = match self {

@@ -35,7 +35,7 @@ fn with_name_servers(zones: &Zones) -> Zones {
         }
         zone
     };
-    Zones::new(zones.iter().map(with_address).collect())
+    Zones(zones.iter().map(with_address).collect())
 }
 
 // === impl ZoneFile ===

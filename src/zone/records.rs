@@ -183,7 +183,7 @@ fn visit_services<'a>(
     let (question, ttl) = (context.question, view.service.ttl);
     let (order, turn) = (context.order, context.turn);
     order::visit_services(view, order, turn, |row| {
-        let (port, target) = (row.port, RecordName::target(view, question, row.endpoint));
+        let (port, target) = (row.port, RecordName::target(view, question, row.index));
         visit(Record::answer(question, ttl, Data::Srv { port, target }))
     })?;
     let mut number = 0;
@@ -192,7 +192,7 @@ fn visit_services<'a>(
         if !row.is_first {
             return ControlFlow::Continue(());
         }
-        let owner = RecordName::target(view, question, row.endpoint);
+        let owner = RecordName::target(view, question, row.index);
         let target = view.target_of(row.index);
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {
@@ -243,7 +243,8 @@ impl<'a> RecordName<'a> {
 
     /// Returns the name of an endpoint as the target of an SRV record.
     #[inline]
-    fn target(view: &'a View<'_>, question: &'a Name, endpoint: &'a Endpoint) -> Self {
+    fn target(view: &'a View<'_>, question: &'a Name, index: usize) -> Self {
+        let endpoint = &view.service.endpoints[index];
         let (labels, at) = match view.targets {
             Targets::SameFamily(at) => (Labels::Host(endpoint), at),
             Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),

@@ -38,7 +38,7 @@ pub struct Zone {
 
 /// All zones that are served, in the order in which they were given. A name belongs to the longest zone that matches.
 #[derive(Clone, Debug)]
-pub struct Zones(Vec<Zone>);
+pub struct Zones(pub Vec<Zone>);
 
 // === impl ZoneName ===
 
@@ -125,11 +125,6 @@ impl Zone {
 // === impl Zones ===
 
 impl Zones {
-    /// Makes zones from a list.
-    pub fn new(zones: Vec<Zone>) -> Self {
-        Self(zones)
-    }
-
     /// Returns the zone of a name, and the number of labels of the name before those of the zone.
     pub fn find(&self, name: &Name) -> Option<(&Zone, usize)> {
         let count = |zone| Zone::labels_before(zone, name).map(|count| (zone, count));

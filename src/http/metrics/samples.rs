@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
-use crate::histogram::Histogram;
+use crate::histogram::{BOUNDS, Histogram};
 
 /// The name and the value of a label.
 pub(super) type Label = (&'static str, Cow<'static, str>);
@@ -62,17 +62,14 @@ impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Samples<N, 
 // === impl Durations ===
 
 impl Durations {
-    /// Reads a histogram, or the sum of several ones. `bounds` are in microseconds. `read` returns the value of one of its counters.
-    pub(super) fn new<const N: usize>(
-        bounds: &[u64; N],
-        read: impl Fn(&dyn Fn(&Histogram<N>) -> &AtomicU64) -> u64,
-    ) -> Self {
-        let seconds = bounds.iter().map(|bound| *bound as f64 / 1e6);
+    /// Reads a histogram, or the sum of several ones. `read` returns the value of one of its counters.
+    pub(super) fn new(read: impl Fn(&dyn Fn(&Histogram) -> &AtomicU64) -> u64) -> Self {
+        let seconds = BOUNDS.iter().map(|bound| *bound as f64 / 1e6);
         let bounds = seconds.chain([f64::INFINITY]).enumerate();
-        let buckets = bounds.map(|(index, bound)| (bound, read(&|one| one.bucket(index))));
+        let buckets = bounds.map(|(index, bound)| (bound, read(&|one| &one.buckets[index])));
         Self {
             buckets: buckets.collect(),
-            sum: read(&Histogram::nanoseconds) as f64 / 1e9,
+            sum: read(&|one| &one.nanoseconds) as f64 / 1e9,
         }
     }
 }

@@ -3,25 +3,23 @@
 //! They are loaded together, and again when one of them changes, whatever their times: Kubernetes changes a mounted Secret by
 //! replacing a symbolic link above the files. If a file is unusable, what was loaded before stays in use, and that is a problem.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use arc_swap::ArcSwap;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use parking_lot::Mutex;
-use rustls::RootCertStore;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{self, Ticketer};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
+use rustls::server::{
+    NoServerSessionStorage, ParsedCertificate, ServerConfig, WebPkiClientVerifier,
+};
+use rustls::{CertificateError, Error, RootCertStore};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -52,13 +50,8 @@ pub struct Files {
     pub client_ca: Option<PathBuf>,
 }
 
-/// A file is unusable.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot use {}: {reason}", path.display())]
-pub struct CertificateError {
-    path: PathBuf,
-    reason: String,
-}
+/// The contents of the files, or the problem that one is unusable.
+type Contents = Result<Vec<Vec<u8>>, Problem>;
 
 /// What the encrypted listeners use. It changes when the files change.
 #[derive(Debug)]
@@ -81,7 +74,6 @@ pub(super) struct Loaded {
     /// The contents of the files.
     contents: Vec<Vec<u8>>,
     validity: Validity,
-    since: Timestamp,
 }
 
 /// The validity period of a certificate in Unix seconds.
@@ -95,7 +87,7 @@ struct Validity {
 
 impl Files {
     /// Reads the files. The contents are compared to detect a change.
-    fn read(&self) -> Result<Vec<Vec<u8>>, CertificateError> {
+    fn read(&self) -> Contents {
         let paths = [&self.certificate, &self.key];
         let paths = paths.into_iter().chain(&self.client_ca);
         let read = |path: &PathBuf| read(path).map_err(|error| unusable(path, error));
@@ -103,11 +95,7 @@ impl Files {
     }
 
     /// Loads the contents of the files, for connections until `end`.
-    fn load(
-        &self,
-        contents: Vec<Vec<u8>>,
-        end: CancellationToken,
-    ) -> Result<Loaded, CertificateError> {
+    fn load(&self, contents: Vec<Vec<u8>>, end: CancellationToken) -> Result<Loaded, Problem> {
         let [chain, key, authorities @ ..] = contents.as_slice() else {
             return Err(unusable(&self.key, "it was not read"));
         };
@@ -146,7 +134,6 @@ impl Files {
             end,
             contents,
             validity,
-            since: Timestamp(unix_milliseconds()),
         })
     }
 }
@@ -156,7 +143,7 @@ fn client_verifier(
     path: &Path,
     authorities: &[u8],
     provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+) -> Result<Arc<dyn ClientCertVerifier>, Problem> {
     let mut roots = RootCertStore::empty();
     for authority in parse(path, authorities, "certificate")? {
         roots
@@ -170,30 +157,24 @@ fn client_verifier(
     verifier.map_err(|error| unusable(path, error))
 }
 
-fn unusable(path: &Path, reason: impl ToString) -> CertificateError {
-    CertificateError {
-        path: path.to_path_buf(),
-        reason: reason.to_string(),
-    }
+/// Returns the problem that a file is unusable.
+fn unusable(path: &Path, reason: impl ToString) -> Problem {
+    let problem = Problem::new(ProblemKind::CertificateRenewal, reason.to_string());
+    problem.of_name(path.display().to_string())
 }
 
 /// Reads a regular file of limited size. Another one may have no end, or nobody who writes it.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut contents = Vec::new();
-    if fs::metadata(path)?.is_file() {
-        let file = File::open(path)?;
-        file.take(MAX_FILE + 1).read_to_end(&mut contents)?;
-        if contents.len() as u64 <= MAX_FILE {
-            return Ok(contents);
-        }
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE {
+        let reason = "it is not a regular file of at most 1 MiB";
+        return Err(io::Error::other(reason));
     }
-    Err(io::Error::other(
-        "it is not a regular file of at most 1 MiB",
-    ))
+    fs::read(path)
 }
 
 /// Parses the objects of a PEM file. There is at least one.
-fn parse<T: PemObject>(path: &Path, text: &[u8], what: &str) -> Result<Vec<T>, CertificateError> {
+fn parse<T: PemObject>(path: &Path, text: &[u8], what: &str) -> Result<Vec<T>, Problem> {
     let objects: Result<Vec<T>, _> = T::pem_slice_iter(text).collect();
     match objects {
         Ok(objects) if !objects.is_empty() => Ok(objects),
@@ -210,9 +191,13 @@ impl Certificate {
     /// # Errors
     ///
     /// If a file is unusable.
-    pub fn open(files: Files) -> Result<Arc<Self>, CertificateError> {
+    pub fn open(files: Files) -> io::Result<Arc<Self>> {
         let stop = CancellationToken::new();
-        let loaded = files.load(files.read()?, stop.child_token())?;
+        let load = |contents| files.load(contents, stop.child_token());
+        let loaded = files.read().and_then(load).map_err(|problem| {
+            let (file, reason) = (problem.subject(), problem.detail);
+            io::Error::other(format!("cannot use {file}: {reason}"))
+        })?;
         Ok(Arc::new(Self {
             files,
             current: ArcSwap::from_pointee(loaded),
@@ -239,16 +224,13 @@ impl Certificate {
     /// Returns the problems of the certificate in use and of its files.
     pub fn problems(&self) -> Vec<Problem> {
         let loaded = self.loaded();
-        let Validity { begins, ends } = loaded.validity;
         let of_validity = loaded.validity.problem(unix_seconds().into());
         let of_validity = of_validity.map(|(kind, since)| {
-            let (word, time) = match since {
-                Some(_) => ("until", ends),
-                None => ("from", begins),
-            };
-            let detail = format!("valid {word} {}", Timestamp::from_seconds(time).to_text());
+            let Validity { begins, ends } = loaded.validity;
+            let [begins, ends] = [begins, ends].map(|time| Timestamp::from_seconds(time).to_text());
+            let detail = format!("valid from {begins} until {ends}");
             let file = self.files.certificate.display().to_string();
-            let since = since.map_or(loaded.since, Timestamp::from_seconds);
+            let since = since.map(Timestamp::from_seconds);
             Problem::new(kind, detail).of_name(file).holds_since(since)
         });
         let unusable = self.unusable.lock().clone();
@@ -282,7 +264,7 @@ impl Certificate {
         }
     }
 
-    fn reload(&self, contents: Result<Vec<Vec<u8>>, CertificateError>) {
+    fn reload(&self, contents: Contents) {
         let load = |contents| self.files.load(contents, self.stop.child_token());
         *self.unusable.lock() = match contents.and_then(load) {
             Ok(loaded) => {
@@ -293,11 +275,7 @@ impl Certificate {
                 info!(%file, valid_until, "Reloaded the certificate");
                 None
             }
-            Err(CertificateError { path, reason }) => {
-                let problem = Problem::new(ProblemKind::CertificateRenewal, reason);
-                let problem = problem.of_name(path.display().to_string());
-                Some(problem.holds_since(Timestamp(unix_milliseconds())))
-            }
+            Err(problem) => Some(problem.holds_since(Timestamp(unix_milliseconds()))),
         };
     }
 }
@@ -305,19 +283,29 @@ impl Certificate {
 // === impl Validity ===
 
 impl Validity {
-    /// Reads the validity of a certificate (RFC 5280 section 4.1). Returns `None` if it cannot be read.
+    /// Returns the validity of a certificate: rustls names it when it verifies the certificate at another time. Returns `None` if it
+    /// cannot be read.
     fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
-        const VERSION: u8 = 0xa0;
-        let (_, signed) = elements(certificate).next()?;
-        let (_, fields) = elements(signed).next()?;
-        let mut after_version = elements(fields).filter(|(tag, _)| *tag != VERSION);
-        // After the serial number, the algorithm of the signature, and the issuer.
-        let (_, validity) = after_version.nth(3)?;
-        let mut times = elements(validity).map(|(_, time)| unix_time(time));
-        Some(Self {
-            begins: times.next()??,
-            ends: times.next()??,
-        })
+        let parsed = ParsedCertificate::try_from(certificate).ok()?;
+        let verify = |seconds| {
+            let (roots, time) = (RootCertStore::empty(), Duration::from_secs(seconds));
+            let time = UnixTime::since_unix_epoch(time);
+            match verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], time, &[]) {
+                Err(Error::InvalidCertificate(error)) => Some(error),
+                _ => None,
+            }
+        };
+        let begins = match verify(0)? {
+            CertificateError::NotValidYetContext { not_before, .. } => not_before.as_secs(),
+            _ => 0,
+        };
+        match verify(u64::MAX)? {
+            CertificateError::ExpiredContext { not_after, .. } => Some(Self {
+                begins,
+                ends: not_after.as_secs(),
+            }),
+            _ => None,
+        }
     }
 
     /// Returns the kind of problem that a certificate with this validity has at a time, and the time since which it has it. One
@@ -337,72 +325,9 @@ impl Validity {
     }
 }
 
-/// Returns the elements of DER (X.690 section 8.1), each with its tag and its content, up to an unreadable one.
-fn elements(mut der: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
-    const LONG: u8 = 0x80;
-    iter::from_fn(move || {
-        let (&[tag, length], mut rest) = der.split_first_chunk()?;
-        let mut length = usize::from(length);
-        if let Some(count) = length.checked_sub(usize::from(LONG)) {
-            let octets;
-            (octets, rest) = rest.split_at_checked(count)?;
-            let add =
-                |length: usize, octet: &u8| length.checked_mul(256)?.checked_add((*octet).into());
-            length = octets.iter().try_fold(0, add)?;
-        }
-        let content;
-        (content, der) = rest.split_at_checked(length)?;
-        Some((tag, content))
-    })
-}
-
-/// Returns the Unix seconds of a time, whose year has two digits from 1950 to 2049 (RFC 5280 section 4.1.2.5).
-fn unix_time(text: &[u8]) -> Option<u64> {
-    let text = str::from_utf8(text).ok()?;
-    let century = match text.as_bytes() {
-        [b'0'..=b'4', ..] if text.len() == "YYMMDDHHMMSSZ".len() => "20",
-        _ if text.len() == "YYMMDDHHMMSSZ".len() => "19",
-        _ => "",
-    };
-    let time = DateTime::strptime("%Y%m%d%H%M%SZ", format!("{century}{text}")).ok()?;
-    let time = TimeZone::UTC.to_timestamp(time).ok()?;
-    u64::try_from(time.as_second()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_of_certificates_have_two_or_four_digits_of_the_year() {
-        for (text, expected) in [
-            ("700101000001Z", Some(1)),
-            ("491231235959Z", Some(2_524_607_999)),
-            ("20500101000000Z", Some(2_524_608_000)),
-            ("500101000000Z", None), // 1950
-            ("700101000001", None),
-            ("", None),
-        ] {
-            assert_eq!(unix_time(text.as_bytes()), expected, "{text}");
-        }
-    }
-
-    /// The length of an element has one octet, or says how many it has.
-    #[test]
-    fn elements_of_der_are_split() {
-        let long = [&[0x30, 0x81, 0x80][..], &[7; 0x80], &[9, 0]].concat();
-        let expected = [(0x30, &[7; 0x80][..]), (9, &[])];
-        assert_eq!(elements(&long).collect::<Vec<_>>(), expected);
-        for broken in [
-            &[][..],
-            &[2],
-            &[2, 1],
-            &[2, 0x82, 1],
-            &[2, 0x89, 1, 0, 0, 0, 0, 0, 0, 0, 0],
-        ] {
-            assert_eq!(elements(broken).next(), None, "{broken:?}");
-        }
-    }
 
     #[test]
     fn problem_follows_from_validity_and_time() {

@@ -26,9 +26,9 @@ use tracing::{debug, warn};
 
 use super::certificate::{Certificate, Loaded};
 use crate::server::answerer::Answerer;
+use crate::server::close::MESSAGE_TIMEOUT;
 use crate::server::framing::MAX_MESSAGE;
-use crate::server::time_limits::{MESSAGE_TIMEOUT, TCP_IDLE};
-use crate::wire::Transport;
+use crate::wire::{TCP_IDLE, Transport};
 
 /// Answers the requests of hickory-server.
 struct Adapter(Arc<Answerer>);

@@ -35,7 +35,7 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
     if namespaces.is_empty() {
         return;
     }
-    let (mut pauses, mut failures) = (Backoff::of_requests(), 0);
+    let (mut pauses, mut failures) = (Backoff::default(), 0);
     loop {
         let mut pause = jittered(INTERVAL);
         let poll = match read(client, &namespaces).await {

@@ -15,68 +15,53 @@ use super::super::backoff::Backoff;
 use super::failure::Failure;
 
 /// The limiter of one API server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ListLimiter(Mutex<Turn>);
 
-/// The turn to list. One watch at a time holds it.
-#[derive(Debug)]
+/// The turn to send a request. One watch at a time holds it.
+#[derive(Debug, Default)]
 struct Turn {
-    not_before: Instant,
+    not_before: Option<Instant>,
     /// The pauses after lists.
     lists: Backoff,
     /// The pauses after checks. Lists may fail although these cheaper requests succeed.
     checks: Backoff,
 }
 
-// === impl ListLimiter ===
-
-impl Default for ListLimiter {
-    fn default() -> Self {
-        Self(Mutex::new(Turn {
-            not_before: Instant::now(),
-            lists: Backoff::of_requests(),
-            checks: Backoff::of_requests(),
-        }))
-    }
+/// What a turn is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    /// A list.
+    List {
+        /// Whether the same watch is lost again and again.
+        is_repeated: bool,
+    },
+    /// A request that is cheaper than a list.
+    Check,
 }
 
-impl ListLimiter {
-    /// Waits for the turn, then lists. The next request waits if the list fails because of the server, or if `is_repeated`: the
-    /// same watch is lost again and again.
-    ///
-    /// # Errors
-    ///
-    /// If the list fails.
-    pub(super) async fn list<T>(
-        &self,
-        is_repeated: bool,
-        request: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.run(request, is_repeated, |turn| &mut turn.lists).await
-    }
+// === impl ListLimiter ===
 
-    /// Waits for the turn, then sends a request that is cheaper than a list. The next one waits if it fails because of the server.
+impl ListLimiter {
+    /// Waits for the turn, then sends a request. The next one waits if it fails because of the server, or if it is a repeated list.
     ///
     /// # Errors
     ///
     /// If the request fails.
-    pub(super) async fn check<T>(
+    pub(super) async fn run<T>(
         &self,
+        purpose: Purpose,
         request: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.run(request, false, |turn| &mut turn.checks).await
-    }
-
-    async fn run<T>(
-        &self,
-        request: impl Future<Output = Result<T, Failure>>,
-        is_repeated: bool,
-        pauses: impl FnOnce(&mut Turn) -> &mut Backoff,
     ) -> Result<T, Failure> {
         let mut turn = self.0.lock().await;
-        sleep_until(turn.not_before).await;
+        if let Some(time) = turn.not_before {
+            sleep_until(time).await;
+        }
         let result = request.await;
-        let pauses = pauses(&mut turn);
+        let (pauses, is_repeated) = match purpose {
+            Purpose::List { is_repeated } => (&mut turn.lists, is_repeated),
+            Purpose::Check => (&mut turn.checks, false),
+        };
         let pause = match &result {
             Err(failure) if failure.is_server_wide() => pauses.next(),
             Ok(_) if is_repeated => pauses.next(),
@@ -86,7 +71,7 @@ impl ListLimiter {
             }
             Err(_) => Duration::ZERO,
         };
-        turn.not_before = Instant::now() + pause;
+        turn.not_before = Some(Instant::now() + pause);
         result
     }
 }
@@ -96,17 +81,19 @@ mod tests {
     use super::super::super::backoff::LONGEST_PAUSE;
     use super::*;
 
+    const LIST: Purpose = Purpose::List { is_repeated: false };
+
     #[tokio::test(start_paused = true)]
     async fn checks_that_succeed_do_not_shorten_the_pauses_of_lists() {
         let limiter = ListLimiter::default();
         let list = async || {
             let overloaded = Failure::Broken("the server is overloaded".to_owned());
-            let failed = limiter.list(false, async { Err::<(), _>(overloaded) });
+            let failed = limiter.run(LIST, async { Err::<(), _>(overloaded) });
             failed.await.unwrap_err();
         };
         let check = async || {
             let start = Instant::now();
-            limiter.check(async { Ok(()) }).await.unwrap();
+            limiter.run(Purpose::Check, async { Ok(()) }).await.unwrap();
             start.elapsed()
         };
         for _ in 0..5 {

@@ -42,7 +42,7 @@ const CLOSED: HeaderValue = HeaderValue::from_static("close");
 /// The requests of one feed.
 pub(super) struct Requests {
     client: Client,
-    feed: Feed,
+    pub(super) feed: Feed,
     /// The version of Links that the API server has, as an index of [`LINK_VERSIONS`].
     version: usize,
 }
@@ -72,12 +72,7 @@ impl Requests {
         &mut self,
         oldest: Option<&str>,
     ) -> Result<Option<VersionedList>, Failure> {
-        let versions = if self.is_optional() {
-            LINK_VERSIONS.len()
-        } else {
-            1
-        };
-        for version in 0..versions {
+        for version in 0..LINK_VERSIONS.len() {
             self.version = version;
             let list = timeout(LIST_TIMEOUT, self.list_version(oldest)).await;
             let list = list.unwrap_or_else(|_| {

@@ -38,11 +38,7 @@ impl Replica {
         fastrand::seed(7);
         let feeds = Feeds::new(&[]);
         let (sender, mut receiver) = mpsc::channel(16);
-        let timing = WatchTiming {
-            relist,
-            ..WatchTiming::SERVE
-        };
-        let watch = run(server.client(), timing, feeds.clone(), sender);
+        let watch = run(server.client(), relist, feeds.clone(), sender);
         let (seen, updates) = mpsc::unbounded_channel();
         let forward = async move {
             while let Some(mut update) = receiver.recv().await {
@@ -303,7 +299,7 @@ async fn list_is_not_older_than_the_last_version_and_consistent_if_that_is_gone(
 #[tokio::test(start_paused = true)]
 async fn requests_of_one_replica() {
     let server = ScriptedServer::new();
-    let replica = Replica::start_ready(&server, WatchTiming::SERVE.relist).await;
+    let replica = Replica::start_ready(&server, RELIST).await;
     println!(
         "{:32} {:>8} {:>8} {:>8}",
         "one replica", "lists", "checks", "watches"

@@ -6,9 +6,9 @@
 //! the loop with the client's requests:
 //!
 //! - List, watch from the version of the list, list again. Nothing runs beside a watch.
-//! - A watch ends when its version has expired or is in the future, when an event cannot be decoded, and every `relist`, with
+//! - A watch ends when its version has expired or is in the future, when an event cannot be decoded, and every [`RELIST`], with
 //!   jitter, each watch at another time. The next list repairs events that were missed; the old objects stay until then.
-//! - Each watch requests that the server end it after `watch_timeout`. A watch that ends continues from the last version
+//! - Each watch requests that the server end it after [`WATCH_TIMEOUT`]. A watch that ends continues from the last version
 //!   seen, after a failure with growing pauses. A watch that is silent for longer is broken.
 //! - A list is sent when it is complete ([`Requests`]), and through one [limiter](super::limiter). If the update loop doubts it,
 //!   because it lacks most objects, the next one is consistent, follows after [`DOUBT_PAUSE`], and is applied in any case.
@@ -40,17 +40,21 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
-use super::super::{Arrival, Feed, Feeds, Update, Updates, log_problem};
+use super::super::{Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{Failure, within};
-use super::limiter::ListLimiter;
+use super::limiter::{ListLimiter, Purpose};
 use super::lines::{EventKind, WatchEvent};
 use super::requests::{Requests, VersionedList};
 use crate::model::{Kind, parse};
 use crate::table::links::LinkList;
 use crate::table::store::Objects;
 
-/// The time after `watch_timeout` when a watch that did not end counts as broken. A busy API server may need it.
-const WATCH_GRACE: Duration = Duration::from_secs(10);
+/// The requested duration of a watch.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(40);
+/// The silence after which a connection is broken. A busy API server may need more time to end a watch.
+const MAX_SILENCE: Duration = Duration::from_secs(50);
+/// The interval, without jitter, at which each watch of a server ends and its feed is listed again.
+pub const RELIST: Duration = Duration::from_secs(12 * 60 * 60);
 /// Interval of the requests for a kind that the API server does not define. A failed request for it is cheap, and counts
 /// as activity of the feed.
 const UNDEFINED_POLL: Duration = Duration::from_secs(30);
@@ -62,29 +66,12 @@ const CALM_PERIOD: Duration = Duration::from_secs(2 * 60);
 /// The version of the first list, which may have any version.
 const ANY_VERSION: &str = "0";
 
-/// Intervals of the requests to the API server.
-#[derive(Clone, Copy, Debug)]
-pub struct WatchTiming {
-    /// The requested duration of a watch. A connection that is silent for longer is broken.
-    pub watch_timeout: Duration,
-    /// The interval, without jitter, at which each watch ends and its feed is listed again.
-    pub relist: Duration,
-}
-
-impl WatchTiming {
-    /// Those of a server.
-    pub const SERVE: Self = Self {
-        watch_timeout: Duration::from_secs(40),
-        relist: Duration::from_secs(12 * 60 * 60),
-    };
-}
-
 /// The watcher of one feed.
 pub(super) struct Watcher {
     requests: Requests,
     limiter: Arc<ListLimiter>,
-    timing: WatchTiming,
-    feed: Feed,
+    /// As [`RELIST`].
+    relist: Duration,
     feeds: Feeds,
     updates: Updates,
     /// The last version seen in a list or an event.
@@ -115,7 +102,7 @@ impl Watcher {
     pub(super) fn new(
         client: Client,
         limiter: Arc<ListLimiter>,
-        timing: WatchTiming,
+        relist: Duration,
         feed: Feed,
         feeds: Feeds,
         updates: Updates,
@@ -124,14 +111,13 @@ impl Watcher {
         let turn = feed.kind as u32 + 1;
         let kinds = Kind::ALL.len() as u32;
         Self {
-            requests: Requests::new(client, feed.clone()),
+            requests: Requests::new(client, feed),
             limiter,
-            timing,
-            feed,
+            relist,
             feeds,
             updates,
             version: ANY_VERSION.to_owned(),
-            next_list: Instant::now() + jittered(timing.relist * turn / kinds),
+            next_list: Instant::now() + jittered(relist * turn / kinds),
             lost: None,
         }
     }
@@ -149,13 +135,13 @@ impl Watcher {
         let is_doubt = matches!(reason, Reason::Doubt);
         let Some((objects, version)) = self.list(reason).await else {
             let undefined = Some(LinkList::Undefined);
-            self.feeds.note_listed(&self.feed, undefined);
+            self.feeds.note_listed(&self.requests.feed, undefined);
             self.send_list(Objects::new(), None).await;
-            sleep(jittered(UNDEFINED_POLL.min(self.timing.relist))).await;
+            sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;
             return Reason::Due;
         };
         self.version = version;
-        self.feeds.note_listed(&self.feed, None);
+        self.feeds.note_listed(&self.requests.feed, None);
         let (doubt, doubted) = oneshot::channel();
         self.send_list(objects, Some(doubt).filter(|_| !is_doubt))
             .await;
@@ -170,12 +156,14 @@ impl Watcher {
 
     /// Lists until a list succeeds.
     async fn list(&mut self, reason: Reason) -> Option<VersionedList> {
-        let is_repeated = matches!(reason, Reason::Lost { is_repeated: true });
+        let purpose = Purpose::List {
+            is_repeated: matches!(reason, Reason::Lost { is_repeated: true }),
+        };
         let is_doubt = matches!(reason, Reason::Doubt);
-        let mut pauses = Backoff::of_requests();
+        let mut pauses = Backoff::default();
         loop {
             let limiter = self.limiter.clone();
-            match limiter.list(is_repeated, self.list_once(is_doubt)).await {
+            match limiter.run(purpose, self.list_once(is_doubt)).await {
                 Ok(listed) => return listed,
                 Err(failure) => {
                     self.note_failure(&failure);
@@ -200,7 +188,7 @@ impl Watcher {
     }
 
     async fn send_list(&self, objects: Objects, doubt: Option<oneshot::Sender<()>>) {
-        let lists = vec![(self.feed.clone(), objects)];
+        let lists = vec![(self.requests.feed.clone(), objects)];
         // Without a receiver, this watcher is dropped.
         _ = self.updates.send(Update::Reset { lists, doubt }).await;
     }
@@ -222,7 +210,7 @@ impl Watcher {
                 Reason::Lost { is_repeated }
             }
             () = sleep_until(due) => {
-                self.next_list = Instant::now() + jittered(self.timing.relist);
+                self.next_list = Instant::now() + jittered(self.relist);
                 Reason::Due
             }
         }
@@ -230,7 +218,7 @@ impl Watcher {
 
     /// Watches from the last version, one watch after the other, until the version is gone or an event is lost.
     async fn watch_repeatedly(&mut self) -> Failure {
-        let mut pauses = Backoff::of_requests();
+        let mut pauses = Backoff::default();
         // After a broken connection, the server behind it may have been replaced or restored from a backup.
         let mut is_doubtful = false;
         loop {
@@ -239,7 +227,7 @@ impl Watcher {
             let duration = started.elapsed();
             let is_ended = matches!(failure, Failure::Ended(_));
             // For the client, a broken connection looks like the end of the watch.
-            is_doubtful = !is_ended || duration < self.requested_duration().mul_f64(0.9);
+            is_doubtful = !is_ended || duration < WATCH_TIMEOUT.mul_f64(0.9);
             if !is_doubtful || duration > LONGEST_PAUSE {
                 pauses.reset();
             }
@@ -261,16 +249,13 @@ impl Watcher {
     async fn watch(&mut self, is_doubtful: bool) -> Result<Infallible, Failure> {
         if is_doubtful {
             let check = self.requests.check_version(&self.version);
-            self.limiter.check(check).await?;
+            self.limiter.run(Purpose::Check, check).await?;
         }
-        let limit = self.timing.watch_timeout + WATCH_GRACE;
-        let watch = self
-            .requests
-            .watch(&self.version, self.requested_duration());
-        let mut events = within(limit, watch).await?;
+        let watch = self.requests.watch(&self.version, WATCH_TIMEOUT);
+        let mut events = within(MAX_SILENCE, watch).await?;
         loop {
-            self.feeds.note_activity(&self.feed);
-            match within(limit, events.next()).await? {
+            self.feeds.note_activity(&self.requests.feed);
+            match within(MAX_SILENCE, events.next()).await? {
                 Some(event) => self.apply(event).await,
                 None => return Err(Failure::Ended("the watch ended".to_owned())),
             }
@@ -279,16 +264,13 @@ impl Watcher {
 
     /// Applies an event.
     async fn apply(&mut self, event: WatchEvent<'_>) {
-        let (kind, object) = (self.feed.kind, &event.object);
+        let (kind, object) = (self.requests.feed.kind, &event.object);
         if let Some(version) = object.resource_version() {
             self.version.replace_range(.., version);
         }
-        let mut arrival = Arrival::now();
+        let arrival = Instant::now();
         let reduced = match event.kind {
-            EventKind::Applied => {
-                arrival = arrival.of_object(object);
-                parse::read(kind, object)
-            }
+            EventKind::Applied => parse::read(kind, object),
             EventKind::Deleted => None,
             EventKind::Bookmark => return,
         };
@@ -305,14 +287,12 @@ impl Watcher {
         }
     }
 
-    /// Returns the duration that is requested for a watch, in whole seconds.
-    fn requested_duration(&self) -> Duration {
-        Duration::from_secs(self.timing.watch_timeout.as_secs().max(1))
-    }
-
     /// Reports a failure: in the log once, and in `/readyz` until there is activity again.
     fn note_failure(&self, failure: &Failure) {
-        match self.feeds.note_failure(&self.feed, &failure.to_string()) {
+        match self
+            .feeds
+            .note_failure(&self.requests.feed, &failure.to_string())
+        {
             Some(problem) => log_problem(&problem),
             None => debug!(error = %failure, "Request failed again"),
         }

@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use crate::testing::support::query::{Edns, Parts};
 use crate::testing::support::rounds::has_all_rounds;
@@ -49,7 +48,6 @@ fn settings(order: AnswerOrder) -> ResponseSettings {
         order,
         udp_max: 1232,
         server_id: "global-dns-0".to_owned(),
-        tcp_idle: Duration::from_secs(30),
     }
 }
 

@@ -143,7 +143,7 @@ fn zone_file_has_a_placeholder_for_an_unknown_name_server_address() {
         ns_addresses: Vec::new(),
         ..zone
     });
-    let unknown = Zones::new(unknown.collect());
+    let unknown = Zones(unknown.collect());
     let now = published(shop());
     let [with, without] =
         [&known, &unknown].map(|zones| zone_file(zones, zones.iter().next().unwrap(), &now));

@@ -46,7 +46,8 @@ fn rows(table: &Table, order: AnswerOrder, turn: u32) -> Vec<(String, u16)> {
     let mut rows = Vec::new();
     let _ = with_view(table, |view| {
         visit_services(view, order, turn, |row| {
-            rows.push((row.endpoint.labels().join("."), row.port));
+            let endpoint = &view.service.endpoints[row.index];
+            rows.push((endpoint.labels().join("."), row.port));
             ControlFlow::Continue(())
         })
     });

@@ -100,7 +100,7 @@ pub fn hub_rules() -> Rules {
 
 /// Returns the zone `global.`.
 pub fn zones() -> Zones {
-    Zones::new(vec![Zone {
+    Zones(vec![Zone {
         name: "global".parse().unwrap(),
         ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use global_dns::model::{Kind, Timestamp};
 use global_dns::source::file::parse_texts;
@@ -30,14 +29,13 @@ pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
     };
     ResponseSettings {
         access: Access::around(&[]),
-        zones: Zones::new(vec![
+        zones: Zones(vec![
             zone("global", Grammar::Global),
             zone("set", Grammar::Mcs),
         ]),
         order: AnswerOrder::Rotate,
         udp_max: UDP_MAX,
         server_id: "replica-1".to_owned(),
-        tcp_idle: Duration::from_secs(30),
     }
 });
 

@@ -14,7 +14,7 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, RecvMsg, setsockopt,
 pub(super) type Local = (IpAddr, u32);
 
 /// No address: the kernel chooses one.
-pub(super) const UNSPECIFIED: Local = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+const UNSPECIFIED: Local = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A local address in the format of the kernel.
 pub(super) enum PacketInfo {

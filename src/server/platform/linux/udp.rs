@@ -16,11 +16,12 @@ use nix::errno::Errno;
 use nix::sys::socket::{
     MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike, recvmmsg, sendmmsg,
 };
+use smallvec::SmallVec;
 use tracing::{debug, warn};
 
-use super::address::{Local, PacketInfo, UNSPECIFIED, control_buffer, local_address};
+use super::address::{Local, PacketInfo, control_buffer, local_address};
 use crate::clock::unix_seconds;
-use crate::server::answerer::Answerer;
+use crate::server::answerer::{Answerer, BatchContext};
 use crate::server::platform::{MAX_QUERY, MAX_REPLY, RETRY_PAUSE};
 use crate::wire::Transport;
 
@@ -64,7 +65,6 @@ struct Batches<'w, A> {
 struct Packet([u8; MAX_QUERY + 64]);
 
 /// A datagram of a batch.
-#[derive(Clone, Copy)]
 struct Datagram<A> {
     /// The local address that received it.
     local: Local,
@@ -74,15 +74,6 @@ struct Datagram<A> {
     length: usize,
     /// Source address.
     client: A,
-}
-
-/// The unsent replies of a batch.
-struct Outgoing<'r, A> {
-    replies: [[IoSlice<'r>; 1]; BATCH],
-    clients: [Option<A>; BATCH],
-    /// Source address of each reply.
-    locals: [Local; BATCH],
-    count: usize,
 }
 
 // === impl Batches ===
@@ -106,132 +97,103 @@ impl<'w, A: SockaddrLike + Copy + Into<SocketAddr>> Batches<'w, A> {
     /// Receives and answers the queued datagrams, at least one.
     fn exchange(&mut self) -> Result<(), Errno> {
         let arrived = self.receive()?;
-        let started = Instant::now();
-        let mut outgoing = Outgoing {
-            replies: [[IoSlice::new(&[])]; BATCH],
-            clients: [None; BATCH],
-            locals: [UNSPECIFIED; BATCH],
-            count: 0,
-        };
-        let (answerer, packets) = (self.answerer, &self.packets);
-        let batch = answerer.batch_context();
-        let mut rest = self.replies.as_mut_slice();
-        for datagram in arrived.into_iter().flatten() {
-            let packet = &packets[datagram.packet].0[..datagram.length.min(MAX_QUERY)];
-            let client = datagram.client.into();
-            let reply = answerer.answer(
-                &batch,
-                packet,
-                Transport::Udp,
-                client,
-                &mut rest[..MAX_REPLY],
-            );
-            let Some(length) = reply else { continue };
-            let (reply, behind) = rest.split_at_mut(length);
-            outgoing.push(reply, &datagram);
-            rest = behind;
+        let batch = self.answerer.batch_context();
+        for of_address in arrived.chunk_by(|one, other| one.local == other.local) {
+            self.answer(&batch, of_address);
         }
-        drop(batch);
-        let took = started.elapsed();
-        answerer.counters.count_time(outgoing.count, took);
-        let socket = self.socket.as_raw_fd();
-        outgoing.send(
-            |replies, clients, local| {
-                let info = self.is_wildcard.then(|| PacketInfo::new(local));
-                let control = info.as_ref().map(PacketInfo::control_message);
-                let control = control.as_slice();
-                let flags = MsgFlags::MSG_DONTWAIT;
-                Ok(sendmmsg(socket, &mut self.sent, replies, clients, control, flags)?.count())
-            },
-            answerer,
-        );
         Ok(())
     }
 
     /// Receives the queued datagrams, sorted by local address and then by arrival.
-    fn receive(&mut self) -> Result<[Option<Datagram<A>>; BATCH], Errno> {
+    fn receive(&mut self) -> Result<SmallVec<[Datagram<A>; BATCH]>, Errno> {
         let socket = self.socket.as_raw_fd();
         let flags = MsgFlags::MSG_WAITFORONE;
         let mut slices = self.packets.each_mut().map(|p| [IoSliceMut::new(&mut p.0)]);
         let messages = recvmmsg(socket, &mut self.received, &mut slices, flags, None)?;
-        let mut arrived = [None; BATCH];
-        let mut count = 0;
-        for (packet, (to, message)) in arrived.iter_mut().zip(messages).enumerate() {
-            count += 1;
+        let mut arrived = SmallVec::new();
+        for (packet, message) in messages.enumerate() {
             let Some(local) = local_address(&message) else {
                 self.answerer.counters.dropped.fetch_add(1, Relaxed);
                 continue;
             };
-            *to = message.address.map(|client| Datagram {
+            arrived.extend(message.address.map(|client| Datagram {
                 local,
                 packet,
                 length: message.bytes,
                 client,
-            });
+            }));
         }
         if self.is_wildcard {
-            // One call sends all replies of one address.
-            let key = |datagram: &Option<Datagram<A>>| datagram.map(|d| (d.local, d.packet));
-            arrived[..count].sort_unstable_by_key(key);
+            arrived.sort_unstable_by_key(|one: &Datagram<A>| (one.local, one.packet));
         }
         Ok(arrived)
     }
+
+    /// Answers the datagrams that one local address received. One call sends all replies.
+    fn answer(&mut self, batch: &BatchContext, datagrams: &[Datagram<A>]) {
+        let started = Instant::now();
+        let mut replies = SmallVec::<[[IoSlice<'_>; 1]; BATCH]>::new();
+        let mut clients = SmallVec::<[Option<A>; BATCH]>::new();
+        let mut rest = self.replies.as_mut_slice();
+        for datagram in datagrams {
+            let packet = &self.packets[datagram.packet].0[..datagram.length.min(MAX_QUERY)];
+            let (client, out) = (datagram.client.into(), &mut rest[..MAX_REPLY]);
+            let reply = (self.answerer).answer(batch, packet, Transport::Udp, client, out);
+            let Some(length) = reply else { continue };
+            let (reply, behind) = rest.split_at_mut(length);
+            replies.push([IoSlice::new(reply)]);
+            clients.push(Some(datagram.client));
+            rest = behind;
+        }
+        let took = started.elapsed();
+        self.answerer.counters.count_time(replies.len(), took);
+        let (socket, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        let info = datagrams.first().filter(|_| self.is_wildcard);
+        let info = info.map(|datagram| PacketInfo::new(datagram.local));
+        let control = info.as_ref().map(PacketInfo::control_message);
+        let control = control.as_slice();
+        let send = |replies: &[_], clients: &[_]| {
+            Ok(sendmmsg(socket, &mut self.sent, replies, clients, control, flags)?.count())
+        };
+        send_all(&replies, &clients, send, self.answerer);
+    }
 }
 
-// === impl Outgoing ===
-
-impl<'r, A: Copy> Outgoing<'r, A> {
-    /// Adds the reply to a datagram.
-    fn push(&mut self, reply: &'r [u8], to: &Datagram<A>) {
-        self.replies[self.count] = [IoSlice::new(reply)];
-        self.clients[self.count] = Some(to.client);
-        self.locals[self.count] = to.local;
-        self.count += 1;
-    }
-
-    /// Sends all replies, with one call for each local address.
-    fn send(
-        &self,
-        mut send: impl FnMut(&[[IoSlice<'r>; 1]], &[Option<A>], Local) -> Result<usize, Errno>,
-        answerer: &Answerer,
-    ) {
-        let mut first = 0;
-        let mut has_paused = false;
-        while first < self.count {
-            let local = self.locals[first];
-            let same = self.locals[first..self.count].iter();
-            let last = first + same.take_while(|other| **other == local).count();
-            first += match send(
-                &self.replies[first..last],
-                &self.clients[first..last],
-                local,
-            ) {
-                Ok(sent) => sent,
-                // Memory may be available again soon. Pause only once: the other replies wait, too.
-                Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_paused => {
-                    if answerer.shared.send_failures.is_due(unix_seconds()) {
-                        warn!(%error, "Sending over UDP failed");
-                    }
-                    thread::sleep(RETRY_PAUSE);
-                    has_paused = true;
-                    0
+/// Sends replies to their clients. `send` returns how many of the first ones it has sent.
+fn send_all<'r, A>(
+    replies: &[[IoSlice<'r>; 1]],
+    clients: &[Option<A>],
+    mut send: impl FnMut(&[[IoSlice<'r>; 1]], &[Option<A>]) -> Result<usize, Errno>,
+    answerer: &Answerer,
+) {
+    let (mut done, mut has_paused) = (0, false);
+    while done < replies.len() {
+        done += match send(&replies[done..], &clients[done..]) {
+            Ok(sent) => sent,
+            // Memory may be available again soon. Pause only once: the other replies wait, too.
+            Err(error @ (Errno::ENOBUFS | Errno::ENOMEM)) if !has_paused => {
+                if answerer.shared.send_failures.is_due(unix_seconds()) {
+                    warn!(%error, "Sending over UDP failed");
                 }
-                // A reply that cannot be sent is skipped. An unreachable client, or a local address that was removed,
-                // must not delay the other replies.
-                Err(error) => {
-                    debug!(%error, "Failed to send a reply");
-                    answerer.counters.unsent.fetch_add(1, Relaxed);
-                    1
-                }
-            };
-        }
+                thread::sleep(RETRY_PAUSE);
+                has_paused = true;
+                0
+            }
+            // A reply that cannot be sent is skipped. An unreachable client, or a local address that was removed, must not
+            // delay the other replies.
+            Err(error) => {
+                debug!(%error, "Failed to send a reply");
+                answerer.counters.unsent.fetch_add(1, Relaxed);
+                1
+            }
+        };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::tests::answerers;
+    use crate::server::tests::answerer;
 
     #[test]
     fn reply_that_cannot_be_sent_is_skipped_and_others_are_sent() {
@@ -242,23 +204,15 @@ mod tests {
             (&[Errno::ENOMEM; 2], 2),
             (&[Errno::EINVAL], 2),
         ] {
-            let answerer = answerers().create();
-            let outgoing = Outgoing {
-                replies: [[IoSlice::new(&[])]; BATCH],
-                clients: [None::<SockaddrIn>; BATCH],
-                // One call for each local address.
-                locals: std::array::from_fn(|number| ([127, 0, 0, number as u8].into(), 0)),
-                count: 3,
-            };
+            let answerer = answerer();
             let (mut errors, mut count) = (errors.iter(), 0);
-            let send = |replies: &[[IoSlice<'_>; 1]], _: &[Option<SockaddrIn>], _| {
-                assert_eq!(replies.len(), 1);
+            let send = |_: &[[IoSlice<'_>; 1]], _: &[Option<SockaddrIn>]| {
                 errors
                     .next()
                     .map_or(Ok(1), |error| Err(*error))
                     .inspect(|sent| count += sent)
             };
-            outgoing.send(send, &answerer);
+            send_all(&[[IoSlice::new(&[])]; 3], &[None; 3], send, &answerer);
             assert_eq!(count, sent);
             assert_eq!(answerer.counters.unsent.load(Relaxed), 3 - sent as u64);
         }

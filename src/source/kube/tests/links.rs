@@ -34,13 +34,9 @@ impl Server {
             rules: rules(),
             is_following: true,
         };
-        let timing = WatchTiming {
-            watch_timeout: 30 * SECOND,
-            relist: NEVER,
-        };
         let client = api.client();
         let watch = async move |feeds: Feeds, updates: Updates| {
-            run(client.clone(), timing, feeds, updates).await;
+            run(client.clone(), NEVER, feeds, updates).await;
         };
         let task = tokio::spawn(source::run(watch, feeds.clone(), publisher, settings));
         Self {
