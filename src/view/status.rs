@@ -69,9 +69,8 @@ pub(super) struct Status {
 
 /// Adds the server.
 pub(super) fn status(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
-    document
-        .sections
-        .push(Section::of::<Status>("", [Status::new(shown)]));
+    let status = Section::of::<Status>("", [Status::new(shown)]);
+    document.sections.push(status);
     Ok(())
 }
 
