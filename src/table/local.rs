@@ -98,35 +98,30 @@ fn mirrorable(
     cluster: &ClusterName,
 ) -> Result<(), String> {
     const MAX_NAME: usize = 63; // octets of a Service (RFC 1035 label)
-    let endpoints = || candidate.endpoints.iter().chain(&candidate.not_ready);
-    let is_unnamed = |one: &Endpoint| {
-        let mut made = one
-            .addresses
-            .iter()
-            .map(|own| Hostname::from_address(own.ip));
-        made.any(|made| one.hostname.as_ref() == Some(&made))
+    let service = candidate.item.service.service.as_str();
+    let endpoints = candidate.endpoints.iter().chain(&candidate.not_ready);
+    let is_named = |one: &Endpoint| {
+        let mut addresses = one.addresses.iter();
+        !addresses.any(|own| one.hostname == Some(Hostname::from_address(own.ip)))
     };
-    let named = endpoints().filter(|one| !is_unnamed(one));
-    let names = named.clone().filter_map(|one| one.hostname.as_ref());
-    let names = names
-        .map(Hostname::as_str)
-        .chain([candidate.item.service.service.as_str()]);
-    let mut mirrors = names.map(|name| format!("{name}-{cluster}"));
-    let has_endpoints = endpoints().next().is_some();
-    if has_endpoints && endpoints().all(|one| one.ports.is_empty()) {
-        Err("it has no ports, so that Linkerd skips it: add ports to the Service".to_owned())
-    } else if own.is_headless() && has_endpoints && named.count() == 0 {
-        let why = "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does";
-        Err(why.to_owned())
-    } else if let Some(mirror) = mirrors.find(|mirror| mirror.len() > MAX_NAME) {
-        Err(format!(
-            "its mirror {mirror} would have {} characters, and Kubernetes accepts {MAX_NAME}: shorten the name of the Service, of its pods, \
-             or of the cluster",
-            mirror.len()
-        ))
+    let names = endpoints.clone().filter_map(|one| one.hostname.as_ref());
+    let mut names = names.map(Hostname::as_str).chain([service]);
+    let why = if endpoints.clone().next().is_none() {
+        return Ok(());
+    } else if endpoints.clone().all(|one| one.ports.is_empty()) {
+        "it has no ports, so that Linkerd skips it: add ports to the Service"
+    } else if own.is_headless() && !endpoints.clone().any(is_named) {
+        "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does"
+    } else if let Some(name) = names.find(|name| name.len() + 1 + cluster.as_str().len() > MAX_NAME)
+    {
+        return Err(format!(
+            "the name of its mirror {name}-{cluster} is longer than {MAX_NAME} characters: shorten the name of the Service, of its \
+             pods, or of the cluster"
+        ));
     } else {
-        Ok(())
-    }
+        return Ok(());
+    };
+    Err(why.to_owned())
 }
 
 /// Makes the candidate of the pods of a headless Service of this cluster, joined over all its slices.

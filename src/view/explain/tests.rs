@@ -350,11 +350,7 @@ fn exported_service_that_cannot_be_mirrored_has_the_reason() {
                 "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does",
             ),
         ),
-        (
-            &long,
-            true,
-            Some("would have 64 characters, and Kubernetes accepts 63"),
-        ),
+        (&long, true, Some("is longer than 63 characters")),
     ] {
         let mut objects = local("prod", "db", &[(host, "10.0.0.1", true)]);
         objects[0]["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
