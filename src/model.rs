@@ -4,7 +4,6 @@
 //! Each type has a file that parses it and checks it once: a [`ServiceName`] is a DNS label, and an address is one that
 //! clients may use. This module depends neither on a Kubernetes client nor on a DNS library.
 
-mod cluster_term;
 mod expected_clusters;
 mod failover_order;
 mod fields;
@@ -17,9 +16,6 @@ pub mod label;
 mod lease;
 mod line;
 mod linkerd;
-mod local;
-mod object;
-mod object_name;
 pub mod parse;
 mod ports;
 pub mod problem;
@@ -28,18 +24,15 @@ mod similar;
 mod slice;
 mod timestamp;
 
-pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
-pub use failover_order::FailoverOrder;
+pub use failover_order::{ClusterTerm, FailoverOrder};
 pub use interned::{Text, intern};
-pub use item::{Export, Item, ItemKind, MirroredHost, OwnForm, OwnService};
-pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectRef, ServiceKey};
+pub use item::{Export, Item, ItemKind, MirroredHost, Object, OwnForm, OwnService};
+pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectName, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use lease::Lease;
 pub use line::{Line, MAX_LISTED, is_deceptive, list_some};
-pub use object::Object;
-pub use object_name::ObjectName;
 pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind};
 pub use service_settings::{GatewayDown, ServiceSettings, TTL_RANGE};

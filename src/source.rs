@@ -279,12 +279,13 @@ impl<'p> UpdateLoop<'p> {
 
     /// Dates the problem of an object that is skipped.
     fn date(&self, kind: Kind, key: &ObjectKey, object: &mut Object) {
-        if let Some(skip) = object.skipped_mut() {
+        if let Object::Skipped(skip) = object {
             let last = self.reader.load();
             let known = last.table.as_ref();
             let known = known.and_then(|table| table.skip_of(kind, key));
             let known = known.map_or(&[][..], slice::from_ref);
-            self.timers.date(known, slice::from_mut(skip));
+            let skip = slice::from_mut(Arc::make_mut(skip));
+            self.timers.date(known, skip);
         }
     }
 

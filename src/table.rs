@@ -64,11 +64,11 @@
 //!
 //! | rule | | tested in |
 //! |---|---|---|
-//! | K5 | A failover order has steps, separated by `:`: a cluster (its name after aliases), several joined by `+`, `local` (always this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. Spaces are ignored, `,` means `:`, and upper case is lower case. An empty annotation is no order, and overrides the flags. A name that is empty or cannot be read keeps its place, as a cluster without endpoints, and is an error; at the end of the order, an empty one is ignored. A cluster that occurs twice is an error, and its first place counts. The order acts after K1 and K8 and before M4, which acts within the step. Steps never answer together. If the chosen step has no endpoint, the name fails with SERVFAIL. | `src/model/failover_order.rs`, `src/zone/tests/failover.rs`, `tests/fast/fuzz/sequences.rs` |
+//! | K5 | A failover order has steps, separated by `:`: a cluster (its name after aliases), several joined by `+`, `local` (always this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. Spaces are ignored, `,` means `:`, and upper case is lower case. An empty annotation is no order, and overrides the flags. A name that is empty or cannot be read keeps its place, as a cluster without endpoints, and is an error; at the end of the order, an empty one is ignored. A cluster that occurs twice is an error, and its first place counts. The order acts after K1 and K8 and before M4, which acts within the step. Steps never answer together. If the chosen step has no endpoint, the name fails with SERVFAIL. | `src/model/failover_order/tests.rs`, `src/zone/tests/failover.rs`, `tests/fast/fuzz/sequences.rs` |
 //! | K5a | An order is held, unless it begins with `auto:`. If it is held, the first step answers, alive or not, until a person changes it; if it is down, a warning has the command that lets another one answer. `auto:` moves by itself (K7), for whatever service it is written; for one with pods, of which there is a headless mirror, or a headless Service of this cluster with a selector or an endpoint, this is a warning. Nothing else depends on pods, but `failover.default`, which is not for them. A cluster of an order that cannot be read or that has no mirror and no Link is an error, with the nearest name; so is a step in a flat network with `auto:` that is not the last: it is always alive. | `src/table/failover/tests.rs`, `tests/fast/fuzz/sequences.rs` |
 //! | K6 | This cluster decides, never a mirror. Failover, expected clusters, the rule for gateways and the TTL come from the first of these that is present: the annotation on the Service of this cluster with that name (of any type and without any label, but neither a mirror nor derived by MCS), `services` of the settings, the settings for all services (`failover.default` applies only to services without pods); expected clusters from the annotation only. Any other annotation `global-dns/…` is an error, with the nearest name. A Service without endpoints is no candidate. Annotations of mirrors are ignored, except that `global-dns/ttl` of a mirror may lower the TTL. A setting ends with the Service that carries it, but an order outlives its deleted Service by ten seconds, so that a Service that is replaced does not join steps. A setting that is removed from a Service ends at once. | `tests/fuzz/checks/orders.rs`, `src/table/tests.rs`, `src/zone/tests/failover.rs` |
 //! | K7 | Each step of an `auto:` order is debounced alone: it stops counting as alive after `failover.delay` without an endpoint that is alive, and counts again after `failover.back` of being alive; interruptions shorter than `failover.delay` do not restart that. The first step that counts as alive and has an endpoint answers; else the first with an endpoint that is alive; else the first with an endpoint. In the first table, and under a changed order, a step counts as it is. Those of a service that is new in a running process count as alive, because a mirror comes before its slice. What is known of a service without objects is dropped after `failover.back`. `tests/k7/k7.py` is this rule as a program. | `src/table/failover/tests.rs`, `tests/fast/recordings/k7.rs`, `tests/system/peers/k7.rs` |
-//! | K8 | Clusters that a service expects: annotation `global-dns/expected-clusters` on the Service of this cluster, such as `east+west+north until 2026-12-01T12:00Z`. Until that time, else for one hour after the Service was created (a creation in the future counts as now), by the wall clock, questions for A, AAAA, SRV and ANY at the name fail unless each of these clusters has an endpoint here, alive or not. A federated service counts the clusters of its members. A name that cannot be read is a missing cluster. Afterwards the setting closes nothing and goes on watching: a cluster that is missing is a warning. | `src/model/expected_clusters.rs`, `src/table/gate/tests.rs`, `src/zone/tests/failover.rs`, `tests/fast/integration/members/expected_clusters.rs` |
+//! | K8 | Clusters that a service expects: annotation `global-dns/expected-clusters` on the Service of this cluster, such as `east+west+north until 2026-12-01T12:00Z`. Until that time, else for one hour after the Service was created (a creation in the future counts as now), by the wall clock, questions for A, AAAA, SRV and ANY at the name fail unless each of these clusters has an endpoint here, alive or not. A federated service counts the clusters of its members. A name that cannot be read is a missing cluster. Afterwards the setting closes nothing and goes on watching: a cluster that is missing is a warning. | `src/model/expected_clusters.rs`, `src/table/failover/tests/gate.rs`, `src/zone/tests/failover.rs`, `tests/fast/integration/members/expected_clusters.rs` |
 //!
 //! # Links
 //!
@@ -88,23 +88,17 @@
 pub mod build;
 mod build_service;
 mod candidate;
-mod candidates;
 pub mod change;
 mod choose;
-mod cluster_ip;
 pub(crate) mod content;
 mod context;
-mod dead_ports;
 pub mod diff;
 mod endpoint;
 pub mod failover;
-pub mod gate;
-mod hash;
 mod headless;
 mod history;
 pub mod links;
 mod local;
-mod merge;
 pub mod name_index;
 mod order;
 mod problems;
@@ -114,19 +108,18 @@ mod service;
 mod shared;
 mod short;
 pub mod store;
-pub mod timers;
 
 pub use build::{Built, build};
 pub use content::{Claim, NoOwner, ShortName, Table};
-pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind, list_clusters};
+pub use context::Timers;
+pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 pub use history::{Moment, Published};
 pub use name_index::{Members, Property, SharedPort};
-pub use problems::{DEFAULT_CLUSTER_NAME, Impact};
+pub use problems::Impact;
 pub use publish::Publisher;
-pub use rules::{Aliases, Grammar, InvalidAlias, LocalMembers, Rules, ShortNames};
+pub use rules::{Aliases, DEFAULT_CLUSTER_NAME, Grammar, LocalMembers, Rules, ShortNames};
 pub use service::{NameFailure, Service};
 pub use store::Store;
-pub use timers::Timers;
 
 #[cfg(test)]
 mod tests;

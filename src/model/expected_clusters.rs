@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cluster_term::TermReader;
+use super::failover_order::TermReader;
 use super::fields::shorten;
 use super::{ClusterName, ClusterTerm, Line, Timestamp};
 

@@ -1,11 +1,16 @@
-//! The order in which clusters answer for a service (rule K5), as an annotation or the settings have it.
+//! The order in which clusters answer for a service (rule K5), as an annotation or the settings have it, and a cluster as it and a list
+//! of expected clusters name it (rule K8).
+//!
+//! People write these settings during an outage. So they are read kindly: spaces are ignored, and upper case is lower case.
+//! A name that still cannot be read keeps its place. A cluster without endpoints stands there, so that a typing error
+//! neither promotes a standby nor ends the wait for a cluster.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use super::cluster_term::TermReader;
 use super::fields::shorten;
-use super::{ClusterName, ClusterTerm, Line};
+use super::{ClusterName, Line};
 
 /// A failover order: steps, separated by `:` in text, such as `local:east+west:*`. It is held, unless it
 /// begins with `auto:`.
@@ -18,6 +23,35 @@ pub struct FailoverOrder {
     /// The first thing that is wrong, besides names that cannot be read, as a sentence.
     pub defect: Option<Line>,
 }
+
+/// A cluster as a setting names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClusterTerm {
+    /// `local`: this cluster.
+    Local,
+    /// A cluster by its name, after aliases.
+    Named(ClusterName),
+    /// `*`, a step of an order: all clusters that no step names.
+    Others,
+    /// A name that cannot be read, shortened.
+    Unreadable(Line),
+    /// Another text, which stands for no cluster: it is empty, in the wrong place, or occurs for the second time.
+    Nothing(Line),
+}
+
+/// Reads the terms of one setting.
+#[derive(Debug, Default)]
+pub(super) struct TermReader {
+    pub(super) seen: BTreeSet<String>,
+    /// The first thing that is wrong, besides names that cannot be read, as a sentence without a full stop.
+    pub(super) defect: Option<Line>,
+}
+
+/// A term without a name, in text.
+const EMPTY: &str = "''";
+
+/// The longest setting that is read. An annotation may have 256 KiB.
+const MAX_LENGTH: usize = 4096;
 
 // === impl FailoverOrder ===
 
@@ -118,108 +152,90 @@ impl fmt::Display for FailoverOrder {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// === impl ClusterTerm ===
 
-    fn order(text: &str) -> FailoverOrder {
-        text.parse().unwrap()
-    }
-
-    /// Reads an order, and returns it as text, with what is wrong with it.
-    fn read(text: &str) -> (String, Option<String>) {
-        let order = FailoverOrder::of_text(text);
-        let defect = text.parse::<FailoverOrder>().err();
-        (order.to_string(), defect.map(|one| one.to_string()))
-    }
-
-    #[test]
-    fn order_is_read_kindly() {
-        for (text, expected) in [
-            (" local : east + west ", "local:east+west"),
-            ("west,east", "west:east"),
-            ("West:EAST", "west:east"),
-            ("Local:*", "local:*"),
-            ("west:", "west"),
-            ("west : ,", "west"),
-            (" Auto, east :*:", "auto:east:*"),
-        ] {
-            assert_eq!(read(text), (expected.to_owned(), None), "{text}");
-            assert_eq!(order(text).to_string(), expected);
+impl ClusterTerm {
+    /// Returns whether it stands for a cluster. `local` is the name of this cluster.
+    pub fn is(&self, cluster: &ClusterName, local: &ClusterName) -> bool {
+        match self {
+            Self::Local => cluster == local,
+            Self::Named(name) => name == cluster,
+            Self::Others | Self::Unreadable(_) | Self::Nothing(_) => false,
         }
     }
 
-    #[test]
-    fn unreadable_part_keeps_its_place() {
-        for (text, expected, defect) in [
-            ("", "''", "step 1 is empty"),
-            ("  ", "''", "step 1 is empty"),
-            (":", "''", "step 1 is empty"),
-            ("east::west", "east:'':west", "step 2 is empty"),
-            (":east", "'':east", "step 1 is empty"),
-            ("east+:west", "east+'':west", "step 1 is empty"),
-            (
-                "we_st:east",
-                "we_st:east",
-                "'we_st' is not the name of a cluster",
-            ),
-            (
-                "east+*",
-                "east+*",
-                "'*' stands for all other clusters of a failover order, as a step of its own",
-            ),
-            ("east:west+east", "east:west+east", "'east' occurs twice"),
-            ("*:east:*", "*:east:*", "'*' occurs twice"),
-            ("auto", "auto:''", "step 1 is empty"),
-            (
-                "east:auto",
-                "east:auto",
-                "'auto' begins a failover order, and is no name of a cluster",
-            ),
-            (
-                "auto:auto+east",
-                "auto:auto+east",
-                "'auto' begins a failover order, and is no name of a cluster",
-            ),
-            (
-                "east=90+west",
-                "east=90+west",
-                "'east=90' is not the name of a cluster",
-            ),
-        ] {
-            assert_eq!(
-                read(text),
-                (expected.to_owned(), Some(defect.to_owned())),
-                "{text}"
-            );
+    /// Returns what is wrong with a name that cannot be read, as a sentence.
+    pub fn defect(&self) -> Option<Line> {
+        match self {
+            Self::Unreadable(name) => Some(format!("'{name}' is not the name of a cluster").into()),
+            Self::Local | Self::Named(_) | Self::Others | Self::Nothing(_) => None,
         }
-        // The build reports names that cannot be read.
-        let defect = |text| FailoverOrder::of_text(text).defect;
-        assert_eq!(defect("we_st:east"), None);
-        assert_eq!(
-            defect("we_st:east:east"),
-            Some("'east' occurs twice".into())
-        );
-        // The typing error is a cluster without endpoints. The standby stays where it is.
-        let local: ClusterName = "hub".parse().unwrap();
-        let step = |text, cluster: &str| {
-            FailoverOrder::of_text(text).step_of(&cluster.parse().unwrap(), &local)
-        };
-        assert_eq!(step("we_st:east", "east"), Some(1));
-        assert_eq!(step("east:east+west", "east"), Some(0));
-        assert_eq!(step("*:east:*", "north"), Some(0));
     }
 
-    #[test]
-    fn long_order_is_one_unreadable_step() {
-        let names: Vec<String> = (0..64).map(|number| format!("{number:063}")).collect();
-        let text = names.join(":").replacen(':', ": ", 1);
-        assert_eq!((text.len(), order(&text).count()), (4096, 64));
-        let longer = text.replacen(':', " :", 1);
-        let (text, defect) = read(&longer);
-        assert_eq!(text.len(), 40);
-        let expected = "it has 4097 octets; at most 4096 are allowed";
-        assert_eq!(defect.as_deref(), Some(expected));
-        assert_eq!(FailoverOrder::of_text(&"east:".repeat(40_000)).count(), 1);
+    /// Returns terms as text.
+    pub(super) fn join(terms: &[Self]) -> String {
+        let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
+        terms.join("+")
     }
 }
+
+impl fmt::Display for ClusterTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Named(name) => name.as_str(),
+            Self::Others => "*",
+            Self::Nothing(text) if text.is_empty() => EMPTY,
+            Self::Unreadable(text) | Self::Nothing(text) => text.as_str(),
+        })
+    }
+}
+
+// === impl TermReader ===
+
+impl TermReader {
+    /// Returns a setting without spaces and in lower case. Returns the one term that stands for it if it is too long.
+    pub(super) fn normalize(&mut self, text: &str) -> Result<String, ClusterTerm> {
+        if text.len() > MAX_LENGTH {
+            let length = text.len();
+            self.note(format!(
+                "it has {length} octets; at most {MAX_LENGTH} are allowed"
+            ));
+            return Err(ClusterTerm::Nothing(shorten(text).into()));
+        }
+        let letters = text.chars().filter(|c| !c.is_whitespace());
+        Ok(letters.flat_map(char::to_lowercase).collect())
+    }
+
+    /// Reads one term of a normalized setting. `place` names its place for people, such as `step 2`. Returns `None` if the term
+    /// occurs for the second time.
+    pub(super) fn read(&mut self, text: &str, place: &str) -> Option<ClusterTerm> {
+        let text = if text == EMPTY { "" } else { text };
+        let shown = Line::from(shorten(text));
+        let defect = match text {
+            "" => format!("{place} is empty"),
+            _ if !self.seen.insert(text.to_owned()) => {
+                self.note(format!("'{shown}' occurs twice"));
+                return None;
+            }
+            "local" => return Some(ClusterTerm::Local),
+            "auto" => "'auto' begins a failover order, and is no name of a cluster".to_owned(),
+            "*" => "'*' stands for all other clusters of a failover order, as a step of its own"
+                .to_owned(),
+            name => {
+                let name = ClusterName::interned(name).map(ClusterTerm::Named);
+                return Some(name.unwrap_or(ClusterTerm::Unreadable(shown)));
+            }
+        };
+        self.note(defect);
+        Some(ClusterTerm::Nothing(shown))
+    }
+
+    /// Notes what is wrong.
+    pub(super) fn note(&mut self, defect: String) {
+        self.defect.get_or_insert(defect.into());
+    }
+}
+
+#[cfg(test)]
+mod tests;

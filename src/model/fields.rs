@@ -97,32 +97,24 @@ pub(super) fn ports(ports: Option<&Vec<KubePort<'_>>>) -> Ports {
 pub(super) fn usable_address(text: &str) -> Result<IpAddr, Problem> {
     let bad = |why: &str| unusable(format!("'{text}' {why}"));
     let address: IpAddr = text.parse().map_err(|_| bad("is not an IP address"))?;
-    // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
-    if address != address.to_canonical() {
-        return Err(bad("is an IPv4-mapped IPv6 address"));
-    }
     let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-    if address.is_unspecified() || is_broadcast {
-        return Err(bad("is not the address of a host"));
+    match address {
+        // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
+        _ if address != address.to_canonical() => Err(bad("is an IPv4-mapped IPv6 address")),
+        _ if address.is_unspecified() || is_broadcast => Err(bad("is not the address of a host")),
+        _ if address.is_loopback() => Err(bad("is a loopback address")),
+        _ if address.is_multicast() => Err(bad("is a multicast address")),
+        _ => Ok(address),
     }
-    if address.is_loopback() {
-        return Err(bad("is a loopback address"));
-    }
-    if address.is_multicast() {
-        return Err(bad("is a multicast address"));
-    }
-    Ok(address)
 }
 
 /// Parses a port with its number. Returns `None` if the number is out of range or SRV has no name for the protocol. If the name is not
 /// a label, the port is kept without it, so that it has an SRV record at the name without `_P._R`.
 fn port(port: &KubePort<'_>, number: i64) -> Option<Port> {
+    let name = port.name.as_deref();
     Some(Port {
         number: u16::try_from(number).ok().filter(|n| *n != 0)?,
-        name: port
-            .name
-            .as_deref()
-            .and_then(|name| PortName::interned(name).ok()),
+        name: name.and_then(|name| PortName::interned(name).ok()),
         protocol: match port.protocol.as_deref().unwrap_or("TCP") {
             "TCP" => Protocol::Tcp,
             "UDP" => Protocol::Udp,

@@ -1,11 +1,29 @@
-//! Items: the objects that define services. They are Services that Linkerd mirrored, and Services of this cluster.
+//! Objects as the readers return them, and items: the objects that define services. They are Services that Linkerd mirrored, and
+//! Services of this cluster.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{ClusterName, Hostname, Ports, ServiceKey, ServiceSettings, Text};
+use super::{ClusterName, Hostname, Ports, Problem, ServiceKey, ServiceSettings, Slice, Text};
+
+/// A Kubernetes object, reduced to the fields that this server uses. Items are boxed, because there may be some hundred
+/// thousand objects and slices are smaller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// A Service.
+    Item(Box<Item>),
+    /// An EndpointSlice.
+    Slice(Slice),
+    /// A Service of this cluster without settings, which matters only because it exists (rule K6).
+    Plain,
+    /// A Link: the cluster that it names.
+    Link(ClusterName),
+    /// An object that cannot or must not be used (rule M9).
+    Skipped(Arc<Problem>),
+}
 
 /// A Service, reduced to the fields that this server uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +114,42 @@ pub enum Export {
     Other,
 }
 
+// === impl Object ===
+
+impl Object {
+    /// Returns the item, if the object is one.
+    pub fn item(&self) -> Option<&Item> {
+        match self {
+            Self::Item(item) => Some(item),
+            Self::Slice(_) | Self::Plain | Self::Link(_) | Self::Skipped(_) => None,
+        }
+    }
+
+    /// Returns the service that the object belongs to. Slices have that of their owner.
+    pub fn service(&self) -> Option<&ServiceKey> {
+        Some(&self.item()?.service)
+    }
+
+    /// Returns the name of the Service that owns the object, if it is a slice.
+    pub fn owner(&self) -> Option<&Text> {
+        Some(&self.slice()?.owner)
+    }
+
+    /// Returns the slice, if the object is one.
+    pub fn slice(&self) -> Option<&Slice> {
+        match self {
+            Self::Slice(slice) => Some(slice),
+            Self::Item(_) | Self::Plain | Self::Link(_) | Self::Skipped(_) => None,
+        }
+    }
+}
+
+impl From<Item> for Object {
+    fn from(item: Item) -> Self {
+        Self::Item(Box::new(item))
+    }
+}
+
 // === impl Item ===
 
 impl Item {
@@ -141,11 +195,6 @@ impl OwnService {
 // === impl Export ===
 
 impl Export {
-    /// Returns whether Links select the Service by default and mirror it through a gateway, which rule M5 requires.
-    pub fn is_through_gateway(self) -> bool {
-        self == Self::Gateway
-    }
-
     /// Returns why no Link mirrors a headless Service by default, if none does.
     pub fn defect(self) -> Option<&'static str> {
         match self {

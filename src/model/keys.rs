@@ -1,4 +1,5 @@
-//! The keys of Kubernetes objects and of services.
+//! The keys of Kubernetes objects and of services. Names of objects have a form that needs little memory for a hundred thousand
+//! objects.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,6 @@ use strum::Display;
 use super::interned::{Text, intern};
 use super::label::{InvalidLabel, Namespace, ServiceName};
 use super::line;
-use super::object_name::ObjectName;
 use crate::setting_text::setting_text;
 
 /// The kinds of Kubernetes objects that are read. There is one watch for each kind.
@@ -31,6 +31,24 @@ pub struct ObjectKey {
     pub name: ObjectName,
 }
 
+/// `metadata.name` of an object.
+///
+/// Kubernetes names an EndpointSlice after its Service, with a hyphen and five generated characters
+/// (`metadata.generateName`). Such a name has two parts here. A slice shares the text of the name of its Service, and
+/// in an ordered map the slices of one Service are adjacent. The split depends only on the name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName {
+    stem: Text,
+    /// The generated characters. Zeros if there are none.
+    generated: [u8; GENERATED],
+}
+
+/// Number of characters that the API server appends to `metadata.generateName`.
+const GENERATED: usize = 5;
+
+/// The alphabet of generated characters (`k8s.io/apimachinery/pkg/util/rand`).
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
 /// The reference to a Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
@@ -41,7 +59,7 @@ pub struct ObjectRef {
 }
 
 /// A service of the cluster set, of any kind. It has the same namespace and name in every cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
     /// Namespace, the same in every cluster (namespace sameness).
     pub namespace: Namespace,
@@ -108,16 +126,13 @@ impl ObjectKey {
 impl ObjectRef {
     /// Returns the reference to a Service.
     pub fn service(key: &ObjectKey) -> Self {
-        Self::of(Kind::Service, key)
+        let (kind, key) = (Kind::Service, key.clone());
+        Self { kind, key }
     }
 
     /// Returns the reference to an EndpointSlice.
     pub fn slice(key: &ObjectKey) -> Self {
-        Self::of(Kind::EndpointSlice, key)
-    }
-
-    fn of(kind: Kind, key: &ObjectKey) -> Self {
-        let key = key.clone();
+        let (kind, key) = (Kind::EndpointSlice, key.clone());
         Self { kind, key }
     }
 }
@@ -166,5 +181,107 @@ setting_text!(ServiceKey: r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9
 impl fmt::Display for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.service)
+    }
+}
+
+// === impl ObjectName ===
+
+impl ObjectName {
+    /// Makes the name of an object.
+    pub fn new(name: &str) -> Self {
+        let (stem, generated) = split(name);
+        Self {
+            stem: intern(stem),
+            generated,
+        }
+    }
+
+    /// Makes a name from a shared text. The text stays shared if it is not split.
+    pub fn from_text(name: &Text) -> Self {
+        let (stem, generated) = split(name);
+        let is_whole = stem.len() == name.len();
+        Self {
+            stem: if is_whole { name.clone() } else { stem.into() },
+            generated,
+        }
+    }
+
+    /// Returns the whole name.
+    pub fn text(&self) -> Text {
+        match self.generated {
+            [0, ..] => self.stem.clone(),
+            _ => self.to_string().into(),
+        }
+    }
+
+    /// Returns the part before the generated characters. If there are none, returns the whole name.
+    pub fn stem(&self) -> &Text {
+        &self.stem
+    }
+
+    /// Returns the first name with this stem in the order of names.
+    pub fn first_of(stem: Text) -> Self {
+        Self {
+            stem,
+            generated: [0; GENERATED],
+        }
+    }
+}
+
+/// Splits a name into its stem and the generated characters.
+fn split(name: &str) -> (&str, [u8; GENERATED]) {
+    let whole = (name, [0; GENERATED]);
+    let Some((stem, generated)) = name.rsplit_once('-') else {
+        return whole;
+    };
+    match <[u8; GENERATED]>::try_from(generated.as_bytes()) {
+        Ok(generated) if generated.iter().all(|c| ALPHABET.contains(c)) => (stem, generated),
+        _ => whole,
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.stem)?;
+        match (self.generated, str::from_utf8(&self.generated)) {
+            ([0, ..], _) | (_, Err(_)) => Ok(()),
+            (_, Ok(generated)) => write!(f, "-{generated}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_is_unchanged_by_the_split() {
+        for (name, stem) in [
+            ("db-0-east", "db-0-east"),
+            ("db-0-east-7xk2p", "db-0-east"),
+            // Kubernetes generates no vowels, and always five characters.
+            ("db-0-north", "db-0-north"),
+            ("db-0-east-7xk2", "db-0-east-7xk2"),
+            ("db-0-east-7xk2pq", "db-0-east-7xk2pq"),
+            ("db-7xk2p-7xk2p", "db-7xk2p"),
+            ("7xk2p", "7xk2p"),
+            ("-7xk2p", ""),
+            ("", ""),
+            ("datenbank-ü7xk", "datenbank-ü7xk"),
+        ] {
+            let made = ObjectName::new(name);
+            assert_eq!(made.to_string(), name);
+            assert_eq!(&*made.text(), name);
+            assert_eq!(&**made.stem(), stem, "{name}");
+            assert_eq!(made, ObjectName::from_text(&name.into()));
+        }
+        assert_ne!(
+            ObjectName::new("db-0-east"),
+            ObjectName::new("db-0-east-7xk2p")
+        );
+        assert_ne!(
+            ObjectName::new("db-0-east-7xk2p"),
+            ObjectName::new("db-0-east-7xk2q")
+        );
     }
 }

@@ -254,11 +254,8 @@ impl<'j> KubeObject<'j> {
             )),
             PairValue::Text(_) => None,
         };
-        let nameless = || {
-            self.key()
-                .is_none()
-                .then(|| "metadata.name is missing".to_owned())
-        };
+        let has_name = self.metadata.name.is_some();
+        let nameless = || (!has_name).then(|| "metadata.name is missing".to_owned());
         let problem = self.problem.clone().or_else(|| labels.find_map(invalid));
         problem.or_else(nameless)
     }

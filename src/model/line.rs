@@ -77,15 +77,9 @@ impl Line {
     }
 }
 
-impl From<String> for Line {
-    fn from(text: String) -> Self {
-        Self::from(text.as_str())
-    }
-}
-
-impl From<&str> for Line {
-    fn from(text: &str) -> Self {
-        Self(escaped(text).into_owned())
+impl<T: AsRef<str>> From<T> for Line {
+    fn from(text: T) -> Self {
+        Self(escaped(text.as_ref()).into_owned())
     }
 }
 

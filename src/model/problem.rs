@@ -87,7 +87,7 @@ pub enum ProblemKind {
     ShortName,
     /// A canonical name hides a short one.
     Shadowed,
-    /// Two sources have one cluster name, or endpoints of this cluster have the default one (rule M6).
+    /// Two sources have one cluster name (rule M6).
     ClusterName,
     /// Two objects have the name of one endpoint.
     Endpoint,

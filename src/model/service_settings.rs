@@ -43,12 +43,10 @@ pub struct ServiceSettings {
     /// `global-dns/expected-clusters`, which only an annotation sets.
     #[serde(skip)]
     pub expected: Option<ExpectedClusters>,
-    /// What is wrong with annotations: `annotation global-dns/ttl=x: it is not …`.
+    /// Annotations without effect: what is wrong with one, such as `annotation global-dns/ttl=x: it is not …`; of a mirror also those
+    /// that count on Services of this cluster only, as `name=value`.
     #[serde(skip)]
-    pub unreadable: Vec<Line>,
-    /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
-    #[serde(skip)]
-    pub ignored: Vec<Line>,
+    pub unused: Vec<Line>,
 }
 
 /// An order, if it is set. `Some(None)`: there is none, whatever other settings say.
@@ -109,7 +107,7 @@ impl ServiceSettings {
                 Some(format!("{key}={}", shorten(value)).into())
             });
         let mut settings = Self {
-            ignored: ignored.collect(),
+            unused: ignored.collect(),
             ..Self::default()
         };
         settings.read_ttl(mirror);
@@ -126,7 +124,7 @@ impl ServiceSettings {
         let counts = ttl.clamp(least, most);
         if counts != ttl {
             let text = format!("TTL {ttl} is not between {least} and {most}; {counts} counts");
-            self.unreadable.push(text.into());
+            self.unused.push(text.into());
         }
         self.ttl = Some(counts);
     }
@@ -150,7 +148,7 @@ impl ServiceSettings {
 
     /// Notes an annotation that cannot be read.
     pub(super) fn note_unreadable(&mut self, annotation: &str, reason: &str) {
-        self.unreadable
+        self.unused
             .push(format!("annotation {annotation}: {reason}").into());
     }
 

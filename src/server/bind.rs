@@ -102,12 +102,13 @@ pub(super) fn bind<T>(
     };
     let mut bound = Vec::new();
     for given in addresses {
+        let has_both_families = !matches!(given, ListenAddress::At(_));
         let mut missing = None;
         let before = bound.len();
         for address in given.addresses() {
             match bind(address) {
                 Ok(listener) => bound.push(listener),
-                Err(error) if given.has_both_families() && is_missing_family(&error) => {
+                Err(error) if has_both_families && is_missing_family(&error) => {
                     warn!(listener, %address, %error, "Skipped an address of an unsupported family");
                     missing = Some(failed(address, error));
                 }

@@ -61,7 +61,7 @@ impl Encrypted {
         connections: Arc<Connections>,
         heartbeat: Heartbeat,
     ) -> io::Result<impl Future<Output = ()> + Send + use<>> {
-        // Before there is a runtime, which must not be dropped here.
+        // These may fail. A runtime that is dropped here would panic.
         let quic = self.quic.into_iter().map(ClosedUdp::open);
         let quic: Vec<UdpSocket> = quic.collect::<io::Result<_>>()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;

@@ -37,11 +37,6 @@ impl ListenAddress {
             Self::LoopbackAt(port) => both(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST, port),
         }
     }
-
-    /// Returns whether the host may lack the family of one of the addresses.
-    pub(super) fn has_both_families(self) -> bool {
-        !matches!(self, Self::At(_))
-    }
 }
 
 impl FromStr for ListenAddress {

@@ -7,12 +7,12 @@ use tracing::Level;
 
 use super::Feeds;
 use super::events::{TimedChange, Window};
-use super::problem_log::{log_at, log_new, log_problem, log_some};
+use super::problem_log::{log_at, log_new, log_some};
 use crate::model::{ClusterName, MAX_LISTED, Timestamp, list_some};
+use crate::table::Published;
 use crate::table::change::Change;
 use crate::table::diff::{diff, diff_links, diff_short_names};
 use crate::table::store::ServiceKeys;
-use crate::table::{Published, Service};
 
 /// The log of changes and problems. A problem is logged once, when it appears.
 #[derive(Debug, Default)]
@@ -39,10 +39,6 @@ impl ChangeLog {
             .map(|key| (key, changes(key).unwrap_or_default()));
         let of_services: Vec<_> = of_services.collect();
         log_new(last_table, next, &of_services);
-        if last_table.is_none() {
-            let name = next.services().find_map(Service::default_cluster_name);
-            name.iter().for_each(log_problem);
-        }
         let (generation, serial, services) = (now.generation, now.serial, changed.len());
         // Each of the others has lines of its changes.
         let is_first = last.generation == 0;

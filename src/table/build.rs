@@ -3,6 +3,7 @@
 //! [`build`] rebuilds the services that changed and shares all others with the previous table. A build of all services
 //! gives the same table; a property test checks this.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,13 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
-use super::context::{BuildContext, BuiltService};
-use super::diff::has_same_answers;
+use super::context::{BuildContext, BuiltService, ServiceTimers, Timers};
 use super::rules::Rules;
+use super::service::answers_hash;
 use super::shared::set;
 use super::store::{ServiceKeys, Store};
-use super::timers::{ServiceTimers, Timers};
-use super::{Service, Table, short};
+use super::{Table, short};
 use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
@@ -58,24 +58,10 @@ fn build_with(
     timers: &Timers,
     build_service: impl Fn(BuildContext<'_>) -> BuiltService,
 ) -> Built {
-    let mut table = last.clone();
-    let known = Arc::new(known_clusters(store, rules));
-    table.known_clusters = known.clone();
-    table.skipped = store.skipped().clone();
-    table.links = timers.links.states.clone();
-    if table.links != last.links {
-        let mut problems = table.links.problems();
-        timers.date(&last.link_problems, &mut problems);
-        table.link_problems = problems.into();
-    }
-    let mut is_changed = !table.skipped.ptr_eq(&last.skipped) && table.skipped != last.skipped
-        || table.links != last.links
-        || known != last.known_clusters;
-    let mut has_other_answers = false;
+    let mut built = Built::begin(last, store, rules, timers);
+    let known = built.table.known_clusters.clone();
     let services = closure(last, dirty, &known, rules);
-    let (mut changed, mut next_timers) = (ServiceKeys::new(), Vec::new());
     for key in &services {
-        let old = last.find(key);
         let sources = rules.aliases.sources_of(key);
         let of_services = iter::once(key).chain(sources);
         let items: Vec<_> = of_services.flat_map(|one| store.items_of(one)).collect();
@@ -86,46 +72,77 @@ fn build_with(
             items: &items,
             known_clusters: &known,
             timers,
-            old,
+            old: last.find(key),
+            problems: &RefCell::default(),
         };
-        let built = catch_unwind(AssertUnwindSafe(|| build_service(context)));
-        let built = built.unwrap_or_else(|_| panicked(last, context));
-        is_changed |= set(&mut table.non_members, key, built.non_member);
+        let service = catch_unwind(AssertUnwindSafe(|| build_service(context)));
+        built.add(context, service.unwrap_or_else(|_| panicked(last, context)));
+    }
+    let [is_changed, has_other_answers] =
+        short::assign_owners(&mut built.table, last, &services, rules, timers);
+    built.is_changed |= is_changed;
+    built.has_other_answers |= has_other_answers;
+    built
+}
+
+// === impl Built ===
+
+impl Built {
+    /// Begins with the services of the last table, and with the objects and clusters that the build reads.
+    fn begin(last: &Table, store: &Store, rules: &Rules, timers: &Timers) -> Self {
+        let mut table = last.clone();
+        table.known_clusters = Arc::new(known_clusters(store, rules));
+        table.skipped = store.skipped().clone();
+        table.links = timers.links.states.clone();
+        if table.links != last.links {
+            let mut problems = table.links.problems();
+            timers.date(&last.link_problems, &mut problems);
+            table.link_problems = problems.into();
+        }
+        let is_changed = !table.skipped.ptr_eq(&last.skipped) && table.skipped != last.skipped
+            || table.links != last.links
+            || table.known_clusters != last.known_clusters;
+        Self {
+            table,
+            is_changed,
+            has_other_answers: false,
+            services: ServiceKeys::new(),
+            timers: Vec::new(),
+        }
+    }
+
+    /// Replaces a service with its new version.
+    fn add(&mut self, context: BuildContext<'_>, built: BuiltService) {
+        let BuildContext {
+            key, old, timers, ..
+        } = context;
+        self.is_changed |= set(&mut self.table.non_members, key, built.non_member);
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
-            next_timers.push((key.clone(), built.timers));
+            self.timers.push((key.clone(), built.timers));
         }
         let new = built.service.map(|mut new| {
             let known = old.map_or(&[][..], |old| &old.problems);
             timers.date(known, &mut new.problems);
             Arc::new(new)
         });
-        if table.replace(key, new.clone()) {
-            changed.insert(key.clone());
-            has_other_answers |= !has_same_answers(old, new.as_deref());
+        if self.table.replace(key, new.clone()) {
+            self.is_changed = true;
+            self.services.insert(key.clone());
+            self.has_other_answers =
+                self.has_other_answers || answers_hash(old) != answers_hash(new.as_deref());
         }
-    }
-    let [has_other_names, has_other_short_answers] =
-        short::assign_owners(&mut table, last, &services, rules, timers);
-    Built {
-        table,
-        is_changed: is_changed || !changed.is_empty() || has_other_names,
-        has_other_answers: has_other_answers || has_other_short_answers,
-        services: changed,
-        timers: next_timers,
     }
 }
 
 /// Returns the version of a service after its build panicked: the old one, with a problem.
 fn panicked(last: &Table, context: BuildContext<'_>) -> BuiltService {
     let BuildContext { key, old, .. } = context;
-    let old = old.cloned();
-    let mut service = old.unwrap_or_else(|| Service::new(key.clone()));
+    let mut service = old.cloned().unwrap_or_default();
+    service.key = key.clone();
     let problem = Problem::new(ProblemKind::BuildPanicked, "its last version stays");
-    let mut problems = Vec::from(service.problems);
-    problems.push(problem.of_service(key));
-    problems.sort();
-    problems.dedup();
-    service.problems = problems.into();
+    let problems = service.problems.iter().cloned();
+    let problems: BTreeSet<_> = problems.chain([problem.of_service(key)]).collect();
+    service.problems = problems.into_iter().collect();
     let mut timers = context.last().cloned().unwrap_or_default();
     let now = context.timers.now;
     // A delay that has ended would cause one build after the other.
@@ -150,11 +167,8 @@ fn closure(
 ) -> ServiceKeys {
     let mut services = dirty.clone();
     for key in dirty {
-        let first = (
-            key.namespace.text().clone(),
-            key.service.text().clone(),
-            None,
-        );
+        let (namespace, service) = (key.namespace.text(), key.service.text());
+        let first = (namespace.clone(), service.clone(), None);
         let hosts = last.listed_hosts.range(&first..);
         let same = hosts.take_while(|host| (&host.0, &host.1) == (&first.0, &first.1));
         services.extend(same.filter_map(|(_, _, service)| service.clone()));

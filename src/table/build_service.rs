@@ -2,59 +2,58 @@
 
 use std::collections::BTreeSet;
 
-use super::candidate::Candidate;
-use super::candidates::candidates;
+use super::candidate::{Candidate, cluster_ip, merge};
 use super::choose::{choose, kind_of};
-use super::context::{BuildContext, BuiltService};
+use super::context::{BuildContext, BuiltService, ServiceTimers};
 use super::endpoint::Rank;
-use super::failover::{Failover, StepHealth};
-use super::gate::Gate;
+use super::failover::{Gate, StepHealth};
 use super::local::non_member;
-use super::merge::{limit_ports, mark_duplicates, merge};
 use super::name_index::NameIndex;
 use super::order::{kept_order, order, order_of, resolve};
-use super::timers::ServiceTimers;
-use super::{MissingHost, NameFailure, Service};
-use crate::model::{Item, ItemKind, ObjectRef, OwnService, Problem, ProblemKind};
+use super::{MissingHost, NameFailure, Service, headless, local};
+use crate::model::{
+    Item, ItemKind, MAX_LISTED, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey, list_some,
+};
 
 /// Builds one service.
 pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
     let BuildContext {
         key, rules, timers, ..
     } = context;
-    let mut problems = Vec::new();
-    let mut candidates = candidates(context, &mut problems);
+    let mut candidates = candidates(context);
     // What people decide (rule K6).
     let kept = kept_order(context);
-    let written = order_of(kept.as_ref(), &candidates, context, &mut problems);
-    let (ttl, gateway_down) = resolve(context, &mut problems);
+    let written = order_of(kept.as_ref(), &candidates, context);
+    let (ttl, gateway_down) = resolve(context);
     let is_set = context.settings().is_some()
         || kept.is_some()
         || rules.order_of(key).flatten().is_some()
         || !rules.aliases.sources_of(key).is_empty();
     // What answers (rules K1, K5, K8).
-    choose(&mut candidates, written.is_some(), &mut problems);
+    choose(&mut candidates, written.is_some(), context);
+    // A cluster is present also if another candidate answers for it, or if the endpoint belongs to no single cluster.
+    let offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
+    let present = offering.flat_map(|one| &one.clusters).cloned().collect();
     let own = context.own();
-    let gate = own.and_then(|own| Gate::new(own, &candidates, rules, timers.wall));
-    let ordered = written.map(|written| order(written, context, &mut candidates, &mut problems));
+    let gate = own.and_then(|own| Gate::new(own, &present, rules, timers.wall));
+    let ordered = written.map(|written| order(written, context, &mut candidates));
     let (failover, debounce) = ordered.unzip();
     let debounce = debounce.flatten();
-    let of_gate = gate.as_ref();
+    let gate_wake = |gate: &Gate| gate.wake(timers.now, timers.wall);
     let wakes = [
         kept.as_ref().and_then(|kept| kept.end),
-        of_gate.and_then(|gate| gate.wake(timers.now, timers.wall)),
+        gate.as_ref().and_then(gate_wake),
         debounce.as_ref().and_then(|debounce| debounce.wake),
     ];
-    problems.extend(ignored_annotations(context));
-    let facts = Service {
-        failure: failure(gate.as_ref(), failover.as_ref()),
+    let decided = Service {
+        key: key.clone(),
         failover: failover.map(Box::new),
         gate: gate.map(Box::new),
         ttl,
         gateway_down,
-        ..of_candidates(context, &mut candidates)
+        ..Service::default()
     };
-    let service = service(facts, candidates, rules.has_mcs_zones, problems);
+    let service = service(decided, context, candidates);
     let is_any = service.is_known || !service.problems.is_empty() || is_set;
     BuiltService {
         service: is_any.then_some(service),
@@ -67,17 +66,59 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
     }
 }
 
-/// Makes a service with what its candidates say of it, but for their endpoints.
-fn of_candidates(context: BuildContext<'_>, candidates: &mut [Candidate<'_>]) -> Service {
-    let mut service = Service::new(context.key.clone());
+/// Collects what the items of a service offer. Items of excluded clusters offer nothing. A service is known if there is a
+/// candidate, also one without endpoints.
+fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
+    let BuildContext { key, rules, .. } = context;
+    let mut of_hosts = headless::endpoint_mirrors(context);
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    for &source in context.items {
+        let (object, item) = source;
+        if let Some(link) = item.link().filter(|link| rules.excludes(link)) {
+            let cluster = rules.name_of(link);
+            let detail = format!("cluster '{cluster}' is excluded by the setting excludeClusters");
+            let problem = Problem::new(ProblemKind::LeftOut, detail).of_cluster(&cluster);
+            context.report([problem.of_object(ObjectRef::service(object))]);
+            continue;
+        }
+        candidates.extend(match item.kind {
+            ItemKind::EndpointMirror => None,
+            ItemKind::HeadlessMirror => headless::candidate(source, &mut of_hosts, context),
+            ItemKind::GatewayMirror | ItemKind::FlatMirror | ItemKind::Federated => {
+                cluster_ip(source, context)
+            }
+            ItemKind::Own(own) => local::candidate(source, own, context),
+        });
+    }
+    headless::report_orphans(of_hosts, context);
+    let is_known = |source: &ServiceKey| candidates.iter().any(|one| one.item.service == *source);
+    let sources = rules.aliases.sources_of(key).iter();
+    let unknown = list_some(sources.filter(|source| !is_known(source)), MAX_LISTED);
+    if !unknown.is_empty() {
+        context.report([Problem::new(ProblemKind::UnknownAlias, unknown)]);
+    }
+    // Of endpoints with one name, that of a mirror comes first.
+    candidates.sort_by_key(|candidate| candidate.item.own().is_some());
+    for candidate in &mut candidates {
+        candidate.omit_long_names(context);
+    }
+    candidates
+}
+
+/// Completes a service for which people have decided: with what its candidates say of it, with their endpoints, and with its
+/// problems.
+fn service(
+    decided: Service,
+    context: BuildContext<'_>,
+    mut candidates: Vec<Candidate<'_>>,
+) -> Service {
     let own = context.own().and_then(Item::own);
-    let own = own.filter(OwnService::is_headless);
-    service.is_headless = candidates.is_empty() && own.is_some();
-    let mut federated = BTreeSet::new();
-    let mut mirrors = BTreeSet::new();
+    let is_known = !candidates.is_empty();
+    let is_headless = candidates.iter().any(|one| one.rank == Rank::Headless)
+        || !is_known && own.as_ref().is_some_and(OwnService::is_headless);
+    let (mut federated, mut mirrors) = (BTreeSet::new(), BTreeSet::new());
     let mut missing = Vec::new();
-    for one in &mut *candidates {
-        service.is_headless |= one.rank == Rank::Headless;
+    for one in &mut candidates {
         missing.append(&mut one.missing);
         let clusters = one.clusters.iter().cloned();
         if one.item.kind == ItemKind::HeadlessMirror {
@@ -88,40 +129,24 @@ fn of_candidates(context: BuildContext<'_>, candidates: &mut [Candidate<'_>]) ->
     }
     let place = |one: &MissingHost| (one.cluster.clone(), one.hostname.clone());
     missing.sort_by_cached_key(place);
-    Service {
-        kind: kind_of(candidates, !mirrors.is_empty()),
-        is_known: !candidates.is_empty(),
+    let kind = kind_of(&candidates, !mirrors.is_empty());
+    let [endpoints, not_ready] = merge(candidates, context);
+    let has_mcs_zones = context.rules.has_mcs_zones;
+    let mut service = Service {
+        kind,
+        is_known,
+        is_headless,
         mirrors: mirrors.into_iter().collect(),
         federated: federated.into_iter().collect(),
         missing: missing.into(),
-        ..service
-    }
-}
-
-/// Completes a service: merges the endpoints of its candidates, and sorts its problems.
-fn service(
-    service: Service,
-    candidates: Vec<Candidate<'_>>,
-    has_mcs_zones: bool,
-    mut problems: Vec<Problem>,
-) -> Service {
-    let (mut endpoints, not_ready) = merge(candidates, &mut problems);
-    limit_ports(&mut endpoints, &mut problems);
-    mark_duplicates(&mut endpoints);
-    let is_missing = endpoints.is_empty() && !service.missing.is_empty();
-    let mut service = Service {
-        failure: service
-            .failure
-            .or(is_missing.then_some(NameFailure::EndpointMirrorsMissing)),
-        names: NameIndex::new(&endpoints, service.gateway_down, has_mcs_zones),
+        names: NameIndex::new(&endpoints, decided.gateway_down, has_mcs_zones),
         endpoints: endpoints.into(),
         not_ready: not_ready.into(),
-        ..service
+        ..decided
     };
-    service.add_state_problems(&mut problems);
-    for problem in &mut problems {
-        problem.service = Some(service.key.clone());
-    }
+    service.failure = failure(&service);
+    service.report_state(context);
+    let mut problems = context.problems.take();
     problems.sort();
     problems.dedup();
     service.problems = problems.into();
@@ -129,24 +154,14 @@ fn service(
 }
 
 /// Returns why the name of a service fails, if it does (rules K5, K8).
-fn failure(gate: Option<&Gate>, failover: Option<&Failover>) -> Option<NameFailure> {
-    if gate.is_some_and(|gate| gate.closes_until.is_some()) {
-        return Some(NameFailure::ExpectedClustersMissing);
+fn failure(service: &Service) -> Option<NameFailure> {
+    let mut steps = service.failover.iter().map(|one| one.answering_health());
+    if !service.missing_clusters().is_empty() {
+        Some(NameFailure::ExpectedClustersMissing)
+    } else if steps.any(|health| health == StepHealth::Empty) {
+        Some(NameFailure::StepWithoutEndpoint)
+    } else {
+        let is_missing = service.endpoints.is_empty() && !service.missing.is_empty();
+        is_missing.then_some(NameFailure::EndpointMirrorsMissing)
     }
-    (failover?.answering_health() == StepHealth::Empty).then_some(NameFailure::StepWithoutEndpoint)
-}
-
-/// Lists the annotations of mirrors that are ignored, with the mirrors.
-fn ignored_annotations(context: BuildContext<'_>) -> impl Iterator<Item = Problem> {
-    let mirrors = context
-        .items
-        .iter()
-        .filter(|(_, item)| item.own().is_none());
-    mirrors.flat_map(|(object, item)| {
-        let ignored = item.settings.iter().flat_map(|settings| &settings.ignored);
-        ignored.map(move |annotation| {
-            let problem = Problem::new(ProblemKind::IgnoredSetting, annotation.clone());
-            problem.of_object(ObjectRef::service(object))
-        })
-    })
 }

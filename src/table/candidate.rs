@@ -1,10 +1,15 @@
-//! A [`Candidate`]: what one item offers for some clusters.
+//! A [`Candidate`]: what one item offers for some clusters. Those of Services with a cluster IP are made here: of mirrors of whole
+//! Services, federated services, and Services of this cluster (kinds `gateway`, `flat`, `federated` and `local`). The endpoints of
+//! all candidates are merged, so that each cluster and hostname occurs once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, Rank};
-use super::links::Links;
-use crate::model::{ClusterName, Item, ObjectKey, Problem, ProblemKind, ServiceKey};
+use super::context::BuildContext;
+use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, Rank, ServiceKind, Source};
+use super::rules::Rules;
+use crate::model::{
+    ClusterName, Item, ItemKind, ObjectKey, Port, Ports, Problem, ProblemKind, SliceContent,
+};
 
 /// What one item offers for the clusters that it stands for (rule K1).
 pub(super) struct Candidate<'s> {
@@ -41,18 +46,21 @@ pub(super) enum Role {
     Omitted,
 }
 
+/// Maximum number of distinct ports of a service. The time of an SRV answer grows with it.
+const MAX_PORTS: usize = 128;
+
 // === impl Candidate ===
 
 impl<'s> Candidate<'s> {
     /// Makes the candidate of an item. Endpoints of an unlinked cluster are down (rule L3).
     pub(super) fn new(
-        (object, item): (&'s ObjectKey, &'s Item),
+        (object, item): Source<'s>,
         rank: Rank,
         clusters: BTreeSet<ClusterName>,
         mut endpoints: Vec<Endpoint>,
-        links: &Links,
+        context: BuildContext<'_>,
     ) -> Self {
-        let is_unlinked = links.is_item_unlinked(item);
+        let is_unlinked = context.timers.links.is_item_unlinked(item);
         if is_unlinked {
             for endpoint in &mut endpoints {
                 endpoint.liveness = EndpointLiveness::Unlinked;
@@ -82,18 +90,14 @@ impl<'s> Candidate<'s> {
     }
 
     /// Omits endpoints whose longest name, `H.C.S.N.Z`, has more than 255 octets (rule M9).
-    pub(super) fn omit_long_names(
-        &mut self,
-        key: &ServiceKey,
-        longest_zone: usize,
-        problems: &mut Vec<Problem>,
-    ) {
-        let [service, namespace] = key.labels();
-        let mut is_valid = |endpoint: &Endpoint| {
+    pub(super) fn omit_long_names(&mut self, context: BuildContext<'_>) {
+        let [service, namespace] = context.key.labels();
+        let is_valid = |endpoint: &Endpoint| {
             let [hostname, cluster] = endpoint.labels();
             let labels = [hostname, cluster, service, namespace];
             let labels = labels.into_iter().filter(|label| !label.is_empty());
-            let octets = labels.clone().map(|label| label.len() + 1).sum::<usize>() + longest_zone;
+            let octets = labels.clone().map(|label| label.len() + 1).sum::<usize>();
+            let octets = octets + context.rules.longest_zone;
             if octets <= 255 {
                 return true;
             }
@@ -102,10 +106,172 @@ impl<'s> Candidate<'s> {
                 format!("the name {name}.<zone> has {octets} octets; at most 255 are allowed");
             let problem = Problem::new(ProblemKind::UnusableObject, detail);
             let objects = endpoint.objects.iter().cloned();
-            problems.extend(objects.map(|object| problem.clone().of_object(object)));
+            context.report(objects.map(|object| problem.clone().of_object(object)));
             false
         };
-        self.endpoints.retain(&mut is_valid);
-        self.not_ready.retain(&mut is_valid);
+        self.endpoints.retain(is_valid);
+        self.not_ready.retain(is_valid);
+    }
+}
+
+// === Cluster IPs ===
+
+/// Makes the candidate of a Service with a cluster IP: its address. A federated service of excluded clusters alone has none.
+pub(super) fn cluster_ip<'s>(
+    source: Source<'s>,
+    context: BuildContext<'s>,
+) -> Option<Candidate<'s>> {
+    let clusters = clusters(source.1, context.rules)?;
+    let (rank, cluster) = match source.1.kind {
+        ItemKind::Federated => (Rank::Federated, None),
+        _ => (Rank::ClusterIp, Some(clusters.first()?.clone())),
+    };
+    let endpoints = vec![cluster_ip_endpoint(source, cluster, context)];
+    Some(Candidate::new(source, rank, clusters, endpoints, context))
+}
+
+/// Makes the endpoint of the cluster IP of a Service, in one cluster or of no single one.
+pub(super) fn cluster_ip_endpoint(
+    source: Source<'_>,
+    cluster: Option<ClusterName>,
+    context: BuildContext<'_>,
+) -> Endpoint {
+    let kind = match source.1.kind {
+        ItemKind::Federated => ServiceKind::Federated,
+        ItemKind::FlatMirror => ServiceKind::Flat,
+        ItemKind::Own(_) => ServiceKind::Local,
+        _ => ServiceKind::Gateway,
+    };
+    let liveness = match (kind, has_ready(source.0, context)) {
+        (_, Some(true)) => EndpointLiveness::Alive,
+        // The mesh finds the pods itself.
+        (ServiceKind::Federated | ServiceKind::Flat, _) => EndpointLiveness::Alive,
+        // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
+        (ServiceKind::Gateway, _) if !context.store.slices_of(source.0).is_empty() => {
+            EndpointLiveness::GatewayDown
+        }
+        _ => EndpointLiveness::NotReady,
+    };
+    Endpoint {
+        cluster,
+        liveness,
+        ..Endpoint::of_item(source, kind)
+    }
+}
+
+/// Returns the clusters of an item after aliases, without excluded ones. Returns `None` if all of them are excluded.
+fn clusters(item: &Item, rules: &Rules) -> Option<BTreeSet<ClusterName>> {
+    let linked = item.linked.iter().map(|link| rules.name_of(link));
+    let own = item.has_own.then(|| rules.cluster_name.clone());
+    let all: BTreeSet<_> = linked.chain(own).collect();
+    // Members of this cluster stay, whatever is excluded.
+    if item.own().is_some() {
+        return Some(all);
+    }
+    let rest = &all - &rules.excluded_clusters;
+    (all.is_empty() || !rest.is_empty()).then_some(rest)
+}
+
+/// Returns whether a slice of a Service has a ready address. Returns `None` if none says so.
+pub(super) fn has_ready(service: &ObjectKey, context: BuildContext<'_>) -> Option<bool> {
+    let slices = context.store.slices_of(service).into_iter();
+    let ready = slices.filter_map(|(_, slice)| match &slice.content {
+        SliceContent::Ready(ready) => *ready,
+        // A slice that Kubernetes does not manage, of a Service without a selector.
+        SliceContent::Endpoints(listed) => Some(listed.entries.iter().any(|one| one.ready)),
+        SliceContent::Hosts(_) => None,
+    });
+    ready.reduce(|one, other| one || other)
+}
+
+// === Merging ===
+
+/// Merges the endpoints of candidates, and those that are not ready. Both lists are sorted by cluster and hostname.
+pub(super) fn merge(
+    candidates: Vec<Candidate<'_>>,
+    context: BuildContext<'_>,
+) -> [Vec<Endpoint>; 2] {
+    let (mut endpoints, mut not_ready) = (Vec::new(), Vec::new());
+    let candidates = candidates.into_iter();
+    for candidate in candidates.filter(|one| one.role != Role::Omitted) {
+        let role = candidate.role;
+        let with_role = |endpoint| Endpoint {
+            is_selected: role == Role::Answers,
+            is_standby: role == Role::Standby,
+            ..endpoint
+        };
+        endpoints.extend(candidate.endpoints.into_iter().map(with_role));
+        not_ready.extend(candidate.not_ready.into_iter().map(with_role));
+    }
+    // Endpoints of one name keep their order. Most are sorted already, which takes one comparison each.
+    endpoints.sort_by(|one, other| one.name().cmp(&other.name()));
+    endpoints.dedup_by(|endpoint, first| {
+        let is_same = endpoint.name() == first.name();
+        if is_same {
+            unite(first, endpoint, context);
+        }
+        is_same
+    });
+    // A pod may be ready in another slice.
+    not_ready.retain(|pod| {
+        let same = endpoints.binary_search_by(|one| one.name().cmp(&pod.name()));
+        same.map_or(true, |index| endpoints[index].addresses != pod.addresses)
+    });
+    not_ready.sort_by(|one, other| one.name().cmp(&other.name()));
+    limit_ports(&mut endpoints, context);
+    mark_duplicates(&mut endpoints);
+    [endpoints, not_ready]
+}
+
+/// Unites two endpoints of one name. Nobody maintains the addresses of an unlinked cluster (rule L3): another endpoint replaces
+/// its own.
+fn unite(first: &mut Endpoint, other: &mut Endpoint, context: BuildContext<'_>) {
+    let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
+    match (is_unlinked(first), is_unlinked(other)) {
+        (true, false) => std::mem::swap(first, other),
+        (false, true) => {}
+        (true, true) | (false, false) => {
+            let is_conflict = other.addresses != first.addresses;
+            context.report(is_conflict.then(|| first.conflict(other)));
+            first.merge(other);
+        }
+    }
+}
+
+/// Removes ports, if there are too many distinct ones: a reply must not cost more than its size. The first in order stay.
+fn limit_ports(endpoints: &mut [Endpoint], context: BuildContext<'_>) {
+    let lists: HashSet<&Ports> = endpoints.iter().map(|endpoint| &endpoint.ports).collect();
+    let ports: BTreeSet<&Port> = lists.into_iter().flat_map(|ports| ports.iter()).collect();
+    let count = ports.len();
+    if count <= MAX_PORTS {
+        return;
+    }
+    let Some(last) = ports.into_iter().nth(MAX_PORTS - 1).cloned() else {
+        return;
+    };
+    for endpoint in endpoints {
+        if endpoint.ports.last().is_some_and(|port| *port > last) {
+            let few = endpoint.ports.iter().take_while(|port| **port <= last);
+            endpoint.ports = Ports::interned(few.cloned());
+        }
+    }
+    let last = last.number;
+    let detail = format!("{count} ports; the first {MAX_PORTS} count, up to number {last}");
+    context.report([Problem::new(ProblemKind::TooManyPorts, detail)]);
+}
+
+/// Marks addresses that an earlier endpoint also has. Endpoints that fewer rules omit come first.
+fn mark_duplicates(endpoints: &mut [Endpoint]) {
+    let count = endpoints.len();
+    let mut in_service = HashSet::with_capacity(count);
+    let mut in_cluster = HashSet::with_capacity(count);
+    let mut in_order: Vec<&mut Endpoint> = endpoints.iter_mut().collect();
+    in_order.sort_by_key(|endpoint| endpoint.liveness);
+    for endpoint in in_order {
+        let cluster = &endpoint.cluster;
+        for address in endpoint.addresses.iter_mut() {
+            address.repeats_in_service = endpoint.is_selected && !in_service.insert(address.ip);
+            address.repeats_in_cluster = !in_cluster.insert((cluster, address.ip));
+        }
     }
 }

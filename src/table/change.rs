@@ -115,20 +115,19 @@ impl Change {
         }
     }
 
-    /// Makes a change between two states. It has no sentence yet.
-    pub(super) fn between(kind: ChangeKind, states: [Option<String>; 2]) -> Self {
+    /// Makes a change between two states, with what was seen that explains it. It has no sentence yet.
+    pub(super) fn between(
+        kind: ChangeKind,
+        states: [Option<String>; 2],
+        cause: Option<String>,
+    ) -> Self {
         let [before, after] = states.map(|text| text.map(Line::from));
         Self {
             before,
             after,
+            cause: cause.map(Line::from),
             ..Self::new(kind, "")
         }
-    }
-
-    /// Sets what was seen that explains it.
-    pub(super) fn because(mut self, cause: Option<String>) -> Self {
-        self.cause = cause.map(Line::from);
-        self
     }
 
     /// Sets its service, and writes its sentence.
@@ -174,19 +173,17 @@ impl Change {
             }
             (first, later) => first.or_else(|| later.clone()),
         };
-        if self.services == later.services && self.endpoints == later.endpoints {
+        let is_same = self.services == later.services;
+        if is_same && self.endpoints == later.endpoints {
             self.after.clone_from(&later.after);
         } else {
             // Addresses of one endpoint do not describe another one.
             (self.before, self.after) = (None, None);
-        }
-        if self.services == later.services {
-            let known = self.endpoints.clone();
-            let new = later.endpoints.iter().filter(|one| !known.contains(one));
-            self.endpoints.extend(new.cloned());
+            self.endpoints.extend(later.endpoints.iter().cloned());
+            let mut seen = BTreeSet::new();
+            self.endpoints
+                .retain(|one| is_same && seen.insert(one.clone()));
             self.endpoints.truncate(MAX_ENDPOINTS);
-        } else {
-            self.endpoints.clear();
         }
         self.services.extend(later.services.iter().cloned());
         while self.services.len() > MAX_KEYS {
@@ -258,10 +255,9 @@ impl Change {
             return format!(", {}", self.number());
         }
         let known = self.endpoints.len();
-        let more = if known > 0 {
-            self.count.saturating_sub(known)
-        } else {
-            0
+        let more = match known {
+            0 => 0,
+            _ => self.count.saturating_sub(known),
         };
         let hosts = self.endpoints.iter().map(Line::as_str);
         let hosts = list_some(hosts.chain(iter::repeat_n("", more)), known);

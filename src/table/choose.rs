@@ -3,25 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::candidate::{Candidate, Role};
-use super::endpoint::{Rank, ServiceKind, list_clusters};
-use crate::model::{ClusterName, ItemKind, Problem, ProblemKind};
+use super::context::BuildContext;
+use super::endpoint::{Rank, ServiceKind};
+use crate::model::{ClusterName, ItemKind, MAX_LISTED, Problem, ProblemKind, list_some};
 
 /// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. An
-/// address that names no cluster counts as a cluster of its own. Others keep the names of their cluster. With an order, addresses of several clusters are left out before: nobody can void an order by joining a
-/// federation.
-pub(super) fn choose(
-    candidates: &mut [Candidate<'_>],
-    has_order: bool,
-    problems: &mut Vec<Problem>,
-) {
+/// address that names no cluster counts as a cluster of its own. Others keep the names of their cluster. With an order,
+/// addresses of several clusters are left out before: nobody can void an order by joining a federation.
+pub(super) fn choose(candidates: &mut [Candidate<'_>], has_order: bool, context: BuildContext<'_>) {
     // Candidates of an unlinked cluster come after all others (rule L3).
     let place = |one: &Candidate<'_>| (one.is_unlinked, one.rank);
     let is_left_out = |one: &Candidate<'_>| has_order && one.is_shared();
     let mut best = BTreeMap::new();
-    for one in candidates
-        .iter()
-        .filter(|one| !is_left_out(one) && !one.endpoints.is_empty())
-    {
+    let offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
+    for one in offering.filter(|one| !is_left_out(one)) {
         for cluster in &one.clusters {
             let best = best.entry(cluster.clone()).or_insert(place(one));
             *best = place(one).min(*best);
@@ -29,22 +24,19 @@ pub(super) fn choose(
     }
     for one in &mut *candidates {
         let is_best = |cluster| best.get(cluster).is_none_or(|best| *best == place(one));
-        one.role = if is_left_out(one) {
-            Role::Omitted
-        } else if one.clusters.is_empty() || one.clusters.iter().any(is_best) {
-            Role::Answers
-        } else if one.is_shared() {
-            Role::Omitted
-        } else {
-            Role::ClusterOnly
+        let is_best = one.clusters.is_empty() || one.clusters.iter().any(is_best);
+        one.role = match one.is_shared() {
+            _ if is_best && !is_left_out(one) => Role::Answers,
+            true => Role::Omitted,
+            false => Role::ClusterOnly,
         };
     }
-    problems.extend(several_sources(candidates));
-    report_kinds(candidates, problems);
+    report_sources(candidates, context);
+    report_kinds(candidates, context);
 }
 
 /// Reports names of clusters with several sources (rule M6).
-fn several_sources(candidates: &[Candidate<'_>]) -> Vec<Problem> {
+fn report_sources(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
     // By the link, or none of this cluster.
     let mut sources: BTreeMap<&ClusterName, BTreeSet<Option<&ClusterName>>> = BTreeMap::new();
     let is_used = |one: &&Candidate<'_>| {
@@ -56,23 +48,20 @@ fn several_sources(candidates: &[Candidate<'_>]) -> Vec<Problem> {
             sources.entry(cluster).or_default().insert(one.item.link());
         }
     }
-    let describe = |link: Option<&ClusterName>| match link {
-        Some(link) => format!("link '{link}'"),
-        None => "this cluster".to_owned(),
-    };
+    let of_link = |link| format!("link '{link}'");
+    let describe = |link: Option<_>| link.map_or("this cluster".to_owned(), of_link);
     let ambiguous = sources.into_iter().filter(|(_, sources)| sources.len() > 1);
-    let problems = ambiguous.map(|(cluster, sources)| {
+    context.report(ambiguous.map(|(cluster, sources)| {
         let sources: Vec<String> = sources.into_iter().map(describe).collect();
         let sources = sources.join(" and ");
         let detail = format!("cluster name '{cluster}' stands for {sources}; merged");
         Problem::new(ProblemKind::ClusterName, detail).of_cluster(cluster)
-    });
-    problems.collect()
+    }));
 }
 
 /// Reports a name that returns endpoints of several kinds: their SRV targets and their liveness differ. Reports the clusters
 /// with one address where others have pods: their pods have no names.
-fn report_kinds(candidates: &[Candidate<'_>], problems: &mut Vec<Problem>) {
+fn report_kinds(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
     let mut kinds: BTreeMap<&str, BTreeSet<&ClusterName>> = BTreeMap::new();
     let answering = candidates.iter().filter(|one| one.is_answering());
     for one in answering.clone() {
@@ -87,18 +76,18 @@ fn report_kinds(candidates: &[Candidate<'_>], problems: &mut Vec<Problem>) {
     if kinds.len() < 2 {
         return;
     }
-    let part = |(kind, clusters): (&&str, &BTreeSet<&ClusterName>)| {
-        if clusters.is_empty() {
-            (*kind).to_owned()
-        } else {
-            format!("{kind} in {}", list_clusters(clusters.iter().copied()))
-        }
-    };
+    let part =
+        |(kind, clusters): (&&str, &BTreeSet<&ClusterName>)| match list_some(clusters, MAX_LISTED)
+            .as_str()
+        {
+            "" => (*kind).to_owned(),
+            listed => format!("{kind} in {listed}"),
+        };
     let parts: Vec<String> = kinds.iter().map(part).collect();
-    problems.push(Problem::new(ProblemKind::Kind, parts.join("; ")));
+    context.report([Problem::new(ProblemKind::Kind, parts.join("; "))]);
     if kinds.contains_key("pods") {
         let addresses = answering.filter(|one| one.rank == Rank::ClusterIp);
-        problems.extend(addresses.flat_map(|one| &one.clusters).map(|cluster| {
+        context.report(addresses.flat_map(|one| &one.clusters).map(|cluster| {
             let detail = format!("names of hosts in cluster '{cluster}' do not exist");
             Problem::new(ProblemKind::NoHostnames, detail).of_cluster(cluster)
         }));
@@ -107,17 +96,14 @@ fn report_kinds(candidates: &[Candidate<'_>], problems: &mut Vec<Problem>) {
 
 /// Returns the kind of a service: the first of the kinds of its answer, or of its mirrors if it has no answer.
 pub(super) fn kind_of(candidates: &[Candidate<'_>], has_mirrors: bool) -> ServiceKind {
-    let answering = candidates.iter().filter(|one| one.is_answering());
-    if has_mirrors && answering.clone().any(|one| one.rank == Rank::Headless) {
-        return ServiceKind::Headless;
-    }
-    let kinds = answering
-        .flat_map(|one| &one.endpoints)
-        .map(|endpoint| endpoint.kind);
-    let none = if has_mirrors {
-        ServiceKind::Headless
-    } else {
-        ServiceKind::Local
+    let kind = |one: &Candidate<'_>| match one.rank {
+        Rank::Headless if has_mirrors => ServiceKind::Headless,
+        _ => one.endpoints[0].kind,
     };
-    kinds.min().unwrap_or(none)
+    let none = match has_mirrors {
+        true => ServiceKind::Headless,
+        false => ServiceKind::Local,
+    };
+    let answering = candidates.iter().filter(|one| one.is_answering());
+    answering.map(kind).min().unwrap_or(none)
 }

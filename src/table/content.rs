@@ -7,7 +7,7 @@ use rpds::RedBlackTreeSetSync;
 
 use super::endpoint::{Endpoint, ServiceKind};
 use super::links::LinkStates;
-use super::service::Service;
+use super::service::{Service, answers_hash, hash_of};
 use super::shared::{SharedMap, set};
 use super::store::Skipped;
 use crate::model::{
@@ -84,6 +84,9 @@ pub enum NoOwner {
     Ambiguous,
 }
 
+/// Number of low bits that are dropped. Metrics are floating-point numbers, which have a mantissa of 53 bits.
+const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
+
 thread_local! {
     /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
     pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
@@ -130,11 +133,6 @@ impl Table {
         let namespace = self.namespaces.get(namespace).into_iter();
         let services = namespace.flat_map(|namespace| namespace.services.iter());
         services.map(|(_, service)| service.as_ref())
-    }
-
-    /// Returns whether a namespace has services, with or without endpoints.
-    pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.get(namespace).is_some()
     }
 
     /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
@@ -200,11 +198,24 @@ impl Table {
     /// Returns what the answers at a short name depend on, besides the service that owns it: its key, if it has names, and the names
     /// that others hide.
     pub(super) fn short_answers(&self, name: &str) -> Option<(&ServiceKey, Vec<Line>)> {
-        let owner = self
-            .short_service(name)
-            .filter(|one| one.has_names_at(&[]))?;
+        let owner = self.short_service(name);
+        let owner = owner.filter(|one| one.has_names_at(&[]))?;
         let hidden = self.short_name(name)?.problems.iter().map(Problem::subject);
         Some((&owner.key, hidden.collect()))
+    }
+
+    /// Returns a hash of all answers, by which operators compare replicas. It has 53 bits, so that a floating-point number represents
+    /// it exactly. It is a sum, which does not depend on the order: one hash for each service with names, and for each short name with
+    /// an owner, with the names that others hide.
+    pub fn answers_hash(&self) -> u64 {
+        let services = self.services().filter_map(|one| answers_hash(Some(one)));
+        let short = self.short_names.keys();
+        let owners = short.filter_map(|name| {
+            let answers = self.short_answers(name.as_str())?;
+            Some(hash_of(&("short name", answers)))
+        });
+        let parts = services.chain(owners);
+        parts.fold(0, u64::wrapping_add) >> EXCESS
     }
 }
 
@@ -213,10 +224,8 @@ impl Table {
 impl ShortName {
     /// Returns the namespaces with at least a claim, sorted.
     pub fn namespaces(&self, least: Claim) -> impl Iterator<Item = &Namespace> {
-        let claims = self
-            .claims
-            .iter()
-            .filter(move |(_, claim)| **claim >= least);
+        let claims = self.claims.iter();
+        let claims = claims.filter(move |(_, claim)| **claim >= least);
         claims.map(|(namespace, _)| namespace)
     }
 

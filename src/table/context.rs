@@ -1,15 +1,22 @@
 //! What the build of one service reads and returns.
+//!
+//! A process remembers of a service only the [steps](Debounce) of its failover order (rule K7), and for ten seconds the order of the
+//! Service of this cluster after that Service is gone (rule K6); and [since when clusters have no Link](Links) (rule L2). Everything
+//! else follows from the objects of this moment, so replicas and restarts agree as soon as the delays have ended.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Service;
+use super::endpoint::Source;
+use super::failover::Debounce;
+use super::links::Links;
 use super::rules::Rules;
-use super::store::Store;
-use super::timers::{ServiceTimers, Timers};
+use super::store::{ServiceKeys, Store};
 use crate::model::{
-    ClusterName, FailoverOrder, Item, ItemKind, ObjectKey, OwnForm, Problem, ServiceKey,
-    ServiceSettings, SliceContent,
+    ClusterName, FailoverOrder, Item, ItemKind, ObjectKey, OwnForm, OwnService, Problem,
+    ServiceKey, ServiceSettings, SliceContent, Timestamp,
 };
 
 /// What the build of one service reads.
@@ -19,13 +26,15 @@ pub(super) struct BuildContext<'b> {
     pub(super) store: &'b Store,
     pub(super) rules: &'b Rules,
     /// The items of the service with the keys of their objects: its own, and those of the services that it is an alias of.
-    pub(super) items: &'b [(&'b ObjectKey, &'b Item)],
+    pub(super) items: &'b [Source<'b>],
     /// The clusters that something here knows.
     pub(super) known_clusters: &'b BTreeSet<ClusterName>,
     /// What the last builds remember.
     pub(super) timers: &'b Timers,
     /// The service in the last table.
     pub(super) old: Option<&'b Service>,
+    /// The problems that were found until now.
+    pub(super) problems: &'b RefCell<Vec<Problem>>,
 }
 
 /// The build of one service.
@@ -39,12 +48,54 @@ pub(super) struct BuiltService {
     pub(super) non_member: Option<Arc<Problem>>,
 }
 
+/// The timers of all services, and the time of a build. A build reads them; [`Self::apply`] records what it returns.
+#[derive(Clone, Debug, Default)]
+pub struct Timers {
+    /// The time of the build: of a clock that later changes of the wall clock do not affect. All delays and kept times are of it.
+    pub now: Timestamp,
+    /// The time of the wall clock, for times that a person or the API server wrote (rule K8).
+    pub wall: Timestamp,
+    /// Whether a complete table exists, which each table continues. Then delays apply.
+    pub is_started: bool,
+    /// Whether the process follows its source, so that it sees since when facts hold. A command that reads objects once does
+    /// not know that.
+    pub is_following: bool,
+    /// Links and Leases.
+    pub links: Links,
+    services: BTreeMap<ServiceKey, ServiceTimers>,
+}
+
+/// The timers of one service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceTimers {
+    /// That of its failover.
+    pub(super) failover: Option<Debounce>,
+    pub(super) order: Option<KeptOrder>,
+    /// The time at which the service can change although no object does.
+    pub(super) wake: Option<Timestamp>,
+}
+
+/// The failover order of a Service of this cluster, also after the Service is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeptOrder {
+    pub(super) order: FailoverOrder,
+    /// The time at which the order of a Service that is gone ends.
+    pub(super) end: Option<Timestamp>,
+}
+
 // === impl BuildContext ===
 
 impl<'b> BuildContext<'b> {
+    /// Reports problems of the service.
+    pub(super) fn report(&self, found: impl IntoIterator<Item = Problem>) {
+        let found = found.into_iter().map(|one| one.of_service(self.key));
+        let found: Vec<_> = found.collect(); // may report others
+        self.problems.borrow_mut().extend(found);
+    }
+
     /// Returns what the last build remembers of the service.
     pub(super) fn last(&self) -> Option<&'b ServiceTimers> {
-        self.timers.of(self.key)
+        self.timers.services.get(self.key)
     }
 
     /// Returns whether the objects of a service arrive one after the other: it is new in a process that has a table, and does
@@ -80,10 +131,10 @@ impl<'b> BuildContext<'b> {
         };
         self.items.iter().any(|(object, item)| match item.kind {
             ItemKind::HeadlessMirror => !self.is_excluded(item),
-            ItemKind::Own(own) => match own.form {
-                OwnForm::Headless { has_selector } => has_selector || has_endpoint(object),
-                OwnForm::ClusterIp | OwnForm::Other => false,
-            },
+            ItemKind::Own(OwnService {
+                form: OwnForm::Headless { has_selector },
+                ..
+            }) => has_selector || has_endpoint(object),
             _ => false,
         })
     }
@@ -95,15 +146,53 @@ impl<'b> BuildContext<'b> {
         self.items.iter().any(|(_, item)| is_mirror(item))
     }
 
-    /// Returns the annotations that are copied from other clusters: those of mirrors, without those of excluded clusters.
-    pub(super) fn copied_settings(&self) -> impl Iterator<Item = &'b ServiceSettings> {
-        let items = self.items.iter().map(|(_, item)| *item);
-        let copies = items.filter(|item| item.own().is_none() && !self.is_excluded(item));
-        copies.filter_map(|item| item.settings.as_deref())
+    /// Returns the annotations that are copied from other clusters, with their objects: those of mirrors, without those of excluded
+    /// clusters.
+    pub(super) fn copied_settings(
+        &self,
+    ) -> impl Iterator<Item = (&'b ObjectKey, &'b ServiceSettings)> {
+        let is_copy = |item: &Item| item.own().is_none() && !self.is_excluded(item);
+        let copies = self.items.iter().filter(move |(_, item)| is_copy(item));
+        copies.filter_map(|(object, item)| Some((*object, item.settings.as_deref()?)))
     }
 
     /// Returns whether an item is of an excluded cluster.
     fn is_excluded(&self, item: &Item) -> bool {
         item.link().is_some_and(|link| self.rules.excludes(link))
+    }
+}
+
+// === impl Timers ===
+
+impl Timers {
+    /// Dates new problems, if the process sees since when facts hold. `old` are those of the table before.
+    pub fn date(&self, old: &[Problem], new: &mut [Problem]) {
+        if self.is_following {
+            Problem::date(self.is_started.then_some(old), new, self.now);
+        }
+    }
+
+    /// Records the timers that a build returned.
+    pub fn apply(&mut self, timers: Vec<(ServiceKey, ServiceTimers)>) {
+        for (service, timers) in timers {
+            if timers == ServiceTimers::default() {
+                self.services.remove(&service);
+            } else {
+                self.services.insert(service, timers);
+            }
+        }
+    }
+
+    /// Returns the next time at which a service or a cluster can change although no object does.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        let timers = self.services.values().filter_map(|timers| timers.wake);
+        timers.chain(self.links.wake).min()
+    }
+
+    /// Returns the services that can change at the time of the build.
+    pub fn due(&self) -> ServiceKeys {
+        let is_due = |timers: &ServiceTimers| timers.wake.is_some_and(|wake| wake <= self.now);
+        let due = self.services.iter().filter(|(_, timers)| is_due(timers));
+        due.map(|(service, _)| service.clone()).collect()
     }
 }

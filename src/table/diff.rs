@@ -3,18 +3,16 @@
 //! A change says what was seen in the objects of this cluster, not what may have happened in another one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::{NoOwner, Table};
 use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
-use super::failover::StepHealth;
-use super::gate::Gate;
+use super::failover::{Gate, StepHealth};
 use super::links::LinkState;
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{
-    ClusterName, Hostname, MAX_LISTED, Port, Problem, ProblemKind, ServiceKey, list_some,
-};
+use crate::model::{ClusterName, Hostname, MAX_LISTED, ProblemKind, ServiceKey, list_some};
 
 /// Two versions of something: the one before, and the one now.
 type Versions<T> = [T; 2];
@@ -25,7 +23,7 @@ pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
     let Some(key) = new.or(old).map(|service| &service.key) else {
         return Vec::new();
     };
-    let none = Service::new(key.clone());
+    let none = Service::default();
     let versions = [old, new].map(|one| one.unwrap_or(&none));
     let mut changes = setting_changes(versions, old.is_some() && new.is_some());
     // These say why other endpoints are selected.
@@ -54,31 +52,27 @@ pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Ve
         if texts[0] == texts[1] || !tables.into_iter().all(has_names) {
             return None;
         }
-        let cause = match &next
-            .short_name(key.service.as_str())
-            .map(|short| &short.owner)
-        {
-            Some(Ok(owner)) if *owner != key.namespace => {
-                Some(format!("{owner}/{} owns it", key.service))
-            }
-            Some(Err(NoOwner::Ambiguous)) => Some("several namespaces have it".to_owned()),
-            Some(Err(_)) => Some("no setting assigns it".to_owned()),
-            Some(Ok(_)) | None => None,
+        let short = next.short_name(key.service.as_str());
+        let cause = match &short?.owner {
+            Ok(owner) if *owner == key.namespace => None,
+            Ok(owner) => Some(format!("{owner}/{} owns it", key.service)),
+            Err(NoOwner::Ambiguous) => Some("several namespaces have it".to_owned()),
+            Err(_) => Some("no setting assigns it".to_owned()),
         };
-        let change = Change::between(ChangeKind::ShortName, texts);
-        Some(change.because(cause).of_service(key))
+        let change = Change::between(ChangeKind::ShortName, texts, cause);
+        Some(change.of_service(key))
     };
     owners.into_iter().filter_map(change).collect()
 }
 
 /// Describes the short name of a service, if it owns it.
 fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
-    let name = &key.service;
-    let short = table.short_name(name.as_str())?;
-    let hidden = list_some(short.problems.iter().map(Problem::subject), MAX_LISTED);
+    let name = key.service.as_str();
+    let answers = table.short_answers(name);
+    let (_, hidden) = answers.filter(|(owner, _)| *owner == key)?;
+    let hidden = list_some(hidden, MAX_LISTED);
     let without = if hidden.is_empty() { "" } else { " without " };
-    let text = || format!("{name}{without}{hidden}");
-    table.owns_short_name(key).then(text)
+    Some(format!("{name}{without}{hidden}"))
 }
 
 /// Compares the problems of the links of clusters. In the first table, all of them are changes.
@@ -104,28 +98,9 @@ pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
     let changes = begins.chain(ends).map(|(kind, cluster, cause)| Change {
         cluster: Some(cluster.clone()),
         count: 0,
-        ..Change::between(kind, [None, None]).because(cause)
+        ..Change::between(kind, [None, None], cause)
     });
     changes.map(Change::described).collect()
-}
-
-/// Returns whether the answers of two versions of a service are the same. If not, [`diff`] has a change.
-pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> bool {
-    let (Some(old), Some(new)) = (old, new) else {
-        return old.or(new).is_none_or(|one| !one.has_names_at(&[]));
-    };
-    let settings = |one: &Service| (one.ttl, one.gateway_down);
-    let is_same = |(old, new): (&Endpoint, &Endpoint)| {
-        (old.name(), old.is_selected) == (new.name(), new.is_selected)
-            && old.has_addresses_of(new)
-            && turn([old, new]).is_none()
-    };
-    let mut pairs = old.endpoints.iter().zip(&new.endpoints);
-    (old.endpoints.is_empty() || settings(old) == settings(new))
-        && old.failure == new.failure
-        && labels(old).eq(labels(new))
-        && old.endpoints.len() == new.endpoints.len()
-        && pairs.all(is_same)
 }
 
 // === Settings ===
@@ -164,19 +139,15 @@ fn setting_changes(versions: Versions<&Service>, is_old: bool) -> Vec<Change> {
         };
         if texts[0] != texts[1] && !is_new {
             let cause = (kind == Step).then(|| step_cause(versions)).flatten();
-            changes.push(Change::between(kind, texts).because(cause));
+            changes.push(Change::between(kind, texts, cause));
         }
     }
     let [old, new] = versions;
     let missing = [missing_alone(old, new), missing_alone(new, old)];
     if missing[0] != missing[1] {
-        changes.push(Change::between(Failing, missing));
+        changes.push(Change::between(Failing, missing, None));
     }
     changes
-}
-
-fn labels(service: &Service) -> impl Iterator<Item = [&str; 2]> {
-    service.missing.iter().map(MissingHost::labels)
 }
 
 /// Returns the hosts without endpoint mirror, whose names fail, if they differ from those of the other version. If a host has an
@@ -184,7 +155,8 @@ fn labels(service: &Service) -> impl Iterator<Item = [&str; 2]> {
 fn missing_alone(service: &Service, other: &Service) -> Option<String> {
     let is_told =
         |host: &[&str; 2]| !other.endpoints_at(host).is_empty() || other.missing_at(host).is_some();
-    let alone = labels(service).filter(|host| !is_told(host));
+    let listed = service.missing.iter().map(MissingHost::labels);
+    let alone = listed.filter(|host| !is_told(host));
     let hosts = list_some(alone.map(|host| host.join(".")), MAX_LISTED);
     (!hosts.is_empty()).then(|| format!("no endpoint mirror of {hosts}"))
 }
@@ -233,13 +205,13 @@ fn cluster_changes(
             Kind => (endpoints.map(|list| Some(kinds(list))), None),
             Address if lists[0] == lists[1] => ([ports(&old), ports(&new)], None),
             Address => (lists, None),
-            Down if new[0].liveness == EndpointLiveness::NotReady => {
-                ([None, None], Some("it has no ready endpoint".to_owned()))
+            Down => {
+                let cause = match new[0].liveness {
+                    EndpointLiveness::NotReady => "it has no ready endpoint",
+                    _ => "no address of its gateway is ready",
+                };
+                ([None, None], Some(cause.to_owned()))
             }
-            Down => (
-                [None, None],
-                Some("no address of its gateway is ready".to_owned()),
-            ),
             _ => ([None, None], None),
         };
         let listed = if new.is_empty() { old } else { new };
@@ -249,7 +221,7 @@ fn cluster_changes(
             cluster: cluster.cloned(),
             endpoints: hosts.take(MAX_ENDPOINTS).collect(),
             count: listed.len().max(1),
-            ..Change::between(kind, texts).because(cause)
+            ..Change::between(kind, texts, cause)
         }
     };
     let changed = changed_endpoints(endpoints, is_member, is_moved);
@@ -264,6 +236,7 @@ fn changed_endpoints(
 ) -> BTreeMap<ChangeKind, Changed<'_>> {
     use ChangeKind::{Address, Grew, Joined, Kind, Left, Shrank};
     let pairs = pairs(endpoints);
+    let ips = |one: &Endpoint| -> Vec<IpAddr> { one.addresses.iter().map(|one| one.ip).collect() };
     let is_turned = |pair: &Versions<Option<&Endpoint>>| match pair {
         [Some(old), Some(new)] => old.is_selected != new.is_selected,
         _ => false,
@@ -284,7 +257,7 @@ fn changed_endpoints(
     for [old, new] in pairs {
         let kinds = match [old, new] {
             [Some(old), Some(new)] => {
-                let is_moved = !old.has_addresses_of(new);
+                let is_moved = old.ports != new.ports || ips(old) != ips(new);
                 [is_moved.then_some(Address), turn([old, new])]
             }
             [Some(_), None] => [loss, None],
@@ -312,17 +285,6 @@ fn turn(versions: Versions<&Endpoint>) -> Option<ChangeKind> {
     }
 }
 
-// === impl Endpoint ===
-
-impl Endpoint {
-    /// Returns whether another version of it has the same addresses and ports.
-    fn has_addresses_of(&self, other: &Self) -> bool {
-        let ips = self.addresses.iter().map(|address| address.ip);
-        let others = other.addresses.iter().map(|address| address.ip);
-        self.ports == other.ports && ips.eq(others)
-    }
-}
-
 /// Returns the addresses of endpoints. `None` if there are none.
 fn addresses(endpoints: &[&Endpoint]) -> Option<String> {
     let ips = endpoints.iter().flat_map(|one| &one.addresses);
@@ -332,27 +294,20 @@ fn addresses(endpoints: &[&Endpoint]) -> Option<String> {
 
 /// Returns the ports of endpoints.
 fn ports(endpoints: &[&Endpoint]) -> Option<String> {
-    let port = |port: &Port| {
-        let name = port.name.as_ref().map_or("", |name| name.as_str());
-        let text = format!("{name} {}/{}", port.number, port.protocol.label());
-        text.trim_start().to_owned()
-    };
-    let of_endpoint = |one: &&Endpoint| list_some(one.ports.iter().map(port), MAX_LISTED);
+    let of_endpoint = |one: &&Endpoint| list_some(one.ports.iter(), MAX_LISTED);
     let texts: BTreeSet<String> = endpoints.iter().map(of_endpoint).collect();
     Some(format!("port {}", list_some(texts, MAX_LISTED)))
 }
 
 /// Returns the kinds of endpoints, and which of them the name of the service does not have.
 fn kinds(endpoints: &[Endpoint]) -> String {
-    let kinds = endpoints
-        .iter()
-        .map(|one| (one.kind, !one.is_selected && !one.is_standby));
-    let kinds = kinds.collect::<BTreeSet<_>>().into_iter();
+    let kind = |one: &Endpoint| (one.kind, !one.is_selected && !one.is_standby);
+    let kinds: BTreeSet<_> = endpoints.iter().map(kind).collect();
     let text = |(kind, is_left_out): (ServiceKind, bool)| match is_left_out {
         false => kind.to_string(),
         true => format!("{kind} (only as its own name)"),
     };
-    kinds.map(text).collect::<Vec<_>>().join(", ")
+    kinds.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns what was seen of endpoints that are gone. `new` is the version of the service that lacks them.

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::model::{
-    ClusterName, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind, list_some,
+    ClusterName, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind,
 };
 
 /// An endpoint.
@@ -34,15 +34,20 @@ pub struct Endpoint {
     pub objects: SmallVec<[ObjectRef; 1]>,
 }
 
+/// An item with the key of its object.
+pub(super) type Source<'s> = (&'s ObjectKey, &'s Item);
+
 /// Whether connections to an endpoint can succeed, the best state first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndpointLiveness {
-    /// A gateway is up (rule M3), or a cluster IP has a ready endpoint. Pods of this cluster are always alive.
+    /// A gateway is up (rule M3), a cluster IP has a ready endpoint, or a pod of this cluster is ready.
     Alive,
     /// The gateway of its cluster is down.
     GatewayDown,
     /// Nothing is ready behind the cluster IP.
     NotReady,
+    /// The pod of this cluster is not ready. It is never returned.
+    PodNotReady,
     /// No Link names its cluster, so that nobody maintains its mirror (rule L3).
     Unlinked,
 }
@@ -83,6 +88,7 @@ impl EndpointLiveness {
             Self::Alive => None,
             Self::GatewayDown => Some(ProblemKind::GatewayDown),
             Self::NotReady => Some(ProblemKind::ServiceNotReady),
+            Self::PodNotReady => Some(ProblemKind::PodNotReady),
             Self::Unlinked => Some(ProblemKind::Unlinked),
         }
     }
@@ -92,7 +98,7 @@ impl EndpointLiveness {
 
 impl Endpoint {
     /// Makes the endpoint of the addresses of an item. It is selected and alive, and belongs to no cluster.
-    pub(super) fn of_item(object: &ObjectKey, item: &Item, kind: ServiceKind) -> Self {
+    pub(super) fn of_item((object, item): Source<'_>, kind: ServiceKind) -> Self {
         Self {
             cluster: None,
             hostname: None,
@@ -192,7 +198,7 @@ impl MissingHost {
 /// each kind. Kinds that are united have the first of their kinds in this order.
 #[derive(Display, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ServiceKind {
     /// Headless mirrors, with one endpoint for each remote pod.
     Headless,
@@ -203,6 +209,7 @@ pub enum ServiceKind {
     /// Mirrors with a cluster IP in a flat network. Connections go directly to the pods.
     Flat,
     /// Services of this cluster.
+    #[default]
     Local,
 }
 
@@ -215,12 +222,4 @@ pub(super) enum Rank {
     Federated,
     /// Mirrors with a cluster IP, and the Service of this cluster with a cluster IP.
     ClusterIp,
-}
-
-/// Maximum number of clusters in one sentence. An annotation of 200 KB may name thousands.
-const MAX_LISTED: usize = 30;
-
-/// Lists names of clusters in a sentence.
-pub fn list_clusters<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
-    list_some(clusters, MAX_LISTED)
 }

@@ -1,14 +1,26 @@
-//! The failover between the clusters of a service (rules K5 to K7).
+//! What people decide of the name of a service: the failover between its clusters (rules K5 to K7), and the clusters that it expects
+//! (rule K8).
 //!
 //! The name of the service, and no name below it, returns the endpoints of one step of a [`FailoverOrder`]. Of an order that
 //! is held, that is the first step, until a person changes the order. An order that begins with `auto:` moves by itself.
-//! `Debounce::next` keeps it from flapping: a pure function of the health of the steps, what was remembered of them, and the
+//! `StepMemory` keeps it from flapping: a pure function of the health of the steps, what was remembered of them, and the
 //! time. That is all that a process remembers of an order, so that replicas differ for no longer than a delay.
+//!
+//! A database that starts for the first time joins the members that its seed name returns. If the name returned only the
+//! members of some clusters, each part could start a database of its own. So the name fails for a time, until every expected
+//! cluster has an endpoint. Afterwards it never fails because of that, so that a forgotten setting cannot close a running
+//! database; a cluster that is missing is reported.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use strum::Display;
 
 use super::rules::Rules;
-use crate::model::{FailoverOrder, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{
+    ClusterName, ExpectedClusters, FailoverOrder, Item, Line, MAX_LISTED, Problem, ProblemKind,
+    ServiceKey, Timestamp, list_some,
+};
 
 /// What a step has, the best first. Reports print it as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display)]
@@ -75,13 +87,30 @@ pub(super) struct Debounce {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StepMemory {
     /// Whether it counts as alive.
-    counts: bool,
+    pub(super) counts: bool,
     is_alive: bool,
     /// When it last ceased to be alive.
     down_at: Timestamp,
     /// From when its way back counts.
     up_at: Option<Timestamp>,
 }
+
+/// The expected clusters of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// The expected clusters.
+    pub expected: ExpectedClusters,
+    /// The expected clusters without an endpoint in this cluster, alive or not.
+    pub missing: Box<[Line]>,
+    /// Until when, by the wall clock, missing clusters make the name fail. `None`: they do not any more, or none is missing.
+    pub closes_until: Option<Timestamp>,
+}
+
+/// How long the name waits after the creation of the Service of this cluster, unless the annotation has a time.
+const WINDOW: Duration = Duration::from_secs(3600);
+
+/// How often a gate that is closed is looked at, because the wall clock may be corrected meanwhile.
+const INTERVAL: Duration = Duration::from_secs(60);
 
 // === impl Failover ===
 
@@ -96,83 +125,55 @@ impl Failover {
         self.steps[self.answering].health
     }
 
-    /// Reports the first step of an order that is held, if it is down: no other takes over. Says the command that lets the first
-    /// step that is alive answer.
-    pub(super) fn held_step_down(&self, key: &ServiceKey) -> Option<Problem> {
-        let (order, ServiceKey { namespace, service }) = (&self.order, key);
-        if order.is_auto || order.count() < 2 || self.answering_health() != StepHealth::Down {
-            return None;
-        }
-        let first = self.answering_text();
-        let mut detail = format!("{order}: {first} is down, and no other step takes over");
-        let mut steps = self.steps.iter();
-        if let Some(alive) = steps.position(|step| step.health == StepHealth::Alive) {
-            let mut steps = order.step_texts();
-            steps[..=alive].rotate_right(1);
-            detail += &format!(
-                "; to let {} answer: kubectl annotate service {service} -n {namespace} global-dns/failover={} --overwrite",
-                steps[0],
-                steps.join(":")
-            );
-        }
-        Some(Problem::new(ProblemKind::HeldStepDown, detail))
-    }
-}
-
-// === impl Debounce ===
-
-impl Debounce {
-    /// Begins with the steps as they are. If the objects of the service are arriving, steps that are down count as alive.
-    pub(super) fn new(
-        order: &FailoverOrder,
-        health: &[StepHealth],
-        is_arriving: bool,
-        now: Timestamp,
-    ) -> Self {
-        let step = |health: &StepHealth| {
-            let is_alive = *health == StepHealth::Alive;
-            StepMemory {
-                counts: is_alive || is_arriving,
-                is_alive,
-                down_at: now,
-                up_at: Some(now),
+    /// Returns what is wrong with the step that answers, if something is.
+    pub(super) fn problem(&self, key: &ServiceKey) -> Option<Problem> {
+        let (number, order) = (self.answering + 1, &self.order);
+        let step = || format!("step {number} of {order}, {}", self.answering_text());
+        let (kind, detail) = match self.answering_health() {
+            StepHealth::Empty => (ProblemKind::StepWithoutEndpoint, step()),
+            StepHealth::Down if !order.is_auto && order.count() > 1 => {
+                (ProblemKind::HeldStepDown, self.held_step_down(key))
             }
+            _ if self.answering > 0 => (ProblemKind::StandbyAnswers, step()),
+            _ => return None,
         };
-        Self {
-            order: order.clone(),
-            steps: health.iter().map(step).collect(),
-            end: None,
-            wake: None,
-        }
+        Some(Problem::new(kind, detail))
     }
 
-    /// Returns the step that answers and what is remembered from now on (rule K7). The first step that counts as alive and has
-    /// an endpoint answers, else the first with an endpoint that is alive, else the first with an endpoint.
-    pub(super) fn next(
-        mut self,
-        health: &[StepHealth],
-        now: Timestamp,
-        rules: &Rules,
-    ) -> (usize, Self) {
-        for (step, health) in self.steps.iter_mut().zip(health) {
-            step.note(*health == StepHealth::Alive, now, rules);
-        }
-        let first = |is: &dyn Fn(usize) -> bool| (0..health.len()).find(|step| is(*step));
-        let has = |step: usize| health[step] != StepHealth::Empty;
-        let answering = first(&|step| self.steps[step].counts && has(step))
-            .or_else(|| first(&|step| health[step] == StepHealth::Alive))
-            .or_else(|| first(&has));
-        let wakes = self.steps.iter().filter_map(|step| step.wake(rules));
-        self.wake = wakes.chain(self.end).min();
-        (answering.unwrap_or(0), self)
+    /// Describes that the first step of an order that is held is down: no other takes over. Says the command that lets the first step
+    /// that is alive answer.
+    fn held_step_down(&self, ServiceKey { namespace, service }: &ServiceKey) -> String {
+        let (order, first) = (&self.order, self.answering_text());
+        let detail = format!("{order}: {first} is down, and no other step takes over");
+        let mut steps = self.steps.iter();
+        let Some(alive) = steps.position(|step| step.health == StepHealth::Alive) else {
+            return detail;
+        };
+        let mut steps = order.step_texts();
+        steps[..=alive].rotate_right(1);
+        let (alive, order) = (&steps[0], steps.join(":"));
+        format!(
+            "{detail}; to let {alive} answer: kubectl annotate service {service} -n {namespace} global-dns/failover={order} --overwrite"
+        )
     }
 }
 
 // === impl StepMemory ===
 
 impl StepMemory {
+    /// Begins with a step as it is. If the objects of the service are arriving, one that is down counts as alive.
+    pub(super) fn new(health: StepHealth, is_arriving: bool, now: Timestamp) -> Self {
+        let is_alive = health == StepHealth::Alive;
+        Self {
+            counts: is_alive || is_arriving,
+            is_alive,
+            down_at: now,
+            up_at: Some(now),
+        }
+    }
+
     /// Notes whether it has an endpoint that is alive.
-    fn note(&mut self, is_alive: bool, now: Timestamp, rules: &Rules) {
+    pub(super) fn note(&mut self, is_alive: bool, now: Timestamp, rules: &Rules) {
         if self.is_alive && !is_alive {
             self.down_at = now;
         }
@@ -193,7 +194,7 @@ impl StepMemory {
     }
 
     /// Returns the time at which it can change although its health does not.
-    fn wake(&self, rules: &Rules) -> Option<Timestamp> {
+    pub(super) fn wake(&self, rules: &Rules) -> Option<Timestamp> {
         match (self.counts, self.is_alive) {
             (true, false) => Some(self.down_at.after(rules.failover_delay)),
             (false, true) => self.up_at.map(|up| up.after(rules.failback_delay)),
@@ -208,6 +209,49 @@ impl StepMemory {
             (false, true) => self.up_at,
             (true, true) => None,
         }
+    }
+}
+
+// === impl Gate ===
+
+impl Gate {
+    /// Returns the gate of a service, or `None` if its Service of this cluster expects no cluster. `present` are the clusters that
+    /// have an endpoint.
+    pub(super) fn new(
+        own: &Item,
+        present: &BTreeSet<ClusterName>,
+        rules: &Rules,
+        wall: Timestamp,
+    ) -> Option<Self> {
+        let expected = own.settings.as_ref()?.expected.clone()?;
+        // A creation in the future counts as now: its hour has not ended.
+        let hour = || Some(Timestamp::from_seconds(own.created?.get().into()).after(WINDOW));
+        let end = expected.until.or_else(hour);
+        let missing = expected.missing(present, &rules.cluster_name);
+        Some(Self {
+            closes_until: end.filter(|end| wall < *end && !missing.is_empty()),
+            missing,
+            expected,
+        })
+    }
+
+    /// Returns when it must be looked at again: at the end, or soon. `now` is the time of the clock of delays.
+    pub(super) fn wake(&self, now: Timestamp, wall: Timestamp) -> Option<Timestamp> {
+        let rest = self.closes_until?.since(wall);
+        Some(now.after(rest.min(INTERVAL)))
+    }
+
+    /// Returns the problem of expected clusters that are missing, if there are any.
+    pub(super) fn problem(&self) -> Option<Problem> {
+        let names = list_some(&self.missing, MAX_LISTED);
+        let problem = match self.closes_until {
+            Some(end) => {
+                let detail = format!("not answered; waits for {names} until {}", end.to_text());
+                Problem::new(ProblemKind::ExpectedClustersMissing, detail)
+            }
+            None => Problem::new(ProblemKind::ClusterMissing, names),
+        };
+        (!self.missing.is_empty()).then_some(problem)
     }
 }
 

@@ -1,20 +1,18 @@
 //! What headless mirrors offer (kind `headless`, rules M1 to M3).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, cluster_ip_endpoint, has_ready};
 use super::context::BuildContext;
-use super::dead_ports::DeadPorts;
-use super::endpoint::Rank;
-use super::rules::Rules;
-use super::store::Store;
-use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind, cluster_ip};
+use super::endpoint::{Rank, Source};
+use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use crate::model::{
-    ClusterName, Hostname, Item, ItemKind, MirroredHost, ObjectKey, ObjectRef, Port, Ports,
-    Problem, ProblemKind, SliceContent, Text,
+    ClusterName, Export, Hostname, Item, ItemKind, MAX_LISTED, MirroredHost, ObjectKey, ObjectRef,
+    OwnService, Port, Ports, Problem, ProblemKind, Protocol, SliceContent, SliceEndpoint, Text,
+    list_some,
 };
 
 /// An endpoint mirror (rule M1).
@@ -36,36 +34,15 @@ struct ListedHost<'s> {
 /// Makes the candidate of a headless mirror: the endpoints of its endpoint mirrors, which it removes from `mirrors`, and of listed
 /// hosts with a Service of their own (rule M1b).
 pub(super) fn candidate<'s>(
-    object: &'s ObjectKey,
-    item: &'s Item,
+    source: Source<'s>,
     mirrors: &mut EndpointMirrors<'s>,
     context: BuildContext<'s>,
-    problems: &mut Vec<Problem>,
 ) -> Option<Candidate<'s>> {
-    let BuildContext { store, rules, .. } = context;
-    let link = item.link()?;
-    let cluster = &rules.name_of(link);
+    let (object, link) = (source.0, source.1.link()?);
+    let cluster = &context.rules.name_of(link);
     let mirrors = mirrors.remove(&(&object.namespace, object.name.text(), link));
-    let mirrors = mirrors.unwrap_or_default();
-    let mut listed = listed_hosts(store, object, problems);
-    let mut dead_ports = DeadPorts::default();
-    let mut endpoints = Vec::with_capacity(mirrors.len());
-    for (object, mirror, host) in mirrors {
-        let listed = listed.get_mut(&host.hostname).map(|listed| {
-            listed.has_mirror = true;
-            &*listed.ports
-        });
-        let listed = listed.unwrap_or_default();
-        dead_ports.add_mirror(mirror, host, listed);
-        endpoints.push(Endpoint {
-            cluster: Some(cluster.clone()),
-            hostname: Some(host.hostname.clone()),
-            ports: ports_of_host(&mirror.ports, listed),
-            liveness: liveness(store, object),
-            ..Endpoint::of_item(object, mirror, ServiceKind::Headless)
-        });
-    }
-    problems.extend(dead_ports.problem(cluster));
+    let mut listed = listed_hosts(object, context);
+    let mut endpoints = endpoints(mirrors.unwrap_or_default(), cluster, &mut listed, context);
     let mut missing = Vec::new();
     for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
         let expected = object.sibling(&Text::from(format!("{hostname}-{link}")));
@@ -76,13 +53,13 @@ pub(super) fn candidate<'s>(
             mirror: ObjectRef::service(object),
             expected: ObjectRef::service(&expected),
         };
-        match adopt(&host, &listed.ports, store, rules) {
+        match adopt(&host, &listed.ports, context) {
             Some(endpoint) => endpoints.push(endpoint),
             None => missing.push(host),
         }
     }
-    let (clusters, links) = ([cluster.clone()].into(), &context.timers.links);
-    let candidate = Candidate::new((object, item), Rank::Headless, clusters, endpoints, links);
+    let clusters = [cluster.clone()].into();
+    let candidate = Candidate::new(source, Rank::Headless, clusters, endpoints, context);
     // Nobody maintains the list of an unlinked cluster.
     missing.retain(|_| !candidate.is_unlinked);
     Some(Candidate {
@@ -91,18 +68,52 @@ pub(super) fn candidate<'s>(
     })
 }
 
+/// Makes the endpoints of endpoint mirrors, and marks their hosts in the list.
+fn endpoints<'s>(
+    mirrors: Vec<EndpointMirror<'s>>,
+    cluster: &ClusterName,
+    listed: &mut BTreeMap<&Hostname, ListedHost<'s>>,
+    context: BuildContext<'s>,
+) -> Vec<Endpoint> {
+    let mut dead_ports = DeadPorts::default();
+    let endpoint = |(object, mirror, host): EndpointMirror<'s>| {
+        let listed = listed.get_mut(&host.hostname).map(|listed| {
+            listed.has_mirror = true;
+            &*listed.ports
+        });
+        let listed = listed.unwrap_or_default();
+        // Most mirrors have the numbers of their pods. A mirror keeps the ports that it was made with: those of the slices are newer.
+        if listed.is_empty() || listed.iter().any(|ports| **ports != mirror.ports) {
+            dead_ports.add(&mirror.ports, &[listed, &[&host.pod_ports]].concat());
+        }
+        Endpoint {
+            cluster: Some(cluster.clone()),
+            hostname: Some(host.hostname.clone()),
+            ports: ports_of_host(&mirror.ports, listed),
+            // Without a slice that says so, it is alive (rule M3).
+            liveness: match has_ready(object, context) {
+                Some(true) | None => EndpointLiveness::Alive,
+                Some(false) => EndpointLiveness::GatewayDown,
+            },
+            ..Endpoint::of_item((object, mirror), ServiceKind::Headless)
+        }
+    };
+    let endpoints = mirrors.into_iter().map(endpoint).collect();
+    context.report(dead_ports.problem(cluster));
+    endpoints
+}
+
 /// Returns the hosts that the slices of a headless mirror list, and reports those that were skipped.
 fn listed_hosts<'s>(
-    store: &'s Store,
     mirror: &ObjectKey,
-    problems: &mut Vec<Problem>,
+    context: BuildContext<'s>,
 ) -> BTreeMap<&'s Hostname, ListedHost<'s>> {
     let mut listed: BTreeMap<&Hostname, ListedHost<'_>> = BTreeMap::new();
-    for (object, slice) in store.slices_of(mirror) {
+    for (object, slice) in context.store.slices_of(mirror) {
         let SliceContent::Hosts(slice) = &slice.content else {
             continue;
         };
-        problems.extend(slice.problems(object));
+        context.report(slice.problems(object));
         for host in &slice.entries {
             let listed = listed.entry(&host.hostname).or_default();
             if listed.ports.is_empty() {
@@ -128,24 +139,10 @@ fn ports_of_host(ports: &Ports, listed: &[&Ports]) -> Ports {
     }
 }
 
-/// Returns the liveness of an endpoint mirror (rule M3). It is alive if one of its slices has a ready gateway address, or no
-/// slice has an endpoint.
-fn liveness(store: &Store, mirror: &ObjectKey) -> EndpointLiveness {
-    let slices = store.slices_of(mirror).into_iter();
-    let gateways = slices.filter_map(|(_, slice)| match slice.content {
-        SliceContent::Ready(ready) => ready,
-        _ => None,
-    });
-    match gateways.reduce(|one, other| one || other) {
-        Some(true) | None => EndpointLiveness::Alive,
-        Some(false) => EndpointLiveness::GatewayDown,
-    }
-}
-
 /// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
 /// address of that Service instead of making an endpoint mirror.
-fn adopt(host: &MissingHost, ports: &[&Ports], store: &Store, rules: &Rules) -> Option<Endpoint> {
-    let address = host.address?;
+fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Option<Endpoint> {
+    let (BuildContext { store, rules, .. }, address) = (context, host.address?);
     let stands_for_host = |mirror: &&Item| {
         matches!(mirror.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror)
             && mirror.service.service.as_str() == host.hostname.as_str()
@@ -157,7 +154,7 @@ fn adopt(host: &MissingHost, ports: &[&Ports], store: &Store, rules: &Rules) -> 
     Some(Endpoint {
         hostname: Some(host.hostname.clone()),
         ports: ports_of_host(&mirror.ports, ports),
-        ..cluster_ip::endpoint(object, mirror, host.cluster.clone(), store)
+        ..cluster_ip_endpoint((object, mirror), Some(host.cluster.clone()), context)
     })
 }
 
@@ -175,16 +172,10 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
 }
 
 /// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
-pub(super) fn report_orphans(
-    orphans: EndpointMirrors<'_>,
-    rules: &Rules,
-    problems: &mut Vec<Problem>,
-) {
-    for ((_, parent, link), mirrors) in orphans {
-        if rules.excludes(link) {
-            continue;
-        }
-        problems.extend(mirrors.into_iter().map(|(object, item, _)| {
+pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext<'_>) {
+    let orphans = orphans.into_iter();
+    for ((_, parent, link), mirrors) in orphans.filter(|(key, _)| !context.rules.excludes(key.2)) {
+        context.report(mirrors.into_iter().map(|(object, item, _)| {
             let service = &item.service;
             let detail = format!(
                 "no parent: headless mirror '{parent}' of {service} in cluster '{link}' does not exist"
@@ -193,4 +184,55 @@ pub(super) fn report_orphans(
             problem.of_object(ObjectRef::service(object))
         }));
     }
+}
+
+// === Dead ports ===
+
+/// The TCP ports of a service in one cluster that its pods have under another number, each with that number. No stream from another
+/// cluster reaches them: for an endpoint mirror, Linkerd's gateway connects to the pod at the port of the Service, not at its
+/// `targetPort`. Mirrors with a cluster IP are not affected.
+#[derive(Default)]
+struct DeadPorts<'p>(BTreeSet<(&'p Port, u16)>);
+
+impl<'p> DeadPorts<'p> {
+    /// Adds the ports that have another number in the first list of ports of pods with their name.
+    fn add(&mut self, ports: &'p Ports, of_pods: &[&Ports]) {
+        for port in ports.iter().filter(|one| one.protocol == Protocol::Tcp) {
+            let is_same = |one: &&Port| one.has_same_name(port);
+            let mut same = of_pods.iter().flat_map(|ports| ports.iter().find(is_same));
+            let of_pod = same.next().filter(|own| own.number != port.number);
+            self.0.extend(of_pod.map(|own| (port, own.number)));
+        }
+    }
+
+    /// Returns the problem of the cluster, if there is a port.
+    fn problem(self, cluster: &ClusterName) -> Option<Problem> {
+        let of_pods = |(port, of_pods): &(&Port, u16)| {
+            format!("port {} is {of_pods} in its pods", port.number)
+        };
+        let ports = list_some(self.0.iter().map(of_pods), MAX_LISTED);
+        let detail = format!("cluster '{cluster}': {ports}");
+        let problem = || Problem::new(ProblemKind::DeadPort, detail).of_cluster(cluster);
+        (!self.0.is_empty()).then(problem)
+    }
+}
+
+/// Returns the problem that other clusters have, or will have, with a headless Service that this cluster exports. Linkerd makes
+/// endpoint mirrors only of pods with a hostname.
+pub(super) fn exported_problem(
+    (object, item): Source<'_>,
+    context: BuildContext<'_>,
+) -> Option<Problem> {
+    let is_exported = |own: &OwnService| own.export == Export::Gateway && own.is_headless();
+    item.own().filter(is_exported)?;
+    let mut dead = DeadPorts::default();
+    let has_hostname = |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
+    for (_, slice) in context.store.slices_of(object) {
+        if let SliceContent::Endpoints(listed) = &slice.content
+            && listed.entries.iter().any(has_hostname)
+        {
+            dead.add(&item.ports, &[&listed.ports]);
+        }
+    }
+    dead.problem(&context.rules.cluster_name)
 }

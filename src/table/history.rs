@@ -46,7 +46,7 @@ pub(super) struct History {
     versions: BTreeMap<ServiceKey, usize>,
     hour: Timestamp,
     /// The services that change too often, whatever their number of versions.
-    flapping: BTreeSet<ServiceKey>,
+    pub(super) flapping: BTreeSet<ServiceKey>,
 }
 
 /// A table with the numbers that identify it.
@@ -91,11 +91,6 @@ impl History {
         }
     }
 
-    /// Notes the services that change too often.
-    pub(super) fn note_flapping(&mut self, services: BTreeSet<ServiceKey>) {
-        self.flapping = services;
-    }
-
     /// Adds the table that follows the last one and differs in these services. If its answers are the same, it replaces the last
     /// one. Returns the tables that are not kept any more.
     pub(super) fn push(
@@ -133,9 +128,8 @@ impl History {
 
     /// Returns the time at which the history begins.
     pub(super) fn start(&self) -> Timestamp {
-        self.tables
-            .front()
-            .map_or_else(Timestamp::default, |first| first.start)
+        let first = self.tables.front();
+        first.map(|first| first.start).unwrap_or_default()
     }
 
     /// Counts a version of each of these services. Returns whether all of them have too many in this hour.
@@ -191,10 +185,9 @@ impl History {
 impl Published {
     /// Returns the problem that there is no table, if there is none.
     pub fn problem(&self) -> Option<Problem> {
-        let problem = || Problem::new(ProblemKind::NoTable, "refusing queries");
-        self.table
-            .is_none()
-            .then(|| problem().holds_since(self.since))
+        let problem = Problem::new(ProblemKind::NoTable, "refusing queries");
+        let is_missing = self.table.is_none();
+        is_missing.then(|| problem.holds_since(self.since))
     }
 
     /// Returns what a table that differs in these services does not share with this one, in endpoints.

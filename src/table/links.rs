@@ -84,6 +84,9 @@ pub enum LinkState {
     Unlinked,
 }
 
+/// The time since which nobody maintains the mirrors of a cluster, and what was seen, if that is so.
+type Neglect = Option<(Timestamp, String)>;
+
 /// How the Links were listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkList {
@@ -166,17 +169,17 @@ impl Links {
         let mut clusters = BTreeMap::new();
         let of_mirrors = store.linked_clusters().filter(|link| !rules.excludes(link));
         for link in of_mirrors.filter(|_| list != LinkList::NotGiven) {
-            let cluster = rules.name_of(link);
-            let state = match (unknown, named.get(link)) {
-                (Some(_), _) => ClusterLink::new(cluster, LinkState::Unknown, None),
-                (None, Some(links)) => self.linked(cluster, links),
+            let (state, neglect) = match (unknown, named.get(link)) {
+                (Some(_), _) => (LinkState::Unknown, None),
+                (None, Some(links)) => self.state_of(links),
                 (None, None) => {
                     let absence = self.absence_of(link, is_complete, rules, now);
                     seen.insert(link.clone(), Some(absence));
-                    absence.of(cluster, is_complete)
+                    absence.state(is_complete)
                 }
             };
-            clusters.insert(link.clone(), state);
+            let cluster = ClusterLink::new(rules.name_of(link), state, neglect);
+            clusters.insert(link.clone(), cluster);
         }
         let ends = seen.values().filter_map(|absence| absence.as_ref()?.end);
         self.wake = ends.min().filter(|_| is_complete);
@@ -217,7 +220,7 @@ impl Links {
     }
 
     /// Returns the state of a cluster with Links: that of the best one. A Link that is not frozen is better.
-    fn linked(&self, cluster: ClusterName, links: &[&ObjectKey]) -> ClusterLink {
+    fn state_of(&self, links: &[&ObjectKey]) -> (LinkState, Neglect) {
         let frozen = links.iter().map(|link| {
             let (lease, renewed) = self.leases.get(link)?;
             let released = match lease.is_held {
@@ -230,8 +233,8 @@ impl Links {
         });
         let all = frozen.collect::<Option<Vec<_>>>().unwrap_or_default();
         match all.into_iter().min_by_key(|(since, _)| Reverse(*since)) {
-            Some(frozen) => ClusterLink::new(cluster, LinkState::Frozen, Some(frozen)),
-            None => ClusterLink::new(cluster, LinkState::Linked, None),
+            Some(frozen) => (LinkState::Frozen, Some(frozen)),
+            None => (LinkState::Linked, None),
         }
     }
 
@@ -255,30 +258,24 @@ impl Links {
 
 impl Absence {
     /// Returns the state of the cluster. While Links cannot be read, one of these may name a cluster that no other Link named.
-    fn of(self, cluster: ClusterName, is_complete: bool) -> ClusterLink {
+    fn state(self, is_complete: bool) -> (LinkState, Neglect) {
         let (state, detail) = match self.end {
-            Some(end) if !is_complete && self.since == end => {
-                return ClusterLink::new(cluster, LinkState::Unknown, None);
-            }
+            Some(end) if !is_complete && self.since == end => return (LinkState::Unknown, None),
             Some(end) => {
                 let detail = format!("its endpoints count until {}", end.to_text());
                 (LinkState::Missing, detail)
             }
             None => (LinkState::Unlinked, "its endpoints are down".to_owned()),
         };
-        ClusterLink::new(cluster, state, Some((self.since, detail)))
+        (state, Some((self.since, detail)))
     }
 }
 
 // === impl ClusterLink ===
 
 impl ClusterLink {
-    /// Makes a cluster, with the time since which nobody maintains its mirrors, and the detail, if that is so.
-    pub(super) fn new(
-        cluster: ClusterName,
-        state: LinkState,
-        neglect: Option<(Timestamp, String)>,
-    ) -> Self {
+    /// Makes a cluster with its state.
+    pub(super) fn new(cluster: ClusterName, state: LinkState, neglect: Neglect) -> Self {
         let kind = match state {
             LinkState::Frozen => ProblemKind::Frozen,
             _ => ProblemKind::Unlinked,

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, cluster_ip};
 use super::context::BuildContext;
-use super::dead_ports::exported_problem;
-use super::endpoint::{Rank, distinct};
+use super::endpoint::{Rank, Source, distinct};
+use super::headless::exported_problem;
 use super::rules::{LocalMembers, Rules};
-use super::{Endpoint, ServiceKind, cluster_ip};
+use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
     ClusterName, Export, Hostname, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
     ProblemKind, ServiceKey, SliceContent, SliceEndpoint,
@@ -27,7 +27,7 @@ fn membership(
     let mut is_named = || item.settings.is_some() || aliases.next().is_some();
     match context.rules.local_members {
         LocalMembers::None => Err(None),
-        _ if own.export.is_through_gateway() => Ok(false),
+        _ if own.export == Export::Gateway => Ok(false),
         LocalMembers::Matching if is_named() => Ok(false),
         LocalMembers::Matching if context.has_mirror() => Ok(true),
         LocalMembers::Matching | LocalMembers::Exported => Err(own.export.defect()),
@@ -53,20 +53,18 @@ pub(super) fn non_member(context: BuildContext<'_>) -> Option<Arc<Problem>> {
 
 /// Makes the candidate of a Service of this cluster, if it is a member: its pods, or its address if it is exported.
 pub(super) fn candidate<'s>(
-    object: &'s ObjectKey,
-    item: &'s Item,
+    source: Source<'s>,
     own: OwnService,
     context: BuildContext<'s>,
-    problems: &mut Vec<Problem>,
 ) -> Option<Candidate<'s>> {
-    let rules = context.rules;
-    problems.extend(exported_problem(object, item, context.store, rules));
+    let (item, rules) = (source.1, context.rules);
+    context.report(exported_problem(source, context));
     let candidate = match own.form {
         OwnForm::Headless { has_selector } => {
             let is_by_mirror = membership(item, own, context).ok()?;
-            let candidate = pods(object, item, context, problems);
+            let candidate = pods(source, context);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
-                problems.extend(not_exported(own, is_by_mirror, rules));
+                context.report(not_exported(own, is_by_mirror, rules));
             } else if !has_selector && item.settings.is_some() && !own.export.is_any() {
                 // It exists for its settings only.
                 return None;
@@ -74,14 +72,13 @@ pub(super) fn candidate<'s>(
             candidate
         }
         OwnForm::ClusterIp if own.export.is_any() && rules.local_members != LocalMembers::None => {
-            cluster_ip::candidate(object, item, context)?
+            cluster_ip(source, context)?
         }
         OwnForm::ClusterIp | OwnForm::Other => return None,
     };
-    if own.export.is_through_gateway()
-        && let Err(why) = mirrorable(&candidate, own, &rules.cluster_name)
-    {
-        problems.push(Problem::new(ProblemKind::NotMirrorable, why));
+    if own.export.is_through_gateway() {
+        let why = mirrorable(&candidate, own, &rules.cluster_name).err();
+        context.report(why.map(|why| Problem::new(ProblemKind::NotMirrorable, why)));
     }
     Some(candidate)
 }
@@ -125,42 +122,41 @@ fn mirrorable(
 }
 
 /// Makes the candidate of the pods of a headless Service of this cluster, joined over all its slices.
-fn pods<'s>(
-    object: &'s ObjectKey,
-    item: &'s Item,
-    context: BuildContext<'s>,
-    problems: &mut Vec<Problem>,
-) -> Candidate<'s> {
-    let (cluster, links) = (&context.rules.cluster_name, &context.timers.links);
+fn pods<'s>(source: Source<'s>, context: BuildContext<'s>) -> Candidate<'s> {
+    let cluster = &context.rules.cluster_name;
     let mut pods = Vec::new();
-    for (slice_key, slice) in context.store.slices_of(object) {
+    for (slice_key, slice) in context.store.slices_of(source.0) {
         let SliceContent::Endpoints(listed) = &slice.content else {
             continue;
         };
-        problems.extend(listed.problems(slice_key));
+        context.report(listed.problems(slice_key));
         for pod in &listed.entries {
             let endpoint = Endpoint {
                 cluster: Some(cluster.clone()),
                 hostname: Some(pod.hostname.clone()),
                 addresses: distinct([pod.address]),
+                liveness: match pod.ready {
+                    true => EndpointLiveness::Alive,
+                    false => EndpointLiveness::PodNotReady,
+                },
                 ports: listed.ports.clone(),
                 objects: smallvec![ObjectRef::slice(slice_key)],
-                ..Endpoint::of_item(object, item, ServiceKind::Local)
+                ..Endpoint::of_item(source, ServiceKind::Local)
             };
             pods.push((pod, endpoint));
         }
     }
     let (ready, not_ready) = pods.into_iter().partition(|(pod, _)| pod.ready);
-    let endpoints = join(ready, problems);
+    let endpoints = join(ready, |problem| context.report([problem]));
     let clusters = [cluster.clone()].into();
     Candidate {
-        not_ready: join(not_ready, &mut Vec::new()),
-        ..Candidate::new((object, item), Rank::Headless, clusters, endpoints, links)
+        not_ready: join(not_ready, drop),
+        ..Candidate::new(source, Rank::Headless, clusters, endpoints, context)
     }
 }
 
 /// Joins the entries of one hostname. Reports those that are not one pod. A dual-stack pod is in a slice of each address family.
-fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, problems: &mut Vec<Problem>) -> Vec<Endpoint> {
+fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, report: impl Fn(Problem)) -> Vec<Endpoint> {
     let is_one_pod = |one: &SliceEndpoint, other: &SliceEndpoint| match (&one.target, &other.target)
     {
         _ if one.address == other.address => true,
@@ -172,7 +168,9 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, problems: &mut Vec<Problem>) 
     pods.dedup_by(|(pod, endpoint), (first_pod, first)| {
         let is_same = endpoint.hostname == first.hostname;
         if is_same {
-            problems.extend((!is_one_pod(first_pod, pod)).then(|| first.conflict(endpoint)));
+            if !is_one_pod(first_pod, pod) {
+                report(first.conflict(endpoint));
+            }
             first.merge(endpoint);
         }
         is_same
@@ -184,10 +182,8 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, problems: &mut Vec<Problem>) 
 /// a member only because of a mirror.
 fn not_exported(own: OwnService, is_by_mirror: bool, rules: &Rules) -> Option<Problem> {
     // A Link with a selector of its own may mirror one with another value.
-    let why = own
-        .export
-        .defect()
-        .filter(|_| own.export != Export::Other)?;
+    let why = own.export.defect();
+    let why = why.filter(|_| own.export != Export::Other)?;
     let until = match is_by_mirror {
         true => ", and only while a mirror of its name exists",
         false => "",

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::candidate::{Candidate, Role};
-use super::context::BuildContext;
+use super::context::{BuildContext, KeptOrder};
 use super::endpoint::{Endpoint, ServiceKind};
-use super::failover::{Debounce, Failover, OrderOrigin, Step, StepHealth};
-use super::timers::KeptOrder;
+use super::failover::{Debounce, Failover, OrderOrigin, Step, StepHealth, StepMemory};
 use crate::model::{
-    ClusterTerm, FailoverOrder, GatewayDown, ObjectKey, Problem, ProblemKind, ServiceSettings,
-    most_similar,
+    ClusterTerm, FailoverOrder, GatewayDown, Line, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ServiceSettings, most_similar,
 };
 
 /// An order with the setting that it comes from.
@@ -43,7 +42,6 @@ pub(super) fn order_of(
     kept: Option<&KeptOrder>,
     candidates: &[Candidate<'_>],
     context: BuildContext<'_>,
-    problems: &mut Vec<Problem>,
 ) -> Option<Order> {
     let has_pods = context.has_pods();
     let is_set = |own: &ServiceSettings| own.failover.is_some();
@@ -66,51 +64,47 @@ pub(super) fn order_of(
             _ => (ProblemKind::SettingWithoutEffect, ""),
         };
         let detail = format!("{setting}{order}: the service has one address for all its clusters");
-        problems.push(Problem::new(kind, detail));
+        context.report([Problem::new(kind, detail)]);
         return None;
-    }
-    problems.extend(order_problems(&order, has_pods, context));
-    Some((order, origin))
-}
-
-/// Reports what is wrong with an order, whatever its steps have: clusters that nothing here knows or whose name
-/// cannot be read, this cluster if it occurs twice, and pods that move by themselves (rules K5, K5a).
-fn order_problems(
-    order: &FailoverOrder,
-    has_pods: bool,
-    context: BuildContext<'_>,
-) -> Vec<Problem> {
-    let BuildContext { known_clusters, .. } = context;
-    let own = &context.rules.cluster_name;
-    let wrong = order.terms().filter_map(|term| {
-        let (defect, cluster) = match term {
-            ClusterTerm::Named(name) if known_clusters.contains(name) => return None,
-            ClusterTerm::Named(name) => {
-                let defect = format!("cluster '{name}' has no mirror and no Link");
-                (defect.into(), Some(name))
-            }
-            term => (term.defect()?, None),
-        };
-        let known = known_clusters.iter().map(ToString::to_string);
-        let nearest = most_similar(&term.to_string(), known);
-        let nearest = nearest.map_or(String::new(), |name| {
-            format!("; the nearest name is '{name}'")
-        });
-        let detail = format!("{order}: {defect}{nearest}");
-        let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
-        Some(cluster.into_iter().fold(problem, Problem::of_cluster))
-    });
-    let mut problems: Vec<Problem> = wrong.collect();
-    if order.terms().filter(|term| term.is(own, own)).count() > 1 {
-        let detail =
-            format!("{order}: 'local' and '{own}' are one cluster; its first place counts");
-        problems.push(Problem::new(ProblemKind::SettingWithoutEffect, detail));
     }
     // With one step, nothing moves.
     if has_pods && order.is_auto && order.count() > 1 {
-        problems.push(Problem::new(ProblemKind::AutoWithPods, order.to_string()));
+        context.report([Problem::new(ProblemKind::AutoWithPods, order.to_string())]);
     }
-    problems
+    report_terms(&order, context);
+    Some((order, origin))
+}
+
+/// Reports clusters of an order that nothing here knows or whose name cannot be read, and this cluster if it occurs twice (rules K5,
+/// K5a).
+fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
+    let (known, own) = (context.known_clusters, &context.rules.cluster_name);
+    let problem = |defect: &str| {
+        let detail = format!("{order}: {defect}");
+        Problem::new(ProblemKind::SettingWithoutEffect, detail)
+    };
+    for term in order.terms() {
+        let (defect, cluster) = match term {
+            ClusterTerm::Named(name) if known.contains(name) => continue,
+            ClusterTerm::Named(name) => {
+                let defect = format!("cluster '{name}' has no mirror and no Link");
+                (Line::from(defect), Some(name))
+            }
+            term => match term.defect() {
+                Some(defect) => (defect, None),
+                None => continue,
+            },
+        };
+        let known = known.iter().map(ToString::to_string);
+        let nearest = most_similar(&term.to_string(), known);
+        let nearest = nearest.map(|name| format!("; the nearest name is '{name}'"));
+        let problem = problem(&format!("{defect}{}", nearest.unwrap_or_default()));
+        context.report([cluster.into_iter().fold(problem, Problem::of_cluster)]);
+    }
+    if order.terms().filter(|term| term.is(own, own)).count() > 1 {
+        let defect = format!("'local' and '{own}' are one cluster; its first place counts");
+        context.report([problem(&defect)]);
+    }
 }
 
 // === The third step of a build ===
@@ -121,7 +115,6 @@ pub(super) fn order(
     (order, origin): Order,
     context: BuildContext<'_>,
     candidates: &mut [Candidate<'_>],
-    problems: &mut Vec<Problem>,
 ) -> (Failover, Option<Debounce>) {
     let own = &context.rules.cluster_name;
     let step_of = |one: &Candidate<'_>| order.step_of(one.clusters.first()?, own);
@@ -129,35 +122,29 @@ pub(super) fn order(
     let mut flat = BTreeSet::new();
     for one in candidates.iter().filter(|one| one.is_answering()) {
         let Some(step) = step_of(one) else { continue };
-        let offered = if one.endpoints.iter().any(Endpoint::is_alive) {
-            StepHealth::Alive
-        } else {
-            StepHealth::Down
+        let offered = match one.endpoints.iter().any(Endpoint::is_alive) {
+            true => StepHealth::Alive,
+            false => StepHealth::Down,
         };
         health[step] = health[step].min(offered);
         let is_flat = |endpoint: &Endpoint| endpoint.kind == ServiceKind::Flat;
-        if one.endpoints.iter().any(is_flat) {
-            flat.insert(step);
-        }
+        flat.extend(one.endpoints.iter().any(is_flat).then_some(step));
     }
     let (answering, debounce) = debounced(&order, &health, context).unzip();
     let answering = answering.unwrap_or(0);
-    for one in candidates
-        .iter_mut()
-        .filter(|one| one.role == Role::Answers)
-    {
-        if step_of(one) != Some(answering) {
+    for one in candidates {
+        if one.role == Role::Answers && step_of(one) != Some(answering) {
             one.role = Role::Standby;
         }
     }
     let hides = |step: &&usize| **step + 1 < order.count() && order.is_auto;
-    if let Some(step) = flat.first().filter(hides) {
+    context.report(flat.first().filter(hides).map(|step| {
         let step = order.step_text(*step);
         let detail = format!(
             "{order}: step {step} is in a flat network, which is alive while its mirror exists"
         );
-        problems.push(Problem::new(ProblemKind::SettingWithoutEffect, detail));
-    }
+        Problem::new(ProblemKind::SettingWithoutEffect, detail)
+    }));
     let steps = health.iter().enumerate().map(|(index, health)| Step {
         health: *health,
         since: debounce.as_ref().and_then(|last| last.steps[index].since()),
@@ -168,60 +155,68 @@ pub(super) fn order(
         origin,
         answering,
     };
-    problems.extend(failover.held_step_down(context.key));
+    context.report(failover.problem(context.key));
     (failover, debounce)
 }
 
-/// Returns the step of an order that answers, and what is remembered of its steps. Returns `None` if the first
-/// step answers and nothing is remembered: the order is held, or the service has had no object for `failover.back`.
+/// Returns the step of an order that answers, and what is remembered of its steps (rule K7). The first step that counts as alive and
+/// has an endpoint answers, else the first with an endpoint that is alive, else the first with an endpoint. Returns `None` if the
+/// first step answers and nothing is remembered: the order is held, or the service has had no object for `failover.back`.
 fn debounced(
     order: &FailoverOrder,
     health: &[StepHealth],
     context: BuildContext<'_>,
 ) -> Option<(usize, Debounce)> {
-    if !order.is_auto {
-        return None;
-    }
     let (rules, now) = (context.rules, context.timers.now);
     let last = context.last().and_then(|last| last.failover.as_ref());
     let last = last.filter(|last| last.order == *order);
-    let end = if context.items.is_empty() {
-        Some(last?.end.unwrap_or(now.after(rules.failback_delay)))
-    } else {
-        None
+    let end = match context.items {
+        [] => Some(last?.end.unwrap_or(now.after(rules.failback_delay))),
+        _ => None,
     };
-    if end.is_some_and(|end| end <= now) {
+    if !order.is_auto || end.is_some_and(|end| end <= now) {
         return None;
     }
-    let new = || Debounce::new(order, health, context.is_arriving(order), now);
-    let mut last = last.cloned().unwrap_or_else(new);
-    last.end = end;
-    Some(last.next(health, now, rules))
+    let is_arriving = context.is_arriving(order);
+    let new = |health: &StepHealth| StepMemory::new(*health, is_arriving, now);
+    let new = || health.iter().map(new).collect();
+    let mut steps: Box<[StepMemory]> = last.map_or_else(new, |last| last.steps.clone());
+    for (step, health) in steps.iter_mut().zip(health) {
+        step.note(*health == StepHealth::Alive, now, rules);
+    }
+    let rank = |step: &usize| match health[*step] {
+        StepHealth::Empty => 3,
+        _ if steps[*step].counts => 0,
+        StepHealth::Alive => 1,
+        StepHealth::Down => 2,
+    };
+    let answering = (0..health.len()).min_by_key(rank)?;
+    let wakes = steps.iter().filter_map(|step| step.wake(rules));
+    let wake = wakes.chain(end).min();
+    let order = order.clone();
+    let debounce = Debounce {
+        order,
+        steps,
+        end,
+        wake,
+    };
+    Some((answering, debounce))
 }
 
 /// Returns the TTL of a service and its rule for gateways that are down. The annotations of the Service of this cluster decide,
-/// else `services` of the settings. The annotations of mirrors may only lower the TTL. Reports those that cannot be used.
-pub(super) fn resolve(
-    context: BuildContext<'_>,
-    problems: &mut Vec<Problem>,
-) -> (u32, GatewayDown) {
+/// else `services` of the settings. The annotations of mirrors may only lower the TTL. Reports those without effect.
+pub(super) fn resolve(context: BuildContext<'_>) -> (u32, GatewayDown) {
     let (rules, own) = (context.rules, context.settings());
-    let of_settings = rules.services.get(context.key);
-    let of_own = own
-        .into_iter()
-        .map(|one| (ProblemKind::SettingWithoutEffect, one));
-    let of_copies = context.copied_settings();
-    let of_copies = of_copies.map(|one| (ProblemKind::IgnoredSetting, one));
-    for (kind, settings) in of_own.chain(of_copies) {
-        let unreadable = settings.unreadable.iter().cloned();
-        problems.extend(unreadable.map(|one| Problem::new(kind, one)));
-    }
-    let mut set = own.into_iter().chain(of_settings);
-    let ttl = set.clone().find_map(|one| one.ttl).unwrap_or(rules.ttl);
-    let copied = context.copied_settings().filter_map(|copy| copy.ttl);
+    let mut set = own.into_iter().chain(rules.services.get(context.key));
+    let mut ttl = set.clone().find_map(|one| one.ttl).unwrap_or(rules.ttl);
     let gateway_down = set.find_map(|one| one.gateway_down);
-    (
-        copied.fold(ttl, u32::min),
-        gateway_down.unwrap_or(rules.gateway_down),
-    )
+    let unused = own.into_iter().flat_map(|own| own.unused.iter().cloned());
+    context.report(unused.map(|one| Problem::new(ProblemKind::SettingWithoutEffect, one)));
+    for (object, copy) in context.copied_settings() {
+        ttl = copy.ttl.map_or(ttl, |lower| ttl.min(lower));
+        let unused = copy.unused.iter().cloned();
+        let unused = unused.map(|one| Problem::new(ProblemKind::IgnoredSetting, one));
+        context.report(unused.map(|one| one.of_object(ObjectRef::service(object))));
+    }
+    (ttl, gateway_down.unwrap_or(rules.gateway_down))
 }

@@ -8,18 +8,15 @@ use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
 use super::content::Table;
+use super::context::BuildContext;
 use super::endpoint::{Endpoint, EndpointLiveness};
-use super::gate::Gate;
+use super::failover::Gate;
 use super::service::{NameFailure, Service};
 use super::short::hidden_by_zone;
 use crate::model::{
-    ClusterName, Family, Hostname, Kind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ClusterName, Hostname, Kind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
     ServiceKey, list_some,
 };
-
-/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
-/// a unique name (rule M6).
-pub const DEFAULT_CLUSTER_NAME: &str = "local";
 
 // === impl Table ===
 
@@ -41,25 +38,16 @@ impl Table {
         problems.find(|problem| problem.cluster.as_ref() == Some(cluster))
     }
 
-    /// Returns the problems of every object that is not used, in no particular order.
-    pub fn skipped(&self) -> impl Iterator<Item = &Problem> {
-        let is_skip = |one: &&Problem| one.kind.row().family == Family::Skipped;
-        self.problems().filter(is_skip)
-    }
-
     /// Returns the problems of the short names that depend on changed services, and the one of all links.
     pub fn problems_beside<'t>(
         &'t self,
         changed: impl Iterator<Item = &'t ServiceKey>,
     ) -> impl Iterator<Item = &'t Problem> {
         let names: BTreeSet<_> = changed.flat_map(ServiceKey::short_names).collect();
-        let short = names
-            .into_iter()
-            .filter_map(|name| self.short_name(name.as_str()));
-        let of_links = self
-            .link_problems
-            .iter()
-            .filter(|one| one.cluster.is_none());
+        let names = names.into_iter();
+        let short = names.filter_map(|name| self.short_name(name.as_str()));
+        let of_links = self.link_problems.iter();
+        let of_links = of_links.filter(|one| one.cluster.is_none());
         short.flat_map(|short| &short.problems).chain(of_links)
     }
 
@@ -79,27 +67,16 @@ impl Table {
 // === impl Service ===
 
 impl Service {
-    /// Returns the problem that its endpoints of this cluster have the default cluster name. It is a problem of the server,
-    /// which has it once. Commands may lack the settings of the server.
-    pub fn default_cluster_name(&self) -> Option<Problem> {
-        let mut own = self.endpoints_at(&[DEFAULT_CLUSTER_NAME]).iter();
-        let detail = format!("'{DEFAULT_CLUSTER_NAME}', which is the same in every cluster");
-        let problem = Problem::new(ProblemKind::ClusterName, detail);
-        own.any(Endpoint::is_local)
-            .then(|| problem.of_service(&self.key))
+    /// Reports the problems that follow from its state.
+    pub(super) fn report_state(&self, context: BuildContext<'_>) {
+        self.report_mirrors(context);
+        self.report_endpoints(context);
+        context.report(self.gate.as_deref().and_then(Gate::problem));
+        context.report(hidden_by_zone(self, &self.key.labels().join(".")));
     }
 
-    /// Adds the problems that follow from its state.
-    pub(super) fn add_state_problems(&self, problems: &mut Vec<Problem>) {
-        self.add_mirrors(problems);
-        self.add_endpoints(problems);
-        self.add_order(problems);
-        problems.extend(self.gate.as_deref().and_then(Gate::problem));
-        problems.extend(hidden_by_zone(self, &self.key.labels().join(".")));
-    }
-
-    /// Adds headless mirrors without endpoint mirrors, and hosts that they list without one.
-    fn add_mirrors(&self, problems: &mut Vec<Problem>) {
+    /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one.
+    fn report_mirrors(&self, context: BuildContext<'_>) {
         for (cluster, object) in &self.mirrors {
             let missing = self.missing.iter().filter(|host| host.mirror == *object);
             let hosts = missing.map(|host| match host.address {
@@ -115,15 +92,14 @@ impl Service {
                 continue;
             };
             let problem = Problem::new(ProblemKind::MissingHost, detail);
-            problems.push(problem.of_cluster(cluster).of_object(object.clone()));
+            context.report([problem.of_cluster(cluster).of_object(object.clone())]);
         }
     }
 
-    /// Adds endpoints that are down or not ready, by cluster and cause, and pods of this cluster that are not ready.
-    fn add_endpoints(&self, problems: &mut Vec<Problem>) {
+    /// Reports endpoints that are down or not ready, by cluster and cause. An unlinked cluster has a problem of its own.
+    fn report_endpoints(&self, context: BuildContext<'_>) {
         let mut down: BTreeMap<(ProblemKind, Option<&ClusterName>), Vec<&str>> = BTreeMap::new();
-        for endpoint in &self.endpoints {
-            // An unlinked cluster has a problem of its own.
+        for endpoint in self.endpoints.iter().chain(&self.not_ready) {
             let kind = endpoint.liveness.problem();
             if let Some(kind) = kind.filter(|kind| *kind != ProblemKind::Unlinked) {
                 let name = endpoint.hostname.as_ref();
@@ -136,46 +112,8 @@ impl Service {
             let name = cluster.map_or("", ClusterName::as_str);
             let names = list_some(names, MAX_LISTED);
             let problem = Problem::new(kind, format!("cluster '{name}': {names}"));
-            problems.push(cluster.into_iter().fold(problem, Problem::of_cluster));
+            context.report([cluster.into_iter().fold(problem, Problem::of_cluster)]);
         }
-        if !self.not_ready.is_empty() {
-            let pods = self.not_ready.iter().map(|pod| pod.labels()[0]);
-            let detail = format!("in this cluster: {}", list_some(pods, MAX_LISTED));
-            problems.push(Problem::new(ProblemKind::PodNotReady, detail));
-        }
-    }
-
-    /// Adds what is wrong with the step that answers.
-    fn add_order(&self, problems: &mut Vec<Problem>) {
-        let Some(failover) = &self.failover else {
-            return;
-        };
-        let (number, order) = (failover.answering + 1, &failover.order);
-        let step = format!("step {number} of {order}, {}", failover.answering_text());
-        if self.failure == Some(NameFailure::StepWithoutEndpoint) {
-            problems.push(Problem::new(ProblemKind::StepWithoutEndpoint, step));
-            return;
-        }
-        if failover.answering > 0 {
-            problems.push(Problem::new(ProblemKind::StandbyAnswers, step));
-        }
-    }
-}
-
-// === impl Gate ===
-
-impl Gate {
-    /// Returns the problem of expected clusters that are missing, if there are any.
-    fn problem(&self) -> Option<Problem> {
-        let names = list_some(&self.missing, MAX_LISTED);
-        let problem = match self.closes_until {
-            Some(end) => {
-                let detail = format!("not answered; waits for {names} until {}", end.to_text());
-                Problem::new(ProblemKind::ExpectedClustersMissing, detail)
-            }
-            None => Problem::new(ProblemKind::ClusterMissing, names),
-        };
-        (!self.missing.is_empty()).then_some(problem)
     }
 }
 
@@ -187,9 +125,7 @@ impl Gate {
 pub enum Impact {
     /// Nothing is wrong.
     #[default]
-    #[serde(rename = "ok")]
-    #[strum(serialize = "ok")]
-    Fine,
+    Ok,
     /// Somebody should look at it.
     Attention,
     /// Clients get no answer, or one that they cannot use.
@@ -214,7 +150,7 @@ impl Service {
         if is_serious {
             Impact::Attention
         } else {
-            Impact::Fine
+            Impact::Ok
         }
     }
 
@@ -283,8 +219,8 @@ mod tests {
             ..fine.clone()
         };
         let (note, error) = (ProblemKind::Kind, ProblemKind::UnusableObject);
-        assert_eq!(fine.impact(), Impact::Fine);
-        assert_eq!(with_problem(note).impact(), Impact::Fine);
+        assert_eq!(fine.impact(), Impact::Ok);
+        assert_eq!(with_problem(note).impact(), Impact::Ok);
         assert_eq!(with_problem(error).impact(), Impact::Attention);
         assert_eq!(unlinked.impact(), Impact::Attention);
         assert_eq!(service(&db()[..1]).impact(), Impact::Attention);

@@ -80,11 +80,9 @@ impl Publisher {
             since: if is_first { Some(now) } else { last.since },
         });
         self.reader.current.store(next.clone());
-        let gone = self
-            .reader
-            .history
-            .lock()
-            .push(next.clone(), &built.services, now);
+        let mut history = self.reader.history.lock();
+        let gone = history.push(next.clone(), &built.services, now);
+        drop(history);
         drop(last);
         self.retired.lock().extend(gone);
         self.free_retired();
@@ -93,7 +91,7 @@ impl Publisher {
 
     /// Notes the services that change too often, so that the history keeps fewer versions of them.
     pub fn note_flapping(&self, services: BTreeSet<ServiceKey>) {
-        self.reader.history.lock().note_flapping(services);
+        self.reader.history.lock().flapping = services;
     }
 
     /// Frees the earlier tables that no query uses. Returns whether queries still use others.

@@ -10,6 +10,10 @@ use crate::model::{
     ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName, ServiceSettings,
 };
 
+/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
+/// a unique name (rule M6).
+pub const DEFAULT_CLUSTER_NAME: &str = "local";
+
 /// The settings that determine the members of services and the names that exist.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -113,28 +117,7 @@ impl Rules {
 
 /// The aliases. Only the settings have them: a tenant must not name a service like another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Aliases {
-    sources: BTreeMap<ServiceKey, Vec<ServiceKey>>,
-    /// The aliases of each source.
-    by_source: BTreeMap<ServiceKey, BTreeSet<ServiceKey>>,
-}
-
-/// Why aliases are not accepted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidAlias {
-    /// A service occurs twice in it.
-    #[error("the alias {0} has the service {1} twice")]
-    SourceTwice(ServiceKey, ServiceKey),
-    /// It names itself.
-    #[error("{0} is an alias of itself; its own members always belong to it")]
-    Itself(ServiceKey),
-    /// It names another alias.
-    #[error("{0} is an alias of {1}, which is an alias, too: name the services of that one")]
-    OfAlias(ServiceKey, ServiceKey),
-    /// It has too many services.
-    #[error("the alias {0} has {1} services; at most {MAX_SOURCES} are allowed")]
-    TooMany(ServiceKey, usize),
-}
+pub struct Aliases(BTreeMap<ServiceKey, Vec<ServiceKey>>);
 
 /// The maximum number of services of one alias.
 const MAX_SOURCES: usize = 255;
@@ -146,41 +129,49 @@ impl Aliases {
     ///
     /// # Errors
     ///
-    /// If an alias names itself or another alias, or has a service twice or too many services.
-    pub fn new(aliases: BTreeMap<ServiceKey, Vec<ServiceKey>>) -> Result<Self, InvalidAlias> {
-        let mut all = Self::default();
+    /// A sentence, if an alias names itself or another alias, or has a service twice or too many services.
+    pub fn new(aliases: BTreeMap<ServiceKey, Vec<ServiceKey>>) -> Result<Self, String> {
         for (alias, sources) in &aliases {
-            if sources.len() > MAX_SOURCES {
-                return Err(InvalidAlias::TooMany(alias.clone(), sources.len()));
+            let count = sources.len();
+            if count > MAX_SOURCES {
+                return Err(format!(
+                    "the alias {alias} has {count} services; at most {MAX_SOURCES} are allowed"
+                ));
             }
-            for source in sources {
-                let of_source = all.by_source.entry(source.clone()).or_default();
+            for (index, source) in sources.iter().enumerate() {
                 if source == alias {
-                    return Err(InvalidAlias::Itself(alias.clone()));
+                    return Err(format!(
+                        "{alias} is an alias of itself; its own members always belong to it"
+                    ));
                 } else if aliases.contains_key(source) {
-                    return Err(InvalidAlias::OfAlias(alias.clone(), source.clone()));
-                } else if !of_source.insert(alias.clone()) {
-                    return Err(InvalidAlias::SourceTwice(alias.clone(), source.clone()));
+                    return Err(format!(
+                        "{alias} is an alias of {source}, which is an alias, too: name the services of that one"
+                    ));
+                } else if sources[..index].contains(source) {
+                    return Err(format!("the alias {alias} has the service {source} twice"));
                 }
             }
         }
-        all.sources = aliases;
-        Ok(all)
+        Ok(Self(aliases))
     }
 
     /// Returns the names of the aliases.
     pub fn names(&self) -> impl Iterator<Item = &ServiceKey> {
-        self.sources.keys()
+        self.0.keys()
     }
 
     /// Returns the sources of an alias.
     pub fn sources_of(&self, alias: &ServiceKey) -> &[ServiceKey] {
-        self.sources.get(alias).map_or(&[], |sources| sources)
+        self.0.get(alias).map_or(&[], |sources| sources)
     }
 
     /// Returns the aliases of a service.
-    pub fn of_source(&self, service: &ServiceKey) -> impl Iterator<Item = &ServiceKey> {
-        self.by_source.get(service).into_iter().flatten()
+    pub fn of_source<'a>(
+        &'a self,
+        service: &'a ServiceKey,
+    ) -> impl Iterator<Item = &'a ServiceKey> {
+        let aliases = self.0.iter().filter(|(_, all)| all.contains(service));
+        aliases.map(|(alias, _)| alias)
     }
 }
 
@@ -197,7 +188,7 @@ mod tests {
             let sources = sources.iter().map(|source| key(source)).collect();
             (key(alias), sources)
         });
-        Aliases::new(aliases.collect()).map_err(|error| error.to_string())
+        Aliases::new(aliases.collect())
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! A [`Service`] of the table, and the rules that concern one name of it.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::iter;
 use std::ops::Range;
 
 use strum::Display;
 
 use super::endpoint::{Endpoint, MissingHost, ServiceKind};
-use super::failover::Failover;
-use super::gate::Gate;
-use super::name_index::NameIndex;
-use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ProblemKind, ServiceKey};
+use super::failover::{Failover, Gate};
+use super::name_index::{Members, NameIndex, Property};
+use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ServiceKey};
 
 /// One service with the endpoints of all its members.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// Namespace and name.
     pub key: ServiceKey,
@@ -70,28 +72,6 @@ pub enum NameFailure {
 // === impl Service ===
 
 impl Service {
-    /// Makes a service without anything.
-    pub(super) fn new(key: ServiceKey) -> Self {
-        Self {
-            key,
-            kind: ServiceKind::Local,
-            failure: None,
-            failover: None,
-            gate: None,
-            ttl: 0,
-            gateway_down: GatewayDown::default(),
-            endpoints: Box::default(),
-            names: NameIndex::default(),
-            not_ready: Box::default(),
-            mirrors: Box::default(),
-            federated: Box::default(),
-            missing: Box::default(),
-            is_known: false,
-            is_headless: false,
-            problems: Box::default(),
-        }
-    }
-
     /// Returns the endpoints at or below some labels before the name of the service: none, `C`, or `H.C`. An empty `C` stands for
     /// the address of a federated service.
     pub fn endpoints_at(&self, scope: &[&str]) -> &[Endpoint] {
@@ -106,22 +86,15 @@ impl Service {
     /// Returns the problem of endpoints of a cluster like this one, if they are down or not ready. Unlinked ones have that of their
     /// cluster.
     pub fn problem_of(&self, endpoint: &Endpoint) -> Option<&Problem> {
-        let not_ready = self.not_ready.as_ptr_range();
-        let is_ready = !not_ready.contains(&std::ptr::from_ref(endpoint));
-        let of_pod = (!is_ready).then_some(ProblemKind::PodNotReady);
-        let kind = endpoint.liveness.problem().or(of_pod)?;
-        let is_of_pods = kind == ProblemKind::PodNotReady;
-        let is_it =
-            |one: &&Problem| one.kind == kind && (is_of_pods || one.cluster == endpoint.cluster);
+        let kind = endpoint.liveness.problem()?;
+        let is_it = |one: &&Problem| one.kind == kind && one.cluster == endpoint.cluster;
         self.problems.iter().find(is_it)
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
     pub fn missing_clusters(&self) -> &[Line] {
-        let closed = self
-            .gate
-            .as_ref()
-            .filter(|gate| gate.closes_until.is_some());
+        let gate = self.gate.as_ref();
+        let closed = gate.filter(|gate| gate.closes_until.is_some());
         closed.map_or(&[], |gate| &gate.missing)
     }
 
@@ -177,4 +150,60 @@ fn range_at<T>(entries: &[T], labels: fn(&T) -> [&str; 2], scope: &[&str]) -> Ra
     let start = entries.partition_point(|one| place(one).is_lt());
     let rest = &entries[start..];
     start..start + rest.partition_point(|one| place(one).is_eq())
+}
+
+// === The hash of answers ===
+
+/// Returns a hash of the answers at the names of a service, if it has names. It covers its key, whether its name fails, its hosts
+/// without endpoint mirrors, its TTL, its endpoints (cluster, hostname, addresses and ports), and which of them each of its names
+/// returns.
+///
+/// Services with the same answers have the same hash in every process of one version on machines with the same size and order of
+/// words. The hasher of the standard library without a seed is enough, because the hash does not protect against forgery.
+pub(super) fn answers_hash(service: Option<&Service>) -> Option<u64> {
+    service.filter(|one| one.has_names_at(&[])).map(hash_of)
+}
+
+/// Returns the hash of something.
+pub(super) fn hash_of(part: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    part.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Feeds what answers of the service depend on.
+impl Hash for Service {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.key, self.failure.is_some()).hash(state);
+        let missing = self.missing.iter().map(MissingHost::labels);
+        let missing = missing.filter(|labels| self.endpoints_at(labels).is_empty());
+        missing.collect::<BTreeSet<_>>().hash(state);
+        if self.endpoints.is_empty() {
+            return;
+        }
+        (self.ttl, &self.endpoints).hash(state);
+        let mut feed = |name: Members<'_>| {
+            let answered = name.answered(self.gateway_down);
+            answered.count().hash(state);
+            answered.iter().for_each(|endpoint| endpoint.hash(state));
+        };
+        let ports = self.names.named_ports(&self.endpoints);
+        for port in iter::once(&[][..]).chain(ports.map(|(_, endpoints)| endpoints)) {
+            let all = self.names.members(0..self.endpoints.len(), port);
+            feed(all.requiring(Property::Selected));
+            for of_cluster in self.by_cluster() {
+                feed(all.within(self.range_at(&of_cluster[0].labels()[1..])));
+            }
+        }
+    }
+}
+
+/// Feeds what identifies the endpoint, and its data in answers.
+impl Hash for Endpoint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.labels(), &*self.ports).hash(state);
+        self.addresses.len().hash(state);
+        let addresses = self.addresses.iter();
+        addresses.for_each(|address| address.ip.hash(state));
+    }
 }

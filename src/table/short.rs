@@ -20,11 +20,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::content::{Claim, NoOwner, ShortName, Table};
+use super::context::Timers;
 use super::rules::{Rules, ShortNames};
 use super::service::Service;
 use super::shared::set;
 use super::store::ServiceKeys;
-use super::timers::Timers;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
 /// Assigns the owners of the short names of services that changed, and dates their problems. Returns whether a short name changed,
@@ -85,10 +85,8 @@ fn owner<'c>(
     }
     if let Some(pin) = rules.pinned_names.get(name) {
         // A pinned name has no fallback.
-        let pinned = claims.get_key_value(pin);
-        return pinned
-            .map(|(pin, _)| pin)
-            .ok_or_else(|| NoOwner::Pinned(pin.clone()));
+        let pinned = claims.get_key_value(pin).map(|(pin, _)| pin);
+        return pinned.ok_or_else(|| NoOwner::Pinned(pin.clone()));
     }
     // An alias owns the name before its sources.
     let is_source = |namespace: &Namespace| {
@@ -99,19 +97,15 @@ fn owner<'c>(
         aliases.any(|one| has_name(one) && claims.get(&one.namespace) == Some(&Claim::Headless))
     };
     let with = |claim| -> Vec<&Namespace> {
-        let all = claims
-            .iter()
-            .filter(|_| rules.short_names == ShortNames::All);
+        let is_pinned = rules.short_names == ShortNames::Pinned;
+        let all = claims.iter().filter(|_| !is_pinned);
         let with = all.filter(|(namespace, one)| **one == claim && !is_source(namespace));
         with.map(|(namespace, _)| namespace).collect()
     };
     let default = rules.default_namespace.as_ref();
     let default = default.and_then(|default| claims.get_key_value(default));
-    match (
-        default,
-        &with(Claim::Headless)[..],
-        &with(Claim::FailingHeadless)[..],
-    ) {
+    let (headless, failing) = (with(Claim::Headless), with(Claim::FailingHeadless));
+    match (default, &headless[..], &failing[..]) {
         (Some((default, Claim::Other | Claim::Headless)), ..) => Ok(default),
         (_, [only], _) => Ok(only),
         (_, [_, _, ..], _) => Err(NoOwner::Ambiguous),

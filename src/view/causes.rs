@@ -168,7 +168,7 @@ impl Cause {
             _ if self.counts.failing > 0 => Impact::Failing,
             Level::Error if row.family == Family::Server => Impact::Failing,
             Level::Error | Level::Warning => Impact::Attention,
-            Level::Note => Impact::Fine,
+            Level::Note => Impact::Ok,
         }
     }
 

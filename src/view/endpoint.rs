@@ -99,11 +99,11 @@ pub(super) struct NameReply<'t>(Result<View<'t>, String>);
 // === impl EndpointState ===
 
 impl EndpointState {
-    /// Returns the state of an endpoint of the table. Its pod is ready if it is one of this cluster.
+    /// Returns the state of an endpoint of the table.
     fn of(endpoint: &Endpoint) -> Self {
         match endpoint.liveness {
             EndpointLiveness::GatewayDown | EndpointLiveness::Unlinked => Self::Down,
-            EndpointLiveness::NotReady => Self::NotReady,
+            EndpointLiveness::NotReady | EndpointLiveness::PodNotReady => Self::NotReady,
             EndpointLiveness::Alive if endpoint.is_standby => Self::Standby,
             EndpointLiveness::Alive if endpoint.is_selected => Self::Alive,
             EndpointLiveness::Alive => Self::Omitted,
@@ -167,18 +167,13 @@ impl<'t> NameReply<'t> {
         // All are in the order of the table.
         let returned = self.0.as_ref().ok().map(View::endpoints);
         let mut returned = returned.into_iter().flatten().peekable();
-        let listed = move |endpoint, state, is_returned| ListedEndpoint {
+        let all = service.endpoints.iter().chain(&service.not_ready);
+        all.map(move |endpoint| ListedEndpoint {
             service,
             endpoint,
-            state,
-            is_returned,
-        };
-        let of_table = service.endpoints.iter().map(move |endpoint| {
-            let is_returned = returned.next_if(|one| ptr::eq(*one, endpoint)).is_some();
-            listed(endpoint, EndpointState::of(endpoint), is_returned)
-        });
-        let not_ready = service.not_ready.iter();
-        of_table.chain(not_ready.map(move |one| listed(one, EndpointState::NotReady, false)))
+            state: EndpointState::of(endpoint),
+            is_returned: returned.next_if(|one| ptr::eq(*one, endpoint)).is_some(),
+        })
     }
 
     /// Reports one of the endpoints of [`NameReply::endpoints`].

@@ -11,7 +11,7 @@ use strum::{VariantArray as _, VariantNames as _};
 
 use super::causes::Causes;
 use super::endpoint::{EndpointState, ListedEndpoint};
-use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
 use crate::table::{Impact, Moment, Published, Service, ServiceKind, Table};
 
@@ -67,8 +67,6 @@ pub struct TableFacts {
     pub failing: Vec<(ProblemKind, ServiceKey)>,
     /// The problems of objects and services.
     pub causes: Causes,
-    /// The problem that endpoints have the default cluster name, if they do. The server has it once.
-    pub default_cluster_name: Option<Problem>,
 }
 
 /// The state of an endpoint, and whether the name of its service returns it.
@@ -126,7 +124,6 @@ impl TableFacts {
         let table = now.table.as_ref().unwrap_or(&empty);
         let listed = || table.services().filter(|service| service.is_listed());
         let links = table.links.clusters.values();
-        let default_name = table.services().filter_map(Service::default_cluster_name);
         Self {
             hash: table.answers_hash(),
             services: count(ServiceKind::VARIANTS, listed().map(|service| service.kind)),
@@ -135,7 +132,6 @@ impl TableFacts {
             clusters: count(LinkState::VARIANTS, links.map(|link| link.state.into())),
             failing: failing_services(table),
             causes: Causes::of(now),
-            default_cluster_name: default_name.min(),
         }
     }
 

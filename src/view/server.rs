@@ -214,12 +214,10 @@ impl<'s> Shown<'s> {
 
     /// Returns the problems of the server that a table does not have itself. Of the past, only those of that table are known.
     pub(super) fn problems(&self) -> Vec<Problem> {
-        let mut problems = match self.filter.at {
+        match self.filter.at {
             None => self.server.problems(&self.published),
             Some(_) => self.published.problem().into_iter().collect(),
-        };
-        problems.extend(self.facts().default_cluster_name.clone());
-        problems
+        }
     }
 
     /// Returns the causes of the problems of the table and of the server.

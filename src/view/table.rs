@@ -13,8 +13,8 @@ use super::error::ViewError;
 use super::failover::FailoverReport;
 use super::filter::is_listed;
 use super::server::Shown;
-use crate::model::{GatewayDown, ProblemKind};
-use crate::table::{Impact, Service, list_clusters};
+use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, list_some};
+use crate::table::{Impact, Service};
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone};
 
@@ -187,7 +187,7 @@ impl ClusterCell {
             cell.returned += u32::from(one.is_returned);
         }
         if let Some(cell) = cells.get_mut("") {
-            cell.members = list_clusters(service.federated.iter());
+            cell.members = list_some(&service.federated, MAX_LISTED);
         }
         for cluster in service.missing_clusters() {
             let cell = cells.entry(cluster);

@@ -140,8 +140,8 @@ impl<'t> Answer<'t> {
         match self {
             Self::Data(view, RecordType::SRV) => {
                 let mut endpoints = Vec::new();
-                let _ = visit_services(view, AnswerOrder::Rotate, 0, |row| {
-                    endpoints.push(&view.service.endpoints[row.index]);
+                let _ = visit_services(view, AnswerOrder::Rotate, 0, |index, _, _| {
+                    endpoints.push(&view.service.endpoints[index]);
                     ControlFlow::Continue(())
                 });
                 endpoints

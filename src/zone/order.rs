@@ -36,17 +36,6 @@ pub enum Addresses<'t> {
     V6(&'t [Ipv6Addr]),
 }
 
-/// One SRV record of an answer.
-#[derive(Clone, Copy, Debug)]
-pub struct SrvRow {
-    /// Index of the endpoint that is the target.
-    pub index: usize,
-    /// The port number.
-    pub port: u16,
-    /// Whether it is the first row in this order with its target.
-    pub is_first: bool,
-}
-
 /// Visits the addresses of a view of type A or AAAA in order until `visit` breaks, several at once if possible. `turn` is a random
 /// number for each answer. The turn zero of [`AnswerOrder::Rotate`] is the order of the table.
 pub fn visit_addresses<'t>(
@@ -144,12 +133,13 @@ fn rotated<A>(list: &[A], turn: u32) -> impl Iterator<Item = &[A]> {
     parts.filter(|part| !part.is_empty())
 }
 
-/// Visits the SRV records of a view in order until `visit` breaks: for each target and port number one.
+/// Visits the SRV records of a view in order until `visit` breaks: for each target and port number one. `visit` gets the index of the
+/// endpoint that is the target, the port number, and whether it is the first record in this order with its target.
 pub fn visit_services<'t>(
     view: &View<'t>,
     order: AnswerOrder,
     turn: u32,
-    mut visit: impl FnMut(SrvRow) -> ControlFlow<()>,
+    mut visit: impl FnMut(usize, u16, bool) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     visit_shared_target(view, turn, &mut visit)?;
     visit_walks(
@@ -164,7 +154,7 @@ pub fn visit_services<'t>(
 fn visit_shared_target<'t>(
     view: &View<'t>,
     turn: u32,
-    visit: &mut impl FnMut(SrvRow) -> ControlFlow<()>,
+    visit: &mut impl FnMut(usize, u16, bool) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut is_first = true;
     let mut shared = rotated(view.shared_ports(), turn).flatten();
@@ -176,11 +166,7 @@ fn visit_shared_target<'t>(
         if !is_wanted || !view.members().contains(one.endpoint) {
             return ControlFlow::Continue(());
         }
-        visit(SrvRow {
-            index: one.endpoint,
-            port: one.port.number,
-            is_first: take(&mut is_first),
-        })
+        visit(one.endpoint, one.port.number, take(&mut is_first))
     })
 }
 
@@ -190,7 +176,7 @@ fn visit_targets<'t>(
     members: &Members<'t>,
     first: usize,
     random: usize,
-    visit: &mut impl FnMut(SrvRow) -> ControlFlow<()>,
+    visit: &mut impl FnMut(usize, u16, bool) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let endpoints = &view.service.endpoints;
     let ports = &endpoints[first].ports;
@@ -200,13 +186,7 @@ fn visit_targets<'t>(
     };
     let mut visit_ports = |index: usize, range: Range<usize>, mut is_first: bool| {
         let mut rows = ports_in(&endpoints[index].ports, range, view.port);
-        rows.try_for_each(|port| {
-            visit(SrvRow {
-                index,
-                port: port.number,
-                is_first: take(&mut is_first),
-            })
-        })
+        rows.try_for_each(|port| visit(index, port.number, take(&mut is_first)))
     };
     members.iter_from(first).try_for_each(|index| {
         let from = if index == first { split } else { 0 };

@@ -182,18 +182,18 @@ fn visit_services<'a>(
 ) -> ControlFlow<()> {
     let (question, ttl) = (context.question, view.service.ttl);
     let (order, turn) = (context.order, context.turn);
-    order::visit_services(view, order, turn, |row| {
-        let (port, target) = (row.port, RecordName::target(view, question, row.index));
+    order::visit_services(view, order, turn, |index, port, _| {
+        let target = RecordName::target(view, question, index);
         visit(Record::answer(question, ttl, Data::Srv { port, target }))
     })?;
     let mut number = 0;
-    order::visit_services(view, order, turn, |row| {
+    order::visit_services(view, order, turn, |index, _, is_first| {
         number += 1;
-        if !row.is_first {
+        if !is_first {
             return ControlFlow::Continue(());
         }
-        let owner = RecordName::target(view, question, row.index);
-        let target = view.target_of(row.index);
+        let owner = RecordName::target(view, question, index);
+        let target = view.target_of(index);
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {
             visit_addresses(&target, rtype, AnswerOrder::Rotate, 0, |addresses| {

@@ -226,7 +226,7 @@ fn federated_service_lists_its_members() {
         assert_eq!(federated.service.to_string(), "prod/web");
         let has_own = federated.has_own;
         let names: Vec<String> = federated.linked.iter().map(ToString::to_string).collect();
-        let invalid = federated.settings.unwrap_or_default().unreadable;
+        let invalid = federated.settings.unwrap_or_default().unused;
         Ok((names.join(","), has_own, invalid))
     };
     let remote = |list: &str| json!({key::REMOTE_DISCOVERY: list});
@@ -300,10 +300,10 @@ fn invalid_annotation_of_this_server_is_reported() {
     let bad = settings_of("soon", &"x".repeat(200_000));
     assert_eq!((bad.ttl, bad.gateway_down), (None, None));
     assert_eq!(
-        *bad.unreadable[0],
+        *bad.unused[0],
         *"annotation global-dns/ttl=soon: it is not a number of seconds"
     );
-    assert!(bad.unreadable[1].len() < 120);
+    assert!(bad.unused[1].len() < 120);
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn slice_of_headless_mirror_lists_hosts() {
 fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
     let unreadable = |annotations: Value| {
         let object = json!({"metadata": {"annotations": annotations}}).to_string();
-        ServiceSettings::of_own(&KubeObject::read(&object)).unreadable
+        ServiceSettings::of_own(&KubeObject::read(&object)).unused
     };
     let known = key::SETTINGS.join(", ");
     for (name, reason) in [
@@ -439,7 +439,7 @@ fn only_the_ttl_of_a_mirror_counts() {
     let object = json!({"metadata": {"annotations": annotations}}).to_string();
     let expected = ServiceSettings {
         ttl: Some(2),
-        ignored: vec![format!("{}=east", key::FAILOVER).into()],
+        unused: vec![format!("{}=east", key::FAILOVER).into()],
         ..ServiceSettings::default()
     };
     assert_eq!(

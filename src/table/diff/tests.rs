@@ -168,8 +168,7 @@ fn endpoints_change_their_addresses_ports_kind_and_liveness() {
             &with_port(5432),
             &with_port(5433),
             &[
-                "address: The address of cluster east in prod/db (db-0) changed from port sql 5432/tcp to port sql \
-               5433/tcp.",
+                "address: The address of cluster east in prod/db (db-0) changed from port sql:5432 to port sql:5433.",
             ],
         ),
         (

@@ -1,3 +1,5 @@
+mod gate;
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -54,7 +54,7 @@ pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Nam
     let is_known = is_service
         || own.is_some()
         || whole.count() <= 2
-        || table.has_namespace(last)
+        || table.services_in(last).next().is_some()
         || table
             .short_name(last)
             .is_some_and(|name| name.namespaces(Claim::Other).next().is_some());

@@ -195,7 +195,7 @@ fn missing_name_has_its_reason_the_problems_and_the_nearest_names() {
     objects.push(mirror("prod", "idle", "west"));
     let of_db = [
         "not-exported prod/db: cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported",
-        "pod-not-ready prod/db: in this cluster: db-0",
+        "pod-not-ready prod/db: cluster 'hub': db-0",
         "missing-host Service/prod/db-west: no host of cluster 'west'",
     ];
     for (name, reading, problems) in [

@@ -45,9 +45,9 @@ fn addresses(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
 fn rows(table: &Table, order: AnswerOrder, turn: u32) -> Vec<(String, u16)> {
     let mut rows = Vec::new();
     let _ = with_view(table, |view| {
-        visit_services(view, order, turn, |row| {
-            let endpoint = &view.service.endpoints[row.index];
-            rows.push((endpoint.labels().join("."), row.port));
+        visit_services(view, order, turn, |index, port, _| {
+            let endpoint = &view.service.endpoints[index];
+            rows.push((endpoint.labels().join("."), port));
             ControlFlow::Continue(())
         })
     });

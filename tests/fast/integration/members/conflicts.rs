@@ -94,7 +94,11 @@ fn each_conflict_is_logged_once_counted_and_listed() {
     assert_eq!(server.outcome("db-0.south.db.prod.global. A"), "10.96.8.1");
     let logged = logged_problems(&server);
     // Of both, nobody has to do anything now. The first is not a conflict.
-    let notes = ["ignored-setting", "kind"].map(|kind| (kind.to_owned(), "prod/db".to_owned()));
+    let notes = [
+        ("ignored-setting", "Service/prod/db-east"),
+        ("kind", "prod/db"),
+    ];
+    let notes = notes.map(|(kind, subject)| (kind.to_owned(), subject.to_owned()));
     for problem in all.iter().chain(&notes[..1]) {
         // The new cluster changes the text of the conflict of kinds, so it is logged again.
         let times = if *problem == notes[1] { 2 } else { 1 };

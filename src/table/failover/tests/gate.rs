@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::*;
+use super::super::*;
 use crate::model::Kind;
 use crate::testing::{Server, local, parsed, rules};
 
@@ -20,7 +20,7 @@ fn at(second: u64) -> Timestamp {
 /// Returns the gate of a Service of this cluster.
 fn gate(expected: Option<&str>, created: Option<u64>, now: u64) -> Option<Gate> {
     let (_, object) = parsed(Kind::Service, &service(expected, created));
-    Gate::new(object.item().unwrap(), &[], &rules(), at(now))
+    Gate::new(object.item().unwrap(), &BTreeSet::new(), &rules(), at(now))
 }
 
 /// Returns until when a gate closes, in seconds.
