@@ -76,7 +76,7 @@ pub(super) fn candidate<'s>(
         }
         OwnForm::ClusterIp | OwnForm::Other => return None,
     };
-    if own.export.is_through_gateway() {
+    if own.export == Export::Gateway {
         let why = mirrorable(&candidate, own, &rules.cluster_name).err();
         context.report(why.map(|why| Problem::new(ProblemKind::NotMirrorable, why)));
     }
