@@ -6,6 +6,7 @@
 
 mod expected_clusters;
 mod failover_order;
+mod few;
 mod fields;
 mod interned;
 mod item;
@@ -26,6 +27,7 @@ mod timestamp;
 
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::{ClusterTerm, FailoverOrder};
+pub use few::Few;
 pub use interned::{Text, intern};
 pub use item::{Export, Item, ItemKind, MirroredHost, Object, OwnForm, OwnService};
 pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectName, ObjectRef, ServiceKey};
@@ -37,5 +39,5 @@ pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind};
 pub use service_settings::{GatewayDown, ServiceSettings, TTL_RANGE};
 pub use similar::{most_similar, typing_errors};
-pub use slice::{Listed, ListedHost, Slice, SliceContent, SliceEndpoint};
+pub use slice::{Listed, ListedHost, Slice, SliceEndpoint};
 pub use timestamp::Timestamp;

@@ -3,11 +3,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use smallvec::SmallVec;
-
 use super::kube_object::{KubePort, ServiceSpec};
 use super::{
-    ClusterName, KubeObject, Namespace, Port, PortName, Ports, Problem, ProblemKind, Protocol,
+    ClusterName, Few, KubeObject, Namespace, Port, PortName, Ports, Problem, ProblemKind, Protocol,
     ServiceKey, ServiceName, key,
 };
 
@@ -66,9 +64,9 @@ pub(super) fn shorten(value: &str) -> String {
 // === Addresses and ports ===
 
 /// Reads the cluster IPs of a Service.
-pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAddr; 1]>, Problem> {
+pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<Few<IpAddr>, Problem> {
     let addresses = spec.addresses().iter().map(|ip| usable_address(ip));
-    let addresses: SmallVec<_> = addresses.collect::<Result<_, _>>()?;
+    let addresses: Few<IpAddr> = addresses.collect::<Result<_, _>>()?;
     if addresses.is_empty() {
         return Err(unusable(
             "spec.clusterIPs and spec.clusterIP contain no address",

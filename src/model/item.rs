@@ -5,9 +5,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
-use super::{ClusterName, Hostname, Ports, Problem, ServiceKey, ServiceSettings, Slice, Text};
+use super::{ClusterName, Few, Hostname, Ports, Problem, ServiceKey, ServiceSettings, Slice, Text};
 
 /// A Kubernetes object, reduced to the fields that this server uses. Items are boxed, because there may be some hundred
 /// thousand objects and slices are smaller.
@@ -34,13 +32,13 @@ pub struct Item {
     pub service: ServiceKey,
     /// The clusters of the links that it comes from, before aliases, sorted, each once: that of label
     /// `mirror.linkerd.io/cluster-name`; of a federated service, those of its members.
-    pub linked: Box<[ClusterName]>,
+    pub linked: Few<ClusterName>,
     /// Whether it covers this cluster.
     pub has_own: bool,
     /// The remote endpoint of an [`ItemKind::EndpointMirror`].
     pub host: Option<MirroredHost>,
     /// `spec.clusterIPs`. Empty if the Service is headless.
-    pub addresses: SmallVec<[IpAddr; 1]>,
+    pub addresses: Few<IpAddr>,
     /// `spec.ports`, which clients in other clusters use. Empty if the mirror is headless.
     pub ports: Ports,
     /// Annotations of this server, or that look like one. Most objects have none, so those that have some keep them in a box.
@@ -132,7 +130,7 @@ impl Object {
 
     /// Returns the name of the Service that owns the object, if it is a slice.
     pub fn owner(&self) -> Option<&Text> {
-        Some(&self.slice()?.owner)
+        Some(self.slice()?.owner())
     }
 
     /// Returns the slice, if the object is one.
@@ -158,10 +156,10 @@ impl Item {
         Self {
             kind,
             service,
-            linked: Box::default(),
+            linked: Few::default(),
             has_own: false,
             host: None,
-            addresses: SmallVec::new(),
+            addresses: Few::default(),
             ports: Ports::interned([]),
             settings: None,
             created: None,

@@ -9,8 +9,9 @@ use super::fields::{
 };
 use super::kube_object::{LinkSpec, ServiceSpec, SliceBody};
 use super::{
-    ClusterName, Hostname, Item, ItemKind, KubeObject, Listed, ListedHost, MirroredHost, Problem,
-    ProblemKind, ServiceKey, ServiceName, ServiceSettings, SliceContent, intern, key, slice,
+    ClusterName, Few, Hostname, Item, ItemKind, KubeObject, Listed, ListedHost, MirroredHost,
+    Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings, Slice, Text, intern, key,
+    slice,
 };
 
 /// The suffix of the names of federated services.
@@ -48,16 +49,16 @@ fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Problem> {
     Err(Problem::new(ProblemKind::LeftOut, detail))
 }
 
-/// Returns what is used of a mirror's slice. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
+/// Reads a mirror's slice. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
 /// addresses.
-pub(super) fn slice_content(slice: &KubeObject<'_>, body: &SliceBody<'_>) -> SliceContent {
+pub(super) fn read_slice(slice: &KubeObject<'_>, owner: Text, body: &SliceBody<'_>) -> Slice {
     if slice.label(key::HEADLESS_MIRROR).is_none() {
-        let listed = listed_hosts(body);
+        let listed = listed_hosts(owner.clone(), body);
         if !listed.entries.is_empty() || !listed.left_out.is_empty() {
-            return SliceContent::Hosts(listed);
+            return Slice::Hosts(listed);
         }
     }
-    slice::readiness(body)
+    slice::addresses(owner, body)
 }
 
 /// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
@@ -67,8 +68,8 @@ pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
 }
 
 /// Reads the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
-fn listed_hosts(body: &SliceBody<'_>) -> Box<Listed<ListedHost>> {
-    let mut listed = slice::listed(body, |endpoint, skips| {
+fn listed_hosts(owner: Text, body: &SliceBody<'_>) -> Box<Listed<ListedHost>> {
+    let mut listed = slice::listed(owner, body, |endpoint, skips| {
         let hostname = Hostname::interned(endpoint.hostname.as_deref()?).map_err(unusable);
         let first = endpoint.addresses.iter().flatten().next();
         Some(ListedHost {
@@ -118,7 +119,7 @@ fn mirror(
 ) -> Result<Item, Problem> {
     let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
     let item = |kind| Item {
-        linked: [cluster.clone()].into(),
+        linked: Few::One(cluster.clone()),
         ..Item::new(kind, mirrored.clone())
     };
     if let Some(host) = host {
@@ -211,7 +212,7 @@ const MAX_CLUSTERS: usize = 256;
 
 /// Reads the clusters of a list such as `web@east,web@north`. Its order is arbitrary. Notes the first item that is
 /// invalid, and the first cluster that occurs twice.
-fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Box<[ClusterName]> {
+fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterName> {
     let mut clusters = Vec::new();
     let mut invalid = None;
     let items = list.split(',').map(str::trim);
@@ -236,7 +237,7 @@ fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Box<[ClusterNa
         let reason = format!("it names more than {MAX_CLUSTERS} clusters; the others are ignored");
         settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
-    clusters.into()
+    clusters.into_iter().collect()
 }
 
 /// Returns whether the name of a member in this cluster is valid, and notes an invalid one.

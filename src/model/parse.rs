@@ -7,15 +7,13 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::fields::{cluster_addresses, ports, service_key, unusable};
 use super::key::controller;
 use super::keys::Kind;
 use super::kube_object::ServiceSpec;
 use super::{
-    Export, Item, ItemKind, KubeObject, Object, ObjectKey, OwnForm, OwnService, Ports, Problem,
-    ProblemKind, ServiceSettings, Slice, SliceContent, key, linkerd, slice,
+    Export, Few, Item, ItemKind, KubeObject, Object, ObjectKey, OwnForm, OwnService, Ports,
+    Problem, ProblemKind, ServiceSettings, Slice, key, linkerd, slice,
 };
 
 /// Returns the key of an object and what this server uses of it. Returns `None` if the object does not matter, such as a slice
@@ -60,12 +58,12 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
     let (form, addresses, ports) = if spec.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
-        (form, SmallVec::new(), ports(spec.ports.as_ref()))
+        (form, Few::default(), ports(spec.ports.as_ref()))
     } else {
         match cluster_addresses(&spec) {
             Ok(addresses) => (OwnForm::ClusterIp, addresses, ports(spec.ports.as_ref())),
             // Its settings count, also without an address.
-            Err(_) if settings.is_some() => (OwnForm::Other, SmallVec::new(), Ports::interned([])),
+            Err(_) if settings.is_some() => (OwnForm::Other, Few::default(), Ports::interned([])),
             Err(problem) => return Err(problem),
         }
     };
@@ -94,8 +92,8 @@ fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
     if has(key::MCS_SERVICE) {
         None
     } else if linkerd::is_mirror(slice) {
-        Some(slice::read(slice, |body| {
-            linkerd::slice_content(slice, body)
+        Some(slice::read(slice, |owner, body| {
+            linkerd::read_slice(slice, owner, body)
         }))
     } else if has(key::MIRRORED_SERVICE)
         || has(key::SOURCE_CLUSTER)
@@ -104,11 +102,11 @@ fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
         None
     } else if has(key::HEADLESS) || manager != Some(controller::KUBERNETES) {
         // Slices that somebody else writes for a Service without a selector have no headless label.
-        Some(slice::read(slice, |body| {
-            SliceContent::Endpoints(slice::listed(body, slice::endpoint))
+        Some(slice::read(slice, |owner, body| {
+            Slice::Endpoints(slice::listed(owner, body, slice::endpoint))
         }))
     } else {
-        has(key::EXPORTED).then(|| slice::read(slice, slice::readiness))
+        has(key::EXPORTED).then(|| slice::read(slice, slice::addresses))
     }
 }
 

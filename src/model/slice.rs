@@ -7,21 +7,17 @@ use super::fields::{ports, unusable, usable_address};
 use super::kube_object::{KubeEndpoint, SliceBody};
 use super::{Hostname, KubeObject, ObjectKey, ObjectRef, Ports, Problem, Text, intern, key};
 
-/// An EndpointSlice, reduced to what this server uses.
+/// An EndpointSlice, reduced to what this server uses. There may be some hundred thousand of endpoint mirrors, so a slice has 16
+/// octets, and lists are boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// The name of the Service of the slice, in the same namespace.
-    pub owner: Text,
-    /// What is used of its endpoints.
-    pub content: SliceContent,
-}
-
-/// What is used of the endpoints of a slice. All but one bit is boxed, because there may be some hundred thousand slices of
-/// mirrors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SliceContent {
-    /// Whether an address is ready: of a gateway, or of pods behind a cluster IP. `None` if there is no address.
-    Ready(Option<bool>),
+pub enum Slice {
+    /// Of an endpoint mirror, or of a Service with a cluster IP.
+    Addresses {
+        /// The name of the Service of the slice, in the same namespace.
+        owner: Text,
+        /// Whether an address is ready: of a gateway, or of pods behind a cluster IP. `None` if there is no address.
+        ready: Option<bool>,
+    },
     /// The hosts that a headless mirror lists. They are not used for answers. The slice contains the ports of the remote
     /// pods and no state of gateways, and it can be overwritten with gateway addresses.
     Hosts(Box<Listed<ListedHost>>),
@@ -32,6 +28,8 @@ pub enum SliceContent {
 /// What a slice lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed<T> {
+    /// The name of the Service of the slice, in the same namespace.
+    pub owner: Text,
     /// Its entries. Those of a headless mirror are sorted, each once.
     pub entries: Box<[T]>,
     /// `ports`: those of the pods.
@@ -64,10 +62,10 @@ pub struct SliceEndpoint {
 
 // === Reading ===
 
-/// Reads a slice: the name of its Service, and what is used of its endpoints.
+/// Reads a slice. `reduce` gets the name of its Service, and keeps what is used of its endpoints.
 pub(super) fn read(
     slice: &KubeObject<'_>,
-    content: impl FnOnce(&SliceBody<'_>) -> SliceContent,
+    reduce: impl FnOnce(Text, &SliceBody<'_>) -> Slice,
 ) -> Result<Slice, Problem> {
     let body = slice.slice_body().map_err(unusable)?;
     let owner = slice.label(key::SERVICE_NAME);
@@ -75,26 +73,26 @@ pub(super) fn read(
     if body.address_type.as_deref() == Some("FQDN") {
         return Err(unusable("addressType FQDN is not supported"));
     }
-    Ok(Slice {
-        owner: intern(owner),
-        content: content(&body),
-    })
+    Ok(reduce(intern(owner), &body))
 }
 
 /// Reduces a slice to whether an address is ready.
-pub(super) fn readiness(body: &SliceBody<'_>) -> SliceContent {
+pub(super) fn addresses(owner: Text, body: &SliceBody<'_>) -> Slice {
     let ready = body.endpoints.iter().flatten().map(is_ready);
-    SliceContent::Ready(ready.reduce(|one, other| one || other))
+    let ready = ready.reduce(|one, other| one || other);
+    Slice::Addresses { owner, ready }
 }
 
 /// Reads what a slice lists. `read` reads an entry.
 pub(super) fn listed<T>(
+    owner: Text,
     body: &SliceBody<'_>,
     read: fn(&KubeEndpoint<'_>, &mut SkipCounts) -> Option<T>,
 ) -> Box<Listed<T>> {
     let mut skips = SkipCounts::default();
     let entries = body.endpoints.iter().flatten();
     Box::new(Listed {
+        owner,
         entries: entries.filter_map(|one| read(one, &mut skips)).collect(),
         ports: ports(body.ports.as_ref()),
         left_out: skips.into_skips(),
@@ -121,6 +119,19 @@ pub(super) fn endpoint(
         target: target.map(Text::from),
         ready: is_ready(endpoint),
     })
+}
+
+// === impl Slice ===
+
+impl Slice {
+    /// Returns the name of the Service of the slice, in the same namespace.
+    pub fn owner(&self) -> &Text {
+        match self {
+            Self::Addresses { owner, .. } => owner,
+            Self::Hosts(listed) => &listed.owner,
+            Self::Endpoints(listed) => &listed.owner,
+        }
+    }
 }
 
 // === impl Listed ===

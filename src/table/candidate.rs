@@ -7,8 +7,9 @@ use std::collections::{BTreeSet, HashSet};
 use super::context::BuildContext;
 use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, Rank, ServiceKind, Source};
 use super::rules::Rules;
+use super::store::ServiceSlices;
 use crate::model::{
-    ClusterName, Item, ItemKind, ObjectKey, Port, Ports, Problem, ProblemKind, SliceContent,
+    ClusterName, Item, ItemKind, ObjectKey, Port, Ports, Problem, ProblemKind, Slice,
 };
 
 /// What one item offers for the clusters that it stands for (rule K1).
@@ -142,7 +143,7 @@ pub(super) fn cluster_ip_endpoint(
         ItemKind::Own(_) => ServiceKind::Local,
         _ => ServiceKind::Gateway,
     };
-    let liveness = match (kind, has_ready(source.0, context)) {
+    let liveness = match (kind, has_ready(context.store.slices_of(source.0))) {
         (_, Some(true)) => EndpointLiveness::Alive,
         // The mesh finds the pods itself.
         (ServiceKind::Federated | ServiceKind::Flat, _) => EndpointLiveness::Alive,
@@ -172,14 +173,13 @@ fn clusters(item: &Item, rules: &Rules) -> Option<BTreeSet<ClusterName>> {
     (all.is_empty() || !rest.is_empty()).then_some(rest)
 }
 
-/// Returns whether a slice of a Service has a ready address. Returns `None` if none says so.
-pub(super) fn has_ready(service: &ObjectKey, context: BuildContext<'_>) -> Option<bool> {
-    let slices = context.store.slices_of(service).into_iter();
-    let ready = slices.filter_map(|(_, slice)| match &slice.content {
-        SliceContent::Ready(ready) => *ready,
+/// Returns whether one of the slices of a Service has a ready address. Returns `None` if none says so.
+pub(super) fn has_ready(slices: ServiceSlices<'_>) -> Option<bool> {
+    let ready = slices.into_iter().filter_map(|(_, slice)| match slice {
+        Slice::Addresses { ready, .. } => *ready,
         // A slice that Kubernetes does not manage, of a Service without a selector.
-        SliceContent::Endpoints(listed) => Some(listed.entries.iter().any(|one| one.ready)),
-        SliceContent::Hosts(_) => None,
+        Slice::Endpoints(listed) => Some(listed.entries.iter().any(|one| one.ready)),
+        Slice::Hosts(_) => None,
     });
     ready.reduce(|one, other| one || other)
 }
@@ -240,7 +240,8 @@ fn unite(first: &mut Endpoint, other: &mut Endpoint, context: BuildContext<'_>) 
 
 /// Removes ports, if there are too many distinct ones: a reply must not cost more than its size. The first in order stay.
 fn limit_ports(endpoints: &mut [Endpoint], context: BuildContext<'_>) {
-    let lists: HashSet<&Ports> = endpoints.iter().map(|endpoint| &endpoint.ports).collect();
+    let same = endpoints.chunk_by(|one, other| one.ports == other.ports);
+    let lists: HashSet<&Ports> = same.map(|endpoints| &endpoints[0].ports).collect();
     let ports: BTreeSet<&Port> = lists.into_iter().flat_map(|ports| ports.iter()).collect();
     let count = ports.len();
     if count <= MAX_PORTS {

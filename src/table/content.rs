@@ -1,6 +1,6 @@
 //! The [`Table`]: all services, the owners of short names, and the indexes that answers need.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
@@ -11,7 +11,7 @@ use super::service::{Service, answers_hash, hash_of};
 use super::shared::{SharedMap, set};
 use super::store::Skipped;
 use crate::model::{
-    ClusterName, Hostname, Line, Namespace, Problem, ServiceKey, ServiceName, Text,
+    ClusterName, Few, Hostname, Line, Namespace, Problem, ServiceKey, ServiceName, Text,
 };
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
@@ -49,8 +49,8 @@ struct NamespaceServices {
 pub struct ShortName {
     /// The namespace whose service owns it, or the reason for which none does.
     pub owner: Result<Namespace, NoOwner>,
-    /// The namespaces with a service of this name.
-    pub claims: BTreeMap<Namespace, Claim>,
+    /// The namespaces with a service of this name, sorted.
+    pub claims: Few<(Namespace, Claim)>,
     /// That it is ambiguous, or one for each name of its owner, such as `C.S.Z`, that a canonical name or the zone hides. Sorted.
     pub problems: Box<[Problem]>,
 }
@@ -225,7 +225,7 @@ impl ShortName {
     /// Returns the namespaces with at least a claim, sorted.
     pub fn namespaces(&self, least: Claim) -> impl Iterator<Item = &Namespace> {
         let claims = self.claims.iter();
-        let claims = claims.filter(move |(_, claim)| **claim >= least);
+        let claims = claims.filter(move |(_, claim)| *claim >= least);
         claims.map(|(namespace, _)| namespace)
     }
 

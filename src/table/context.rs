@@ -16,7 +16,7 @@ use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use crate::model::{
     ClusterName, FailoverOrder, Item, ItemKind, ObjectKey, OwnForm, OwnService, Problem,
-    ServiceKey, ServiceSettings, SliceContent, Timestamp,
+    ServiceKey, ServiceSettings, Slice, Timestamp,
 };
 
 /// What the build of one service reads.
@@ -124,9 +124,9 @@ impl<'b> BuildContext<'b> {
     pub(super) fn has_pods(&self) -> bool {
         let has_endpoint = |object: &ObjectKey| {
             let slices = self.store.slices_of(object);
-            slices.iter().any(|(_, slice)| match &slice.content {
-                SliceContent::Endpoints(listed) => !listed.entries.is_empty(),
-                SliceContent::Hosts(_) | SliceContent::Ready(_) => false,
+            slices.iter().any(|(_, slice)| match slice {
+                Slice::Endpoints(listed) => !listed.entries.is_empty(),
+                Slice::Hosts(_) | Slice::Addresses { .. } => false,
             })
         };
         self.items.iter().any(|(object, item)| match item.kind {

@@ -287,7 +287,7 @@ fn turn(versions: Versions<&Endpoint>) -> Option<ChangeKind> {
 
 /// Returns the addresses of endpoints. `None` if there are none.
 fn addresses(endpoints: &[&Endpoint]) -> Option<String> {
-    let ips = endpoints.iter().flat_map(|one| &one.addresses);
+    let ips = endpoints.iter().flat_map(|one| one.addresses.iter());
     let text = list_some(ips.map(|address| address.ip), MAX_LISTED);
     (!text.is_empty()).then_some(text)
 }
@@ -333,15 +333,23 @@ fn loss(gone: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -> Opt
     Some(text)
 }
 
-/// Pairs the endpoints of both versions that have the same cluster and hostname.
-fn pairs<'s>(versions: Versions<&'s [Endpoint]>) -> Vec<Versions<Option<&'s Endpoint>>> {
-    let mut pairs: BTreeMap<_, Versions<Option<&'s Endpoint>>> = BTreeMap::new();
-    for (version, endpoints) in versions.into_iter().enumerate() {
-        for endpoint in endpoints {
-            pairs.entry(endpoint.name()).or_default()[version] = Some(endpoint);
-        }
+/// Pairs the endpoints of both versions that have the same cluster and hostname. Both lists are sorted by them.
+fn pairs([mut old, mut new]: Versions<&[Endpoint]>) -> Vec<Versions<Option<&Endpoint>>> {
+    let mut pairs = Vec::with_capacity(old.len().max(new.len()));
+    while let Some(name) = [old, new]
+        .iter()
+        .filter_map(|list| Some(list.first()?.name()))
+        .min()
+    {
+        pairs.push([&mut old, &mut new].map(|list| match list.split_first() {
+            Some((first, rest)) if first.name() == name => {
+                *list = rest;
+                Some(first)
+            }
+            _ => None,
+        }));
     }
-    pairs.into_values().collect()
+    pairs
 }
 
 #[cfg(test)]

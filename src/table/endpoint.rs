@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::model::{
-    ClusterName, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind,
+    ClusterName, Few, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind,
 };
 
 /// An endpoint.
@@ -19,7 +19,7 @@ pub struct Endpoint {
     /// The name of the endpoint within its service and cluster, label `H`. `None` for a cluster IP of a whole Service.
     pub hostname: Option<Hostname>,
     /// Its addresses, sorted, each once.
-    pub addresses: SmallVec<[Address; 1]>,
+    pub addresses: Few<Address>,
     /// Its ports, sorted by number, name and protocol.
     pub ports: Ports,
     /// Whether connections can succeed.
@@ -31,7 +31,7 @@ pub struct Endpoint {
     /// Whether another step of the failover order answers `S.N.Z` (rule K5).
     pub is_standby: bool,
     /// The source objects of the endpoint, sorted. Those of an alias are in the namespaces of its sources.
-    pub objects: SmallVec<[ObjectRef; 1]>,
+    pub objects: Few<ObjectRef>,
 }
 
 /// An item with the key of its object.
@@ -65,9 +65,9 @@ pub struct Address {
 }
 
 /// Returns the distinct addresses of an endpoint, sorted.
-pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
+pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
     let ips = ips.into_iter();
-    let mut addresses: SmallVec<[Address; 1]> = ips
+    let mut addresses: SmallVec<[Address; 2]> = ips
         .map(|ip| Address {
             ip,
             repeats_in_service: false,
@@ -76,7 +76,7 @@ pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Addre
         .collect();
     addresses.sort_unstable_by_key(|address| address.ip);
     addresses.dedup_by_key(|address| address.ip);
-    addresses
+    addresses.into_iter().collect()
 }
 
 // === impl EndpointLiveness ===
@@ -108,7 +108,7 @@ impl Endpoint {
             kind,
             is_selected: true,
             is_standby: false,
-            objects: smallvec![ObjectRef::service(object)],
+            objects: Few::One(ObjectRef::service(object)),
         }
     }
 
@@ -138,7 +138,7 @@ impl Endpoint {
 
     /// Reports another endpoint of the same name.
     pub(super) fn conflict(&self, other: &Self) -> Problem {
-        let objects = self.objects.iter().chain(&other.objects);
+        let objects = self.objects.iter().chain(other.objects.iter());
         let objects: Vec<String> = objects.map(ToString::to_string).collect();
         let (endpoint, objects) = (self.describe(), objects.join(" and "));
         let detail = format!("{endpoint} comes from {objects}; merged");
@@ -147,11 +147,11 @@ impl Endpoint {
 
     /// Merges another endpoint of the same name into it.
     pub(super) fn merge(&mut self, other: &Self) {
-        let addresses = self.addresses.iter().chain(&other.addresses);
-        self.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
+        let addresses = self.addresses.iter().chain(other.addresses.iter());
+        self.addresses = distinct(addresses.map(|address| address.ip));
         self.ports = self.ports.union(&other.ports);
         self.liveness = self.liveness.min(other.liveness);
-        let objects: BTreeSet<_> = self.objects.iter().chain(&other.objects).collect();
+        let objects: BTreeSet<_> = self.objects.iter().chain(other.objects.iter()).collect();
         self.objects = objects.into_iter().cloned().collect();
     }
 

@@ -10,8 +10,8 @@ use super::context::BuildContext;
 use super::endpoint::{Rank, Source};
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Hostname, Item, ItemKind, MAX_LISTED, MirroredHost, ObjectKey, ObjectRef,
-    OwnService, Port, Ports, Problem, ProblemKind, Protocol, SliceContent, SliceEndpoint, Text,
+    ClusterName, Export, Hostname, Item, ItemKind, Kind, MAX_LISTED, MirroredHost, ObjectKey,
+    ObjectRef, OwnService, Port, Ports, Problem, ProblemKind, Protocol, Slice, SliceEndpoint, Text,
     list_some,
 };
 
@@ -76,6 +76,7 @@ fn endpoints<'s>(
     context: BuildContext<'s>,
 ) -> Vec<Endpoint> {
     let mut dead_ports = DeadPorts::default();
+    let mut slices = context.store.cursor(Kind::EndpointSlice);
     let endpoint = |(object, mirror, host): EndpointMirror<'s>| {
         let listed = listed.get_mut(&host.hostname).map(|listed| {
             listed.has_mirror = true;
@@ -91,7 +92,7 @@ fn endpoints<'s>(
             hostname: Some(host.hostname.clone()),
             ports: ports_of_host(&mirror.ports, listed),
             // Without a slice that says so, it is alive (rule M3).
-            liveness: match has_ready(object, context) {
+            liveness: match has_ready(context.store.slices_near(&mut slices, object)) {
                 Some(true) | None => EndpointLiveness::Alive,
                 Some(false) => EndpointLiveness::GatewayDown,
             },
@@ -110,7 +111,7 @@ fn listed_hosts<'s>(
 ) -> BTreeMap<&'s Hostname, ListedHost<'s>> {
     let mut listed: BTreeMap<&Hostname, ListedHost<'_>> = BTreeMap::new();
     for (object, slice) in context.store.slices_of(mirror) {
-        let SliceContent::Hosts(slice) = &slice.content else {
+        let Slice::Hosts(slice) = slice else {
             continue;
         };
         context.report(slice.problems(object));
@@ -228,7 +229,7 @@ pub(super) fn exported_problem(
     let mut dead = DeadPorts::default();
     let has_hostname = |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
     for (_, slice) in context.store.slices_of(object) {
-        if let SliceContent::Endpoints(listed) = &slice.content
+        if let Slice::Endpoints(listed) = slice
             && listed.entries.iter().any(has_hostname)
         {
             dead.add(&item.ports, &[&listed.ports]);

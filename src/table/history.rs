@@ -99,7 +99,8 @@ impl History {
         keys: &ServiceKeys,
         now: Timestamp,
     ) -> Vec<Arc<Published>> {
-        let is_busy = self.count_versions(keys, now);
+        let is_first = self.tables.iter().all(|one| one.published.table.is_none());
+        let is_busy = !is_first && self.count_versions(keys, now);
         if let Some(last) = self.tables.back_mut() {
             if last.published.generation == next.generation {
                 return vec![std::mem::replace(&mut last.published, next)];

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
-
 use super::candidate::{Candidate, cluster_ip};
 use super::context::BuildContext;
 use super::endpoint::{Rank, Source, distinct};
@@ -11,8 +9,8 @@ use super::headless::exported_problem;
 use super::rules::{LocalMembers, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Hostname, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
-    ProblemKind, ServiceKey, SliceContent, SliceEndpoint,
+    ClusterName, Export, Few, Hostname, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
+    ProblemKind, ServiceKey, Slice, SliceEndpoint,
 };
 
 /// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none; without
@@ -126,7 +124,7 @@ fn pods<'s>(source: Source<'s>, context: BuildContext<'s>) -> Candidate<'s> {
     let cluster = &context.rules.cluster_name;
     let mut pods = Vec::new();
     for (slice_key, slice) in context.store.slices_of(source.0) {
-        let SliceContent::Endpoints(listed) = &slice.content else {
+        let Slice::Endpoints(listed) = slice else {
             continue;
         };
         context.report(listed.problems(slice_key));
@@ -140,7 +138,7 @@ fn pods<'s>(source: Source<'s>, context: BuildContext<'s>) -> Candidate<'s> {
                     false => EndpointLiveness::PodNotReady,
                 },
                 ports: listed.ports.clone(),
-                objects: smallvec![ObjectRef::slice(slice_key)],
+                objects: Few::One(ObjectRef::slice(slice_key)),
                 ..Endpoint::of_item(source, ServiceKind::Local)
             };
             pods.push((pod, endpoint));

@@ -105,7 +105,9 @@ impl NameIndex {
         let own = index.members(0..endpoints.len(), &[]);
         let own = own.requiring(Property::Selected).answered(gateway_down);
         let required = own.required;
-        let addresses = own.iter().flat_map(|index| &endpoints[index].addresses);
+        let addresses = own
+            .iter()
+            .flat_map(|index| endpoints[index].addresses.iter());
         let mut ips = (Vec::new(), Vec::new());
         for address in addresses.filter(|address| !address.repeats_in_service) {
             match address.ip {

@@ -45,7 +45,8 @@ pub(super) fn assign_owners(
     let [mut is_changed, mut has_other_answers] = [false; 2];
     for (name, changed) in names {
         let old = table.short_name(name.as_str());
-        let mut claims = old.map_or_else(BTreeMap::new, |old| old.claims.clone());
+        let known = old.iter().flat_map(|old| old.claims.iter().cloned());
+        let mut claims: BTreeMap<_, _> = known.collect();
         for namespace in changed {
             let service = table.service(namespace.as_str(), name.as_str());
             match service.and_then(claim) {
@@ -126,7 +127,7 @@ fn short_name(
     let service = |namespace: &Namespace| table.service(namespace.as_str(), name.as_str());
     let mut short = ShortName {
         owner,
-        claims,
+        claims: claims.into_iter().collect(),
         problems: Box::default(),
     };
     short.problems = match short.owner.as_ref().map(service) {

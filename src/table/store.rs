@@ -3,7 +3,8 @@
 //! The store belongs to one control task. Each method that changes the store returns the affected services, so that
 //! [`build`](super::build::build) rebuilds only these. An object that did not change affects none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -28,6 +29,17 @@ pub type ServiceSlices<'s> = SmallVec<[(&'s ObjectKey, &'s Slice); 1]>;
 
 /// A list that affects more services than this is followed by [`Store::compact`].
 const COMPACT_ABOVE: usize = 1000;
+
+/// Number of entries of a map after which a [`Cursor`] searches it from its root.
+const NEAR: usize = 8;
+
+/// A place in a map of objects. A build asks for the objects of a service in the order of their keys, and they are mostly side by
+/// side, so that it seldom searches the whole map.
+#[derive(Debug)]
+pub struct Cursor<'s> {
+    objects: &'s Objects,
+    rest: btree_map::Range<'s, ObjectKey, Object>,
+}
 
 /// The last known state of every object, with the indexes that a build needs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -147,7 +159,7 @@ impl Store {
             let problem = is_added.then(|| problem.clone());
             set(&mut self.skipped, &ObjectRef { kind, key }, problem);
         }
-        for cluster in object.item().iter().flat_map(|item| &item.linked) {
+        for cluster in object.item().iter().flat_map(|item| item.linked.iter()) {
             let count = self.linked_clusters.entry(cluster.clone()).or_default();
             *count = if is_added { *count + 1 } else { *count - 1 };
             if *count == 0 {
@@ -183,16 +195,33 @@ impl Store {
     pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Item)> {
         let names = self.services.range((service.clone(), Text::new())..);
         let names = names.take_while(move |(of, _)| of == service);
-        names.filter_map(|(_, name)| {
+        let mut cursor = self.cursor(Kind::Service);
+        names.filter_map(move |(_, name)| {
             let key = ObjectKey::of_service(service).sibling(name);
-            let (key, object) = self.objects(Kind::Service).get_key_value(&key)?;
-            Some((key, object.item()?))
+            let (found, object) = cursor.seek(&key).next()?;
+            Some((found, object.item().filter(|_| *found == key)?))
         })
     }
 
-    /// Returns the slices that belong to a Service: those with a name that starts with its name, and all others.
+    /// Returns a cursor at the first object of a kind.
+    pub fn cursor(&self, kind: Kind) -> Cursor<'_> {
+        let objects = self.objects(kind);
+        let rest = objects.range::<ObjectKey, _>(..);
+        Cursor { objects, rest }
+    }
+
+    /// Returns the slices that belong to a Service.
     pub fn slices_of(&self, service: &ObjectKey) -> ServiceSlices<'_> {
-        let slices = self.objects(Kind::EndpointSlice);
+        self.slices_near(&mut self.cursor(Kind::EndpointSlice), service)
+    }
+
+    /// Returns the slices that belong to a Service: those with a name that starts with its name, and all others. `slices` is a cursor
+    /// at those of another Service.
+    pub fn slices_near<'s>(
+        &'s self,
+        slices: &mut Cursor<'s>,
+        service: &ObjectKey,
+    ) -> ServiceSlices<'s> {
         let name = service.name.text();
         let first = ObjectKey {
             namespace: service.namespace.clone(),
@@ -201,7 +230,7 @@ impl Store {
         let is_named =
             |key: &ObjectKey| *key.name.stem() == name && key.namespace == first.namespace;
         let named = slices
-            .range(&first..)
+            .seek(&first)
             .take_while(|(key, _)| is_named(key))
             .filter(|(_, object)| object.owner() == Some(&name));
         let first = (service.clone(), ObjectName::first_of(Text::new()));
@@ -211,7 +240,7 @@ impl Store {
             .take_while(|(owner, _)| owner == service);
         let others = others.filter_map(|(_, name)| {
             let (namespace, name) = (service.namespace.clone(), name.clone());
-            slices.get_key_value(&ObjectKey { namespace, name })
+            slices.objects.get_key_value(&ObjectKey { namespace, name })
         });
         let all = named.chain(others);
         all.filter_map(|(key, object)| Some((key, object.slice()?)))
@@ -248,6 +277,22 @@ impl Store {
     /// Returns the objects that the parser skipped.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
+    }
+}
+
+// === impl Cursor ===
+
+impl<'s> Cursor<'s> {
+    /// Moves to the first object with a key that is not less. Returns the objects from there on.
+    fn seek(&mut self, key: &ObjectKey) -> btree_map::Range<'s, ObjectKey, Object> {
+        let near = self.rest.clone().take(NEAR);
+        let mut orders = near.map(|(one, _)| one.cmp(key)).enumerate();
+        match orders.find(|(_, order)| order.is_ge()) {
+            // An object before the cursor may be the first one.
+            None | Some((0, Ordering::Greater)) => self.rest = self.objects.range(key..),
+            Some((steps, _)) => self.rest.by_ref().take(steps).for_each(drop),
+        }
+        self.rest.clone()
     }
 }
 

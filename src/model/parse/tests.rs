@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::{
     GatewayDown, Item, ItemKind, Listed, ListedHost, Port, Ports, Protocol, ServiceSettings, Slice,
-    SliceContent, SliceEndpoint, intern, key,
+    SliceEndpoint, intern, key,
 };
 use crate::testing;
 
@@ -50,11 +50,7 @@ fn item(object: Object) -> Item {
 }
 
 fn endpoints(object: Object) -> Listed<SliceEndpoint> {
-    let Object::Slice(Slice {
-        content: SliceContent::Endpoints(listed),
-        ..
-    }) = object
-    else {
+    let Object::Slice(Slice::Endpoints(listed)) = object else {
         panic!("{object:?}")
     };
     *listed
@@ -354,35 +350,28 @@ fn slice_of_headless_mirror_lists_hosts() {
         hostname: hostname.parse().unwrap(),
         address: address.map(|ip| ip.parse().unwrap()),
     };
+    let owner = intern("db-east");
     let list = |hosts| {
-        SliceContent::Hosts(Box::new(Listed {
+        Slice::Hosts(Box::new(Listed {
+            owner: owner.clone(),
             entries: hosts,
             ports: sql(15432),
             left_out: Box::default(),
         }))
     };
     let (zero, one) = (host("db-0", "10.96.0.1"), host("db-1", "10.96.0.2"));
-    let of_mirror = |content| {
-        Object::Slice(Slice {
-            owner: intern("db-east"),
-            content,
-        })
-    };
     let hosts = [
         listed("db-0", Some("10.96.0.1")),
         listed("db-1", Some("10.96.0.2")),
     ];
-    let both = of_mirror(list(hosts.into()));
+    let both = Object::Slice(list(hosts.into()));
     // The order does not matter, and each host occurs once.
     assert_eq!(slice(headless(), json!([zero, one])), both);
     assert_eq!(slice(headless(), json!([one, zero, one])), both);
     // Hosts that are left out are reported, also if no other host is listed.
     for hosts in [0, 1] {
         let names = ["not a name", "db_0", "db-0"].map(|name| host(name, "10.96.0.3"));
-        let Object::Slice(Slice {
-            content: SliceContent::Hosts(read),
-            ..
-        }) = slice(headless(), json!(&names[..2 + hosts]))
+        let Object::Slice(Slice::Hosts(read)) = slice(headless(), json!(&names[..2 + hosts]))
         else {
             panic!()
         };
@@ -399,8 +388,9 @@ fn slice_of_headless_mirror_lists_hosts() {
         (headless(), json!([]), None),
         (of_endpoint, json!([zero]), Some(false)),
     ] {
-        let expected = of_mirror(SliceContent::Ready(ready));
-        assert_eq!(slice(labels, endpoints), expected);
+        let owner = owner.clone();
+        let expected = Slice::Addresses { owner, ready };
+        assert_eq!(slice(labels, endpoints), Object::Slice(expected));
     }
 }
 
