@@ -19,8 +19,8 @@ use anyhow::Context as _;
 use serve::serve;
 use tokio::runtime::Runtime;
 
-use crate::cli::{Cli, Command, print};
-use crate::log::error_chain;
+use crate::cli::{Cli, Command, is_closed, print};
+use crate::log::{error_chain, start_logging};
 
 /// Reads the arguments, runs the command on a runtime with a thread for each CPU, and returns the exit code: 1 if the command
 /// fails. Invalid usage exits with code 2.
@@ -31,14 +31,17 @@ pub fn main() -> ExitCode {
     let runtime = Runtime::new().context("cannot start the runtime");
     let ended = runtime.and_then(|runtime| runtime.block_on(run(cli)));
     ended.unwrap_or_else(|error| {
+        if is_closed(&error) {
+            return ExitCode::SUCCESS;
+        }
         // A standard error stream that cannot be written is ignored.
         _ = writeln!(io::stderr(), "error: {}", error_chain(error.as_ref()));
         ExitCode::FAILURE
     })
 }
 
-/// The default log of a command that ends: errors, without the problems that its output has, and unknown variables.
-const COMMAND_LOG: &str = "error,global_dns::problem=off,global_dns::cli::unknown_variables=warn";
+/// The default log of a command that ends: errors, without the problems that its output has.
+const COMMAND_LOG: &str = "error,global_dns::problem=off";
 
 async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let level = cli.log.log_level.map_or_else(|| COMMAND_LOG.parse(), Ok);
@@ -47,14 +50,14 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines. The settings of a server have its log.
     let _log = match cli.command {
         Command::Serve(_) | Command::Demo(_) => None,
-        _ => Some(variables::start_log(&level, format)?),
+        _ => Some(start_logging(&level, format).context("cannot start the log thread")?),
     };
     match cli.command {
         Command::Serve(args) if args.print_settings => {
-            print(&args.settings.loaded.to_yaml()?)?;
+            print(&args.demo.settings.loaded.to_yaml()?)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Serve(args) => serve(&args.settings.loaded, &args.source, |_| {}).await,
+        Command::Serve(args) => serve(&args.demo.settings.loaded, &args.source, |_| {}).await,
         Command::Demo(args) => demo::demo(*args).await,
         Command::Explain(args) => views::explain_name(*args).await,
         Command::Table(args) => views::print_table(*args).await,

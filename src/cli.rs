@@ -4,28 +4,20 @@
 //! `GLOBAL_DNS_` and the name of the flag. Commas separate the items of lists.
 
 mod api;
-mod check;
 mod cluster;
 mod command;
-mod completions;
-mod connection;
-mod environment;
 mod fleet;
 mod groups;
 mod print;
 mod serve;
-mod time;
-mod unknown_variables;
 mod values;
 mod view;
 
-pub use api::{Api, is_unknown_time};
-pub use check::CheckArgs;
+pub use api::{Api, has_failed};
 pub use cluster::{Cluster, ClusterError, Replica};
 pub use command::{Cli, Command, read};
 pub use fleet::{FleetArgs, Place};
 pub use groups::{KubeconfigArgs, LogArgs, ServerArgs, SourceArgs, ViewArgs};
-pub use print::{Output, PrintArgs, harmless, is_closed, local_text, note, print, write};
+pub use print::{Output, PrintArgs, is_closed, local_text, note, print};
 pub use serve::{DemoArgs, ServeArgs};
-pub use unknown_variables::log_unknown_variables;
-pub use view::{EventsArgs, ExplainArgs, TableArgs};
+pub use view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 pub use period::Period;
-pub use read::VARIABLE;
 pub use zone::ZoneSetting;
 
 use crate::http::ApiHost;

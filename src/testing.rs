@@ -117,7 +117,8 @@ pub(crate) fn link(name: &str, cluster: &str) -> Value {
 
 /// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
-    crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules()
+    let settings = crate::settings::Settings::parse("", "clusterName: hub");
+    settings.unwrap().rules()
 }
 
 /// Returns a store with these objects, which matter.

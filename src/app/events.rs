@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
-use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio::time::sleep;
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::io::StreamReader;
 
 use super::remote::{Remote, find_server};
-use crate::cli::{Api, EventsArgs, Output, is_closed, local_text, note, write};
+use crate::cli::{Api, EventsArgs, Output, is_closed, local_text, note, print};
 use crate::model::{Timestamp, list_some};
 use crate::view::{Filter, View};
 
@@ -51,7 +50,7 @@ async fn watch(
     loop {
         match follow(&server.api, &mut filter, last, args.print.output).await {
             Ok(()) => note("the server ended the stream; reconnecting"),
-            Err(error) if is_closed(&error) => return Ok(ExitCode::SUCCESS),
+            Err(error) if is_closed(&error) => return Err(error),
             Err(error) => note(&format!("{error:#}; reconnecting")),
         }
         let namespace = args.server.server_namespace.as_ref();
@@ -77,7 +76,7 @@ async fn follow(
         since: None,
         ..filter.clone()
     };
-    let (_connection, body) = server.stream(&new).await?;
+    let body = server.stream(&new).await?;
     // Each message of the server has lines with its ID, its type, and its data (WHATWG HTML, section 9.2).
     let octets = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
     let mut lines = FramedRead::new(octets, LinesCodec::new_with_max_length(MAX_LINE));
@@ -106,11 +105,11 @@ fn show(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Result<()
     filter.after = event["id"].as_u64().or(filter.after);
     filter.since = Timestamp::from_text(text("time")).or(filter.since);
     if output == Output::Json {
-        return write(&(serde_json::to_string(event)? + "\n"));
+        return print(&(serde_json::to_string(event)? + "\n"));
     }
     let services = event["services"].as_array().into_iter().flatten();
     let services = list_some(services.filter_map(Value::as_str), 1);
     let [time, kind, sentence] = ["time", "kind", "text"].map(text);
     let line = format!("{time}  {kind:12}  {services:24}  {sentence}");
-    write(&(local_text(&line) + "\n"))
+    print(&(local_text(&line) + "\n"))
 }

@@ -7,41 +7,49 @@ use std::time::Duration;
 use anyhow::anyhow;
 use futures::future::join_all;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
-use super::source::SelectedSource;
 use super::told::table;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, compare};
-use crate::cli::{Api, Cluster, FleetArgs, Place};
+use crate::cli::{Api, Cluster, FleetArgs, KubeconfigArgs, Place};
 use crate::log::error_chain;
-use crate::settings::Settings;
+
+/// The servers of a cluster, with their names.
+type Servers = Vec<(String, Api)>;
 
 /// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
 const MAX_REPLICAS: usize = 8;
 /// The time after which clusters that differ are read again. They see a change at different times.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
+/// Maximum time for a cluster.
+const CLUSTER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Compares clusters and prints the differences. The exit code is 1 if there is one.
 pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
-    let places = args.places();
+    let places = args.places().into_iter();
+    let places: Vec<_> = places
+        .map(|(name, place)| (name, place, OnceCell::new()))
+        .collect();
     let mut document = compare(&read(&args, &places).await);
-    let is_running = |(_, place): &(String, Place)| !matches!(place, Place::Files(..));
-    if document.exit != 0 && places.iter().any(is_running) {
+    if document.exit != 0 {
         sleep(SETTLING_TIME).await;
         document = compare(&read(&args, &places).await);
     }
     args.print.print(document)
 }
 
-/// Reads clusters at the same time, each within the time of `--timeout`.
-async fn read(args: &FleetArgs, places: &[(String, Place)]) -> Vec<Member> {
-    let members = places.iter().map(async |(name, place)| {
+/// Reads clusters at the same time, each within [`CLUSTER_TIMEOUT`].
+async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Servers>)]) -> Vec<Member> {
+    let members = places.iter().map(async |(name, place, servers)| {
         let late = format!(
-            "no response within {} (--timeout) of the API server, the server, or the program that gives credentials",
-            args.timeout
+            "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
         );
-        let read = timeout(args.timeout.0, read_place(args, place));
+        let read = timeout(CLUSTER_TIMEOUT, async {
+            let found = servers.get_or_try_init(|| find_servers(args, place));
+            read_servers(found.await?).await
+        });
         let replicas = read.await.unwrap_or(Err(anyhow!(late)));
         Member {
             context: name.clone(),
@@ -51,15 +59,14 @@ async fn read(args: &FleetArgs, places: &[(String, Place)]) -> Vec<Member> {
     join_all(members).await
 }
 
-/// Reads the replicas of a cluster: all statuses at once, then the tables of those that answer differently. Those with the hash of
+/// Reads the servers of a cluster: all statuses at once, then the tables of those that answer differently. Those with the hash of
 /// an earlier one have the same answers.
-async fn read_place(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Replica>> {
-    let servers = servers(args, place).await?;
+async fn read_servers(servers: &Servers) -> anyhow::Result<Vec<Replica>> {
     let statuses = join_all(servers.iter().map(|(_, api)| api.status())).await;
     let mut hashes: Vec<Value> = Vec::new();
     let mut replicas = Vec::with_capacity(servers.len());
     let mut failure = anyhow!("no replica responds");
-    for ((name, api), status) in servers.into_iter().zip(statuses) {
+    for ((name, api), status) in servers.iter().zip(statuses) {
         let read = async {
             let status = status?;
             let hash = &status["tableHash"];
@@ -68,7 +75,7 @@ async fn read_place(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Repli
                 return Ok((status, None));
             }
             hashes.push(hash.clone());
-            let table = table(&api).await?;
+            let table = table(api).await?;
             anyhow::Ok((status, Some(table)))
         };
         let (status, table) = match read.await {
@@ -80,7 +87,7 @@ async fn read_place(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Repli
             }
         };
         replicas.push(Replica {
-            name,
+            name: name.clone(),
             status,
             table,
         });
@@ -93,20 +100,19 @@ async fn read_place(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Repli
 }
 
 /// Returns the servers of a cluster, with their names.
-async fn servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<(String, Api)>> {
+async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers> {
     Ok(match place {
-        Place::Cluster(kubeconfig) => {
-            let cluster = Arc::new(Cluster::open(kubeconfig, false).await?);
+        Place::Context(context) => {
+            let kubeconfig = KubeconfigArgs {
+                kubeconfig: args.kubeconfig.clone(),
+                context: context.clone(),
+            };
+            let cluster = Arc::new(Cluster::open(&kubeconfig, false).await?);
             let replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
             let replicas = replicas.into_iter().take(MAX_REPLICAS);
             let named = replicas.map(|one| (one.to_string(), Api::Replica(cluster.clone(), one)));
             named.collect()
         }
         Place::Server(url) => vec![(url.to_string(), Api::Url(url.clone()))],
-        Place::Files(name, files) => {
-            let settings = Settings::of_cluster(name.clone());
-            let api = SelectedSource::files(files)?.into_api(&settings).await?;
-            vec![("files".to_owned(), api)]
-        }
     })
 }

@@ -9,12 +9,13 @@ use std::time::Duration;
 use std::vec;
 
 use anyhow::{Context as _, anyhow};
+use hyper::StatusCode;
 use tokio::time::timeout;
 
 use super::source::SelectedSource;
 use crate::cli::{
     Api, Cluster, ClusterError, KubeconfigArgs, Output, PrintArgs, Replica, ServerArgs, ViewArgs,
-    is_unknown_time, print,
+    has_failed, print,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;
@@ -83,7 +84,8 @@ impl Remote {
     ) -> anyhow::Result<Document> {
         loop {
             let asked = self.api.document(view, filter, output).await;
-            let is_early = filter.at.is_some() && asked.as_ref().is_err_and(is_unknown_time);
+            let is_unknown = |error: &anyhow::Error| has_failed(error, StatusCode::NOT_FOUND);
+            let is_early = filter.at.is_some() && asked.as_ref().is_err_and(is_unknown);
             let other = is_early.then(|| self.others.next()).flatten();
             let Some((cluster, other)) = self.cluster().cloned().zip(other) else {
                 return asked;

@@ -18,11 +18,12 @@ use tracing::{debug, info, warn};
 
 use super::source::SelectedSource;
 use super::thread::{self, runtime};
-use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, start_log};
+use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from};
 use crate::cli::{Cluster, SourceArgs};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
+use crate::log::start_logging;
 use crate::server::counters::CounterSet;
 use crate::server::platform::{host_name, lower_priority};
 use crate::server::{
@@ -42,7 +43,8 @@ pub(super) async fn serve(
     ready: impl FnOnce(&Server),
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
-    let log = start_log(&settings.log.level, settings.log.format)?;
+    let log = start_logging(&settings.log.level, settings.log.format);
+    let log = log.context("cannot start the log thread")?;
     let mut signals = Signals::new()?;
     let server = Server::start(settings, source, log.lost()).await?;
     ready(&server);

@@ -2,11 +2,7 @@
 
 use std::net::IpAddr;
 
-use anyhow::{Context as _, bail};
-
-use crate::cli::log_unknown_variables;
-use crate::log::{LogFilter, LogFormat, LogGuard, start_logging};
-use crate::settings;
+use anyhow::bail;
 
 /// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
 pub(super) const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
@@ -17,9 +13,6 @@ pub(super) const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
 /// The variable with the addresses of the Service. The chart sets it from the variable of Kubernetes for the Service.
 pub(super) const SERVICE_IPS: &str = "GLOBAL_DNS_SERVICE_IPS";
 
-/// The variables without a flag.
-const KNOWN: [&str; 4] = [POD_IPS, NODE_IPS, SERVICE_IPS, settings::VARIABLE];
-
 /// Reads addresses, separated by commas, from an environment variable. Returns none if it is not set.
 pub(super) fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
     let text = std::env::var(variable).unwrap_or_default();
@@ -29,11 +22,4 @@ pub(super) fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
         Err(_) => bail!("environment variable {variable}: '{text}' is not an IP address"),
     };
     texts.map(address).collect()
-}
-
-/// Starts the log, and logs the variables that look like settings but are not.
-pub(super) fn start_log(level: &LogFilter, format: LogFormat) -> anyhow::Result<LogGuard> {
-    let log = start_logging(level, format).context("cannot start the log thread")?;
-    log_unknown_variables(&KNOWN);
-    Ok(log)
 }

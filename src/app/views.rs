@@ -17,8 +17,8 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         ..Filter::default()
     };
     if args.print.output == Output::Zone {
-        let zone = match args.view.settings.zone.as_slice() {
-            [zone] => Some(zone.name.to_string()),
+        let zone = match args.view.settings.zone.as_deref() {
+            Some([zone]) => Some(zone.name.to_string()),
             _ => None,
         };
         let filter = Filter { zone, ..all };

@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use futures::FutureExt as _;
-use futures::future::ready;
-use http::header::{ACCEPT, HOST};
-use http::{Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::{Bytes, Incoming};
+use axum::body::{Body, to_bytes};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::handshake;
+use hyper::header::{ACCEPT, HOST};
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::cluster::{Cluster, ClusterError, Replica};
-use super::connection::{HttpConnection, StreamError, open};
 use super::print::Output;
-use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, View, ViewError, document};
+use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, View, document};
 
 /// Maximum time for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,13 +29,13 @@ const MAX_BEGINNINGS: usize = 5;
 /// Maximum wait for the reason of the node for the end of a stream.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The API of a server, by the place of the server.
+/// The API of a server.
 pub enum Api {
     /// An `http` URL.
     Url(Uri),
     /// A replica, through the port-forward of an API server.
     Replica(Arc<Cluster>, Replica),
-    /// This process, which has made it of objects. It needs the tasks of its source.
+    /// This process, which has made the server of objects. It needs the tasks of its source.
     InProcess(Box<Server>, JoinSet<()>),
 }
 
@@ -63,22 +63,22 @@ impl Api {
         filter: &Filter,
         output: Output,
     ) -> anyhow::Result<Document> {
-        let first = Filter {
+        let mut page = Filter {
             limit: filter.limit.or(view.is_list().then_some(MAX_LIMIT)),
             ..filter.clone()
         };
         let mut beginnings = 1;
-        let mut all = self.page(view, &first, output).await?;
-        while let Some(next) = all.next.clone().filter(|_| filter.limit.is_none()) {
-            let filter = Filter {
-                next: Some(next),
-                ..first.clone()
-            };
-            match self.page(view, &filter, output).await {
-                Ok(page) => all.append(page),
-                Err(error) if is_gone(&error) && beginnings < MAX_BEGINNINGS => {
+        let mut all = self.page(view, &page, output).await?;
+        while filter.limit.is_none() && all.next.is_some() {
+            page.next = all.next.take();
+            match self.page(view, &page, output).await {
+                Ok(next) => all.append(next),
+                Err(error)
+                    if has_failed(&error, StatusCode::GONE) && beginnings < MAX_BEGINNINGS =>
+                {
                     beginnings += 1;
-                    all = self.page(view, &first, output).await?;
+                    page.next = None;
+                    all = self.page(view, &page, output).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -118,93 +118,97 @@ impl Api {
             Output::Json => "application/json",
             Output::Text | Output::Wide | Output::Zone => CELLS,
         };
-        let path = path_of(view, filter);
-        let (_connection, response) = self.request(&path, accept).await?;
-        let what = self.describe(&path);
-        let text = text_of(response, &what).await?;
-        serde_json::from_str(&text).with_context(|| format!("cannot parse {what}"))
+        let (what, response) = self.request(view, filter, accept).await?;
+        let body = read(response.into_body()).await;
+        let document = body.and_then(|body| Ok(serde_json::from_slice(&body)?));
+        document.with_context(|| format!("cannot read {what}"))
     }
 
-    /// Requests a stream of events, and returns the body, which has no end, with its connection.
+    /// Requests a stream of events, and returns the body, which has no end.
     ///
     /// # Errors
     ///
     /// If the server cannot be reached, or refuses the request.
-    pub async fn stream(&self, filter: &Filter) -> anyhow::Result<(HttpConnection, Incoming)> {
-        let path = path_of(View::Events, filter);
-        let (connection, response) = self.request(&path, "text/event-stream").await?;
-        Ok((connection, response.into_body()))
+    pub async fn stream(&self, filter: &Filter) -> anyhow::Result<Body> {
+        let (_, response) = self
+            .request(View::Events, filter, "text/event-stream")
+            .await?;
+        Ok(response.into_body())
     }
 
-    /// Sends a request and waits for the head of the response, which is that of success. A server closes the connection after each response.
+    /// Sends a request on a new connection and waits for the head of the response, which is that of success. Returns it with its
+    /// description.
     async fn request(
         &self,
-        path: &str,
+        view: View,
+        filter: &Filter,
         accept: &str,
-    ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
-        let (prefix, host) = match self {
-            Self::Url(url) => (
-                url.path().trim_end_matches('/'),
-                url.authority().map_or("localhost", |host| host.as_str()),
-            ),
-            // The API refuses the name of the pod.
-            Self::Replica(..) | Self::InProcess(..) => ("", "localhost"),
+    ) -> anyhow::Result<(String, Response<Body>)> {
+        let path = path_of(view, filter);
+        let what = match self {
+            Self::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
+            Self::Replica(_, replica) => format!("{path} of {replica}"),
+            Self::InProcess(..) => path.clone(),
         };
-        let request = Request::get(format!("{prefix}{path}"))
-            .header(HOST, host)
-            .header(ACCEPT, accept)
-            .body(Empty::new())?;
+        let sent = timeout(RESPONSE_TIMEOUT, self.send(&path, accept)).await;
         let late = |_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs());
-        let sent = timeout(RESPONSE_TIMEOUT, self.send(request)).await;
-        let (connection, response) = match sent.map_err(late).flatten() {
+        let response = match sent.map_err(late).flatten() {
             Err(error) if error.is::<ClusterError>() => return Err(error),
-            sent => sent.with_context(|| format!("cannot request {}", self.describe(path)))?,
+            sent => sent.with_context(|| format!("cannot request {what}"))?,
         };
-        if response.status().is_success() {
-            return Ok((connection, response));
+        let status = response.status();
+        if status.is_success() {
+            return Ok((what, response));
         }
-        let (what, status) = (self.describe(path), response.status());
-        let text = text_of(response, &what).await?.trim().to_owned();
+        let text = read(response.into_body()).await?;
+        let text = String::from_utf8_lossy(&text).trim().to_owned();
         bail!(FailedRequest { what, status, text })
     }
 
     /// Sends a request on a new connection.
-    async fn send(
-        &self,
-        request: Request<Empty<Bytes>>,
-    ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
-        let (mut connection, reason) = self.connect().await?;
-        let error = match connection.send_request(request).await {
-            Ok(response) => return Ok((connection, response)),
-            Err(error) => error,
-        };
-        // The reason of the node may arrive after the end of the stream.
-        let reason = timeout(REASON_TIMEOUT, reason).await.ok().flatten();
-        Err(reason.map_or_else(|| error.into(), |reason| anyhow!(reason.trim().to_owned())))
-    }
-
-    /// Opens a connection.
-    async fn connect(&self) -> anyhow::Result<(HttpConnection, StreamError)> {
+    async fn send(&self, path: &str, accept: &str) -> anyhow::Result<Response<Body>> {
         match self {
             Self::Url(url) => {
                 let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
-                let port = url.port_u16().unwrap_or(80);
-                let stream = TcpStream::connect((host, port)).await?;
-                Ok((open(stream).await?, ready(None).boxed()))
+                let stream = TcpStream::connect((host, url.port_u16().unwrap_or(80)));
+                let target = format!("{}{path}", url.path().trim_end_matches('/'));
+                let host = url.authority().map_or("", |host| host.as_str());
+                request_on(stream.await?, &target, host, accept).await
             }
-            Self::Replica(cluster, replica) => cluster.connect(replica).await,
+            Self::Replica(cluster, replica) => {
+                let (stream, reason) = cluster.connect(replica).await?;
+                // The API refuses the name of the pod.
+                let sent = request_on(stream, path, "localhost", accept).await;
+                let Err(error) = sent else { return sent };
+                // The reason of the node may arrive after the end of the stream.
+                match timeout(REASON_TIMEOUT, reason).await {
+                    Ok(Some(reason)) => bail!("{}", reason.trim()),
+                    _ => Err(error),
+                }
+            }
             Self::InProcess(..) => bail!("a server in this process has no connections"),
         }
     }
+}
 
-    /// Returns a path of the API for messages.
-    fn describe(&self, path: &str) -> String {
-        match self {
-            Self::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
-            Self::Replica(_, replica) => format!("{path} of {replica}"),
-            Self::InProcess(..) => path.to_owned(),
-        }
-    }
+/// Sends a request on a stream, which the server closes after the response.
+async fn request_on<S>(
+    stream: S,
+    target: &str,
+    host: &str,
+    accept: &str,
+) -> anyhow::Result<Response<Body>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+    // Its errors are those of the request.
+    tokio::spawn(connection);
+    let request = Request::get(target)
+        .header(HOST, host)
+        .header(ACCEPT, accept);
+    let response = sender.send_request(request.body(Body::empty())?).await?;
+    Ok(response.map(Body::new))
 }
 
 /// Returns the path and query of a view.
@@ -215,27 +219,15 @@ fn path_of(view: View, filter: &Filter) -> String {
     format!("/api/v1/{}{sign}{query}", view.name())
 }
 
-/// Returns whether the table of a list is gone.
-fn is_gone(error: &anyhow::Error) -> bool {
-    has_status(error, StatusCode::GONE) || error.downcast_ref() == Some(&ViewError::Gone)
-}
-
-/// Returns whether a request failed because the server does not know its time.
-pub fn is_unknown_time(error: &anyhow::Error) -> bool {
-    has_status(error, StatusCode::NOT_FOUND)
-}
-
-fn has_status(error: &anyhow::Error, status: StatusCode) -> bool {
+/// Returns whether a request failed with a status: 404, because the server does not know its time; 410, because the table of a list
+/// is gone.
+pub fn has_failed(error: &anyhow::Error, status: StatusCode) -> bool {
     let failed = error.downcast_ref::<FailedRequest>();
     failed.is_some_and(|failed| failed.status == status)
 }
 
 /// Reads the body of a response.
-async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<String> {
-    let body = Limited::new(response.into_body(), MAX_BODY);
-    let body = timeout(RESPONSE_TIMEOUT, body.collect())
-        .await
-        .map_err(|_| anyhow!("the response of {what} did not end"))?
-        .map_err(|error| anyhow!("cannot read the response of {what}: {error}"))?;
-    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
+async fn read(body: Body) -> anyhow::Result<Bytes> {
+    let read = timeout(RESPONSE_TIMEOUT, to_bytes(body, MAX_BODY)).await;
+    Ok(read.context("the response did not end")??)
 }

@@ -1,21 +1,21 @@
 //! The way to an API server: a kubeconfig, or the service account of the pod.
 
 mod credential;
-mod error;
 mod kubeconfig;
 mod proxy;
 mod replica;
 mod requests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use http::header::AUTHORIZATION;
+use anyhow::Context as _;
+use hyper::Request;
+use hyper::header::AUTHORIZATION;
 use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
-pub use error::ClusterError;
 pub use replica::Replica;
 
 use credential::Credential;
@@ -32,12 +32,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Cluster {
     config: Config,
     /// The token or certificate that may expire.
-    credential: Option<Credential>,
+    credential: Option<Arc<Credential>>,
     client: Client,
     /// The origin of the configuration, for messages: the kubeconfig with its context, or the pod.
     pub origin: String,
     /// What to do if the API server does not answer as expected.
     pub way_out: String,
+}
+
+/// Why a cluster, or a replica in it, cannot be asked: a sentence.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ClusterError(String);
+
+impl From<anyhow::Error> for ClusterError {
+    fn from(error: anyhow::Error) -> Self {
+        Self(error_chain(error.as_ref()))
+    }
 }
 
 // === impl Cluster ===
@@ -60,8 +71,7 @@ impl Cluster {
         // growing pauses.
         config.default_retry = false;
         let credential = credential::take(&mut config.auth_info).await;
-        let unusable = |why: String| ClusterError::unusable(&format!("use {origin}"), &why);
-        let credential = credential.map_err(unusable)?;
+        let credential = credential.with_context(|| format!("cannot use {origin}"))?;
         Ok(Self {
             client: client_of(&config, credential.as_ref())?,
             config,
@@ -76,7 +86,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If a certificate cannot be used any more.
-    pub fn another_client(&self) -> Result<Client, ClusterError> {
+    pub fn another_client(&self) -> anyhow::Result<Client> {
         client_of(&self.config, self.credential.as_ref())
     }
 
@@ -88,23 +98,18 @@ impl Cluster {
 }
 
 /// Returns the configuration of a pod.
-fn in_pod() -> Result<Configured, ClusterError> {
-    let config = Config::incluster().map_err(|error| {
-        let why = error_chain(&error);
-        ClusterError(format!(
-            "not running in a pod of a cluster ({why}); set --kubeconfig or --file"
-        ))
-    })?;
+fn in_pod() -> anyhow::Result<Configured> {
+    let config = Config::incluster();
+    let config = config.context("set --kubeconfig or --file: not running in a pod of a cluster")?;
     let way_out =
         "check the network policies and the permissions of the ServiceAccount of this pod";
     let origin = "ServiceAccount of this pod";
     Ok((config, origin.to_owned(), way_out.to_owned()))
 }
 
-fn client_of(config: &Config, credential: Option<&Credential>) -> Result<Client, ClusterError> {
-    let client = client(config.clone()).map_err(|error| {
-        ClusterError::unusable("set up the Kubernetes client", &error_chain(&error))
-    })?;
+/// Returns a client whose requests have the token of a credential.
+fn client_of(config: &Config, credential: Option<&Arc<Credential>>) -> anyhow::Result<Client> {
+    let client = client(config.clone()).context("cannot set up the Kubernetes client")?;
     let Some(credential) = credential.cloned() else {
         return Ok(client);
     };

@@ -1,23 +1,23 @@
 //! The subcommands, with the examples of their help.
 
-use std::env::args_os;
-use std::path::Path;
+use std::env::vars_os;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{Resettable, StyledStr};
 use clap::error::{Error, ErrorKind};
 use clap::{Arg, ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use clap_complete::Shell;
+use clap_complete::{Shell, generate};
 
-use super::check::CheckArgs;
-use super::environment::name_variables;
 use super::fleet::FleetArgs;
 use super::groups::LogArgs;
+use super::print::note;
 use super::serve::{DemoArgs, ServeArgs};
-use super::view::{EventsArgs, ExplainArgs, TableArgs};
+use super::view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};
 
-/// The name of the program without a link.
+/// The name of the program.
 const NAME: &str = "global-dns";
+/// The start of the names of the environment variables of flags.
+const PREFIX: &str = "GLOBAL_DNS_";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -67,7 +67,9 @@ pub enum Command {
     /// Examples:
     ///   # Serve the sample; it prints the queries to try
     ///   global-dns demo
-    #[command(verbatim_doc_comment)]
+    #[command(verbatim_doc_comment, mut_arg("listen", |flag| local(flag, "127.0.0.1:1053")))]
+    #[command(mut_arg("admin_listen", |flag| local(flag, "127.0.0.1:9153")))]
+    #[command(mut_arg("api_listen", |flag| local(flag, "127.0.0.1:9154")))]
     Demo(Box<DemoArgs>),
     /// Explain the answer for a name, or why there is none
     ///
@@ -140,8 +142,6 @@ pub enum Command {
     ///   global-dns fleet
     ///   # One of them by the address of its API
     ///   global-dns fleet --contexts hub,east --server west=127.0.0.1:9154 -o json
-    ///   # Compare files with the objects of the clusters
-    ///   global-dns fleet --file hub=hub.yaml --file east=east.yaml
     ///
     /// Exit codes: 0 nothing differs; 1 something differs, or a cluster cannot be read; 2 wrong usage
     #[command(verbatim_doc_comment)]
@@ -167,7 +167,14 @@ pub struct CompletionsArgs {
 pub fn read() -> Cli {
     let parsed = command().try_get_matches();
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
-    let mut cli = parsed.unwrap_or_else(|error| name_variables(error).exit());
+    let mut cli = parsed.unwrap_or_else(|error| {
+        let names = vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+        let names: Vec<String> = names.filter(|name| name.starts_with(PREFIX)).collect();
+        if error.use_stderr() && !names.is_empty() {
+            note(&format!("flags also have values of {}", names.join(", ")));
+        }
+        error.exit()
+    });
     if let Err(problem) = cli.load() {
         let error: Error = Error::raw(ErrorKind::ValueValidation, problem + "\n");
         error.exit();
@@ -175,39 +182,26 @@ pub fn read() -> Cli {
     cli
 }
 
-/// Returns the definition of the command line. Usage and help show the name that the user typed. Commas separate the values of lists.
-pub(super) fn command() -> clap::Command {
-    let name = typed_name(&file_name());
+/// Gives a flag of the demo its default: without flags, the demo can only be reached from this host.
+fn local(flag: Arg, address: &'static str) -> Arg {
+    flag.default_value(address).hide_default_value(true)
+}
+
+/// Returns the definition of the command line. Commas separate the values of lists.
+fn command() -> clap::Command {
     let with_examples = |command: clap::Command| {
         let text = command.get_long_about().map(ToString::to_string);
-        let text = text.unwrap_or_default().replace(NAME, &name);
-        let examples = text.split_once("\n\n").map(|(_, rest)| rest.to_owned());
+        let examples = text.iter().find_map(|text| text.split_once("\n\n"));
+        let examples = examples.map_or_else(String::new, |(_, rest)| rest.to_owned());
         let command = command.long_about(Resettable::<StyledStr>::Reset);
-        command.after_help(examples.unwrap_or_default())
+        command.after_help(examples)
     };
-    let cli = with_examples(Cli::command()).bin_name(name.clone());
     let with_commas = |flag: Arg| match flag.get_action() {
         ArgAction::Append if !flag.is_positional() => flag.value_delimiter(','),
         _ => flag,
     };
-    cli.mut_subcommands(|command| with_examples(command.mut_args(with_commas)))
-}
-
-/// Returns the name of the file that was executed.
-pub(super) fn file_name() -> String {
-    let path = args_os().next().unwrap_or_default();
-    let name = Path::new(&path).file_name().and_then(|name| name.to_str());
-    name.unwrap_or(NAME).to_owned()
-}
-
-/// Returns the words that start a program. A link can change them: `kubectl-global_dns` and `linkerd-globaldns` are plug-ins.
-/// kubectl replaces `-` by `_` within the name of a plug-in.
-fn typed_name(file: &str) -> String {
-    match (file.strip_prefix("kubectl-"), file.strip_prefix("linkerd-")) {
-        (Some(plugin), _) => format!("kubectl {}", plugin.replace('-', " ").replace('_', "-")),
-        (_, Some(extension)) => format!("linkerd {extension}"),
-        (None, None) => file.to_owned(),
-    }
+    with_examples(Cli::command())
+        .mut_subcommands(|command| with_examples(command.mut_args(with_commas)))
 }
 
 // === impl Cli ===
@@ -216,8 +210,8 @@ impl Cli {
     /// Reads the settings. Returns an error if they are invalid, or if flags contradict each other or have no effect.
     fn load(&mut self) -> Result<(), String> {
         match &mut self.command {
-            Command::Serve(args) => args.load(&self.log),
-            Command::Demo(args) => args.load(&self.log),
+            Command::Serve(args) => args.demo.load(&args.source.namespace, &self.log),
+            Command::Demo(args) => args.load(&[], &self.log),
             Command::Explain(args) => args.view.load(false),
             Command::Table(args) => args.load(),
             Command::Check(args) => args.view.load(false),
@@ -227,19 +221,15 @@ impl Cli {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// === impl CompletionsArgs ===
 
-    #[test]
-    fn plug_in_is_called_by_two_words() {
-        for (file, typed) in [
-            ("global-dns", "global-dns"),
-            ("gdns", "gdns"),
-            ("kubectl-global_dns", "kubectl global-dns"),
-            ("linkerd-globaldns", "linkerd globaldns"),
-        ] {
-            assert_eq!(typed_name(file), typed);
-        }
+impl CompletionsArgs {
+    /// Returns the script.
+    pub fn script(&self) -> String {
+        let mut script = Vec::new();
+        generate(self.shell, &mut command(), NAME, &mut script);
+        // In the script for bash of clap_complete 4.6, the labels of subcommands differ from the jumps to them if the name of
+        // the program has a hyphen.
+        String::from_utf8_lossy(&script).replace("global-dns__", "global__dns__")
     }
 }

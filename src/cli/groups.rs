@@ -4,13 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
-use http::Uri;
+use hyper::Uri;
 
-use super::environment::setter_of;
 use super::values::parse_server;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::{ClusterName, Namespace};
-use crate::server::ListenAddress;
 use crate::settings::{Settings, ZoneSetting};
 
 /// The cluster to connect to, by a kubeconfig.
@@ -57,28 +55,11 @@ pub(crate) struct SettingsArgs {
 
     /// Zone to answer for; the longest match decides (repeatable); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API [default: global]
     #[arg(long, env = "GLOBAL_DNS_ZONE", value_name = "ZONE[=mcs]")]
-    pub zone: Vec<ZoneSetting>,
+    pub zone: Option<Vec<ZoneSetting>>,
 
     /// The settings, with the values of flags.
     #[arg(skip)]
     pub loaded: Settings,
-}
-
-/// The listeners.
-#[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Listeners")]
-pub(crate) struct ListenArgs {
-    /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]
-    #[arg(long, env = "GLOBAL_DNS_LISTEN", value_name = "ADDRESS")]
-    pub listen: Vec<ListenAddress>,
-
-    /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: :9153; demo: 127.0.0.1:9153]
-    #[arg(long, env = "GLOBAL_DNS_ADMIN_LISTEN", value_name = "ADDRESS")]
-    pub admin_listen: Vec<ListenAddress>,
-
-    /// HTTP address of /api/v1 and the status page, which show all namespaces (repeatable) [default: 127.0.0.1:9154]
-    #[arg(long, env = "GLOBAL_DNS_API_LISTEN", value_name = "ADDRESS")]
-    pub api_listen: Vec<ListenAddress>,
 }
 
 /// The log.
@@ -103,7 +84,7 @@ pub struct LogArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
-    /// API of the server to query: a URL or HOST:PORT such as that of a demo at localhost [default: a ready replica, through the port-forward of the API server]
+    /// API of the server to query: a URL or HOST:PORT, such as that of a demo at localhost [default: a ready replica, through the port-forward of the API server]
     #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server, conflicts_with_all = ["server_namespace", "kubeconfig", "context"])]
     pub server: Option<Uri>,
 
@@ -122,10 +103,6 @@ pub struct ViewArgs {
     /// Read the objects from the API server instead of querying a replica
     #[arg(long, value_parser = BoolishValueParser::new(), conflicts_with_all = ["server", "server_namespace", "file"])]
     pub direct: bool,
-
-    /// Show all namespaces: the default, unless GLOBAL_DNS_NAMESPACE is set
-    #[arg(short = 'A', long, help_heading = "Source")]
-    pub all_namespaces: bool,
 
     #[command(flatten)]
     pub(crate) source: SourceArgs,
@@ -153,21 +130,21 @@ impl SettingsArgs {
         apply: impl FnOnce(&mut Settings),
     ) -> Result<(), String> {
         let mut settings = Settings::load(self.config.as_deref())?;
-        if let Some(name) = &self.cluster_name {
-            settings.cluster_name = name.clone();
-        }
+        override_by(&mut settings.cluster_name, &self.cluster_name);
         override_by(&mut settings.zones, &self.zone);
-        override_by(&mut settings.namespaces, namespaces);
+        if !namespaces.is_empty() {
+            settings.namespaces = namespaces.to_vec();
+        }
         apply(&mut settings);
         self.loaded = settings.checked("the flags")?;
         Ok(())
     }
 }
 
-/// Replaces a list by that of a flag, if the flag is given.
-pub(super) fn override_by<T: Clone>(setting: &mut Vec<T>, flag: &[T]) {
-    if !flag.is_empty() {
-        *setting = flag.to_vec();
+/// Replaces a setting by the value of a flag, if the flag is given.
+pub(super) fn override_by<T: Clone>(setting: &mut T, flag: &Option<T>) {
+    if let Some(value) = flag {
+        setting.clone_from(value);
     }
 }
 
@@ -179,29 +156,23 @@ impl ViewArgs {
         self.direct || !self.source.file.is_empty()
     }
 
-    /// Reads the settings and applies the flags. `--all-namespaces` overrides `--namespace` and its variable, as in kubectl.
+    /// Reads the settings and applies the flags.
     ///
     /// # Errors
     ///
     /// If flags of settings have no effect, because the queried server decides. `table` may select a zone of the server.
     pub(super) fn load(&mut self, selects_zone: bool) -> Result<(), String> {
-        if self.all_namespaces {
-            self.source.namespace.clear();
-        }
         let settings = &self.settings;
         let given = [
             ("--config", settings.config.is_some()),
             ("--cluster-name", settings.cluster_name.is_some()),
-            ("--zone", !settings.zone.is_empty() && !selects_zone),
+            ("--zone", settings.zone.is_some() && !selects_zone),
         ];
-        let given = given.into_iter().filter(|(_, is_given)| *is_given);
-        let given: Vec<String> = given.map(|(flag, _)| setter_of(flag)).collect();
-        if !given.is_empty() && !self.reads_objects() {
-            return Err(format!(
-                "the server decides, not {}; remove it, or read the objects with --file or --direct",
-                given.join(", ")
-            ));
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) if !self.reads_objects() => Err(format!(
+                "the server decides, not {flag} or its variable; remove it, or read the objects with --file or --direct"
+            )),
+            _ => self.settings.load(&self.source.namespace, |_| {}),
         }
-        self.settings.load(&self.source.namespace, |_| {})
     }
 }

@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use super::groups::{ListenArgs, LogArgs, SettingsArgs, SourceArgs, override_by};
+use super::groups::{LogArgs, SettingsArgs, SourceArgs, override_by};
+use crate::model::Namespace;
 use crate::server::ListenAddress;
-use crate::settings::Settings;
 
 /// Flags of `serve`.
 #[derive(Debug, Default, Args)]
 pub struct ServeArgs {
     #[command(flatten)]
-    pub(crate) settings: SettingsArgs,
+    pub(crate) demo: DemoArgs,
 
     /// Print the settings that are in force, as YAML that --config takes, and exit
     #[arg(long)]
@@ -18,52 +18,39 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-
-    #[command(flatten)]
-    pub(crate) listeners: ListenArgs,
 }
 
-/// Flags of `demo`.
-#[derive(Debug, Args)]
+/// Flags of `demo`, which `serve` has, too.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Listeners")]
 pub struct DemoArgs {
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,
 
-    #[command(flatten)]
-    pub(crate) listeners: ListenArgs,
-}
+    /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]
+    #[arg(long, env = "GLOBAL_DNS_LISTEN", value_name = "ADDRESS")]
+    listen: Option<Vec<ListenAddress>>,
 
-// === impl ServeArgs ===
+    /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: :9153; demo: 127.0.0.1:9153]
+    #[arg(long, env = "GLOBAL_DNS_ADMIN_LISTEN", value_name = "ADDRESS")]
+    admin_listen: Option<Vec<ListenAddress>>,
 
-impl ServeArgs {
-    /// Reads the settings and applies the flags.
-    pub(super) fn load(&mut self, log: &LogArgs) -> Result<(), String> {
-        let apply = |settings: &mut Settings| apply(&self.listeners, log, settings);
-        self.settings.load(&self.source.namespace, apply)
-    }
+    /// HTTP address of /api/v1 and the status page, which show all namespaces (repeatable) [default: 127.0.0.1:9154]
+    #[arg(long, env = "GLOBAL_DNS_API_LISTEN", value_name = "ADDRESS")]
+    api_listen: Option<Vec<ListenAddress>>,
 }
 
 // === impl DemoArgs ===
 
 impl DemoArgs {
-    /// Reads the settings and applies the flags. Without them, the demo can only be reached from this host.
-    pub(super) fn load(&mut self, log: &LogArgs) -> Result<(), String> {
-        let local = |port: u16| vec![ListenAddress::At(([127, 0, 0, 1], port).into())];
-        self.settings.load(&[], |settings| {
-            let listen = &mut settings.listen;
-            (listen.dns, listen.admin, listen.api) = (local(1053), local(9153), local(9154));
-            apply(&self.listeners, log, settings);
+    /// Reads the settings and applies the flags.
+    pub(super) fn load(&mut self, namespaces: &[Namespace], log: &LogArgs) -> Result<(), String> {
+        self.settings.load(namespaces, |settings| {
+            override_by(&mut settings.listen.dns, &self.listen);
+            override_by(&mut settings.listen.admin, &self.admin_listen);
+            override_by(&mut settings.listen.api, &self.api_listen);
+            override_by(&mut settings.log.level, &log.log_level);
+            override_by(&mut settings.log.format, &log.log_format);
         })
     }
-}
-
-/// Replaces the settings that a flag has.
-fn apply(listeners: &ListenArgs, log: &LogArgs, settings: &mut Settings) {
-    let listen = &mut settings.listen;
-    override_by(&mut listen.dns, &listeners.listen);
-    override_by(&mut listen.admin, &listeners.admin_listen);
-    override_by(&mut listen.api, &listeners.api_listen);
-    let (level, format) = (log.log_level.clone(), log.log_format);
-    settings.log.level = level.unwrap_or_else(|| settings.log.level.clone());
-    settings.log.format = format.unwrap_or(settings.log.format);
 }

@@ -2,9 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::Uri;
+use hyper::Uri;
+use jiff::{Zoned, civil};
 
-use crate::settings::API_PORT;
+use crate::model::Timestamp;
+use crate::settings::Period;
 use crate::view::is_subject;
 use crate::zone::Name;
 
@@ -12,13 +14,10 @@ use crate::zone::Name;
 pub(super) fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
     const PORT: u16 = 53;
     let bare = || text.parse().map(|ip: IpAddr| SocketAddr::new(ip, PORT));
-    match text.parse().or_else(|_| bare()) {
-        Ok(address) if address.port() != 0 => Ok(address),
-        _ => Err(
-            "expected an IP address with an optional port: 10.96.0.53, 10.96.0.53:5353, [2001:db8::53]:5353"
-                .to_owned(),
-        ),
-    }
+    let address = text.parse().or_else(|_| bare()).ok();
+    let address = address.filter(|address: &SocketAddr| address.port() != 0);
+    let examples = "10.96.0.53, 10.96.0.53:5353, [2001:db8::53]:5353";
+    address.ok_or_else(|| format!("expected an IP address with an optional port: {examples}"))
 }
 
 /// Parses the name or the address of `explain`.
@@ -28,28 +27,85 @@ pub(super) fn parse_subject(text: &str) -> Result<String, String> {
     is_subject.then(|| text.to_owned()).ok_or(rule.to_owned())
 }
 
-/// Parses the address of a server's API: an `http` URL, or a host with an optional port.
+/// Parses the address of a server's API: an `http` URL, or a host and a port.
 pub(super) fn parse_server(text: &str) -> Result<Uri, String> {
-    let url = match (text.contains("://"), text.parse()) {
-        (true, _) => text.to_owned(),
-        (false, Ok(IpAddr::V6(ip))) => format!("http://[{ip}]:{API_PORT}"),
-        (false, _) if text.contains(':') && !text.ends_with(']') => format!("http://{text}"),
-        (false, _) => format!("http://{text}:{API_PORT}"),
+    let url = match text.contains("://") {
+        true => text.to_owned(),
+        false => format!("http://{text}"),
     };
-    let parsed: Option<Uri> = url.parse().ok();
-    match parsed.filter(|url| url.authority().is_some()) {
-        Some(url) if url.scheme_str() == Some("http") => Ok(url),
-        Some(_) => Err(
-            "only http:// is supported; kubectl port-forward provides such an address".to_owned(),
-        ),
-        None => {
-            Err("expected a URL or HOST:PORT: http://127.0.0.1:9154, localhost:9154".to_owned())
-        }
-    }
+    let url = url.parse().ok().filter(|url: &Uri| {
+        url.scheme_str() == Some("http") && (url.port().is_some() || text.contains("://"))
+    });
+    let forms =
+        "expected HOST:PORT or an http:// URL, as kubectl port-forward provides: localhost:9154";
+    url.ok_or_else(|| forms.to_owned())
 }
 
 /// Parses a domain name.
 pub(super) fn parse_name(text: &str) -> Result<Name, String> {
     let name = Name::from_text(text);
     name.ok_or_else(|| "expected a domain name, for example db.prod.global".to_owned())
+}
+
+/// Parses a time of the past: RFC 3339, a time of the day in the local zone (the last such time), or the time that has passed
+/// since, such as `90m` or `-90m`.
+pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
+    parse_time_at(text, &Zoned::now())
+}
+
+fn parse_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
+    let in_zone = || match text.parse::<civil::Time>() {
+        Ok(time) => {
+            let mut days = [Some(now.clone()), now.yesterday().ok()]
+                .into_iter()
+                .flatten();
+            days.find_map(|day| {
+                day.with()
+                    .time(time)
+                    .build()
+                    .ok()
+                    .filter(|time| time <= now)
+            })
+        }
+        // This parser also takes times of the day.
+        Err(_) => {
+            let ago: Period = text.trim_start_matches('-').parse().ok()?;
+            now.checked_sub(ago.0).ok()
+        }
+    };
+    let time = Timestamp::from_text(text).or_else(|| {
+        let milliseconds = in_zone()?.timestamp().as_millisecond();
+        u64::try_from(milliseconds).ok().map(Timestamp)
+    });
+    let examples =
+        "a time is like 03:12 (the last such local time), 90m (ago), or 2026-11-24T03:12:00Z";
+    time.ok_or_else(|| examples.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_the_local_zone_ago_or_complete() {
+        // 02:30 does not exist on the day on which summer time begins, and 24 hours later is another offset.
+        let now: Zoned = "2026-03-29T12:00:00+02:00[Europe/Berlin]".parse().unwrap();
+        for (text, expected) in [
+            ("11:59", "2026-03-29T09:59:00Z"),
+            ("12:00", "2026-03-29T10:00:00Z"),
+            ("12:00:01", "2026-03-28T11:00:01Z"),
+            ("23:12", "2026-03-28T22:12:00Z"),
+            ("-90m", "2026-03-29T08:30:00Z"),
+            ("90m", "2026-03-29T08:30:00Z"),
+            ("-1h30m", "2026-03-29T08:30:00Z"),
+            ("-0s", "2026-03-29T10:00:00Z"),
+            ("2026-03-01T00:00:00+01:00", "2026-02-28T23:00:00Z"),
+        ] {
+            let time = parse_time_at(text, &now).unwrap();
+            assert_eq!(time.to_text(), expected, "{text}");
+        }
+        for text in ["", "-", "25:00", "yesterday", "2026-03-01", "-x"] {
+            assert!(parse_time_at(text, &now).is_err(), "{text}");
+        }
+    }
 }

@@ -9,8 +9,8 @@
 //! but not to other addresses over HTTP; programs never send it. Nothing is stored by caches.
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{self, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 

@@ -21,11 +21,12 @@ use samples::{Durations, counters, gauges};
 use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::model::problem::ROWS;
-use crate::server::counters::{CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
+use crate::server::counters::{CounterSet, Counters, EndReason, TYPES};
 use crate::server::platform::process_usage;
 use crate::table::Published;
 use crate::table::change::ChangeKind;
 use crate::view::{Server, TableFacts};
+use crate::wire::{Rcode, Transport};
 
 /// The sources of the metrics.
 #[derive(Clone)]
@@ -70,20 +71,20 @@ impl Metrics {
     fn add_queries(&self, registry: &mut Registry) {
         let types = TYPES.map(|one| one.to_string());
         let types = || types.iter().map(String::as_str).chain(["other"]);
-        let requests = PROTOS.iter().enumerate().flat_map(|(proto, name)| {
+        let requests = Transport::VARIANTS.iter().flat_map(|proto| {
             types().enumerate().map(move |(rtype, type_name)| {
                 let labels = [
-                    ("proto", (*name).into()),
+                    ("proto", <&str>::from(proto).into()),
                     ("type", type_name.to_owned().into()),
                 ];
+                let proto = *proto as usize;
                 (labels, self.counters.sum(|c| &c.requests[proto][rtype]))
             })
         });
         registry.register("requests", "Queries received", counters(requests));
-        let rcodes = RCODES.iter().map(|(_, name)| *name).chain(["other"]);
-        let responses = rcodes.enumerate().map(|(rcode, name)| {
-            let count = self.counters.sum(|c| &c.responses[rcode]);
-            ([("rcode", name.into())], count)
+        let responses = Rcode::VARIANTS.iter().map(|rcode| {
+            let count = self.counters.sum(|c| &c.responses[*rcode as usize]);
+            ([("rcode", <&str>::from(rcode).into())], count)
         });
         let help = "Replies by response code";
         registry.register("responses", help, counters(responses));
@@ -105,11 +106,11 @@ impl Metrics {
         registry: &mut Registry,
         name: &str,
         help: &str,
-        counts: impl Fn(&Counters) -> &[AtomicU64; PROTOS.len()],
+        counts: impl Fn(&Counters) -> &[AtomicU64],
     ) {
-        let by_proto = PROTOS.iter().enumerate().map(|(proto, proto_name)| {
-            let count = self.counters.sum(|counters| &counts(counters)[proto]);
-            ([("proto", (*proto_name).into())], count)
+        let by_proto = Transport::VARIANTS.iter().map(|proto| {
+            let count = self.counters.sum(|c| &counts(c)[*proto as usize]);
+            ([("proto", <&str>::from(proto).into())], count)
         });
         registry.register(name, help, counters(by_proto));
     }

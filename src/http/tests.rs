@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
-use axum::http::Request;
 use axum::http::header::HOST;
+use axum::http::{self, Request};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tower::ServiceExt as _;

@@ -16,18 +16,18 @@ use crate::zone::RecordType;
 #[repr(align(128))] // never shares a cache line with another thread
 pub struct Counters {
     /// Queries by transport and type.
-    pub(crate) requests: [[AtomicU64; TYPES.len() + 1]; PROTOS.len()],
-    /// Replies by response code.
-    pub(crate) responses: [AtomicU64; RCODES.len() + 1],
+    pub(crate) requests: [[AtomicU64; TYPES.len() + 1]; Transport::VARIANTS.len()],
+    /// Replies by the number of the response code.
+    pub(crate) responses: [AtomicU64; Rcode::BadVers as usize + 1],
     /// Messages that are never answered.
     pub(crate) dropped: AtomicU64,
     /// Replies that could not be sent over UDP.
     pub(crate) unsent: AtomicU64,
     /// Truncated replies by transport. Over UDP, the client retries over TCP. Over other transports, the answer exceeds
     /// 65,535 octets.
-    pub(crate) truncated: [AtomicU64; PROTOS.len()],
+    pub(crate) truncated: [AtomicU64; Transport::VARIANTS.len()],
     /// Panics while answering messages, by transport. Each ended a worker or a connection.
-    pub(crate) panics: [AtomicU64; PROTOS.len()],
+    pub(crate) panics: [AtomicU64; Transport::VARIANTS.len()],
     /// Answer times.
     pub(crate) durations: Histogram,
     /// Open TCP connections.
@@ -64,22 +64,11 @@ pub enum EndReason {
     Stopped,
 }
 
-/// The transports, in the order of [`Transport`].
-pub(crate) const PROTOS: [&str; 4] = ["udp", "tcp", "tls", "quic"];
 /// The types that are counted alone.
 pub(crate) const TYPES: [RecordType; 7] = {
     use RecordType as T;
     [T::A, T::AAAA, T::SRV, T::TXT, T::SOA, T::NS, T::ANY]
 };
-pub(crate) const RCODES: [(Rcode, &str); 7] = [
-    (Rcode::NOERROR, "NOERROR"),
-    (Rcode::FORMERR, "FORMERR"),
-    (Rcode::SERVFAIL, "SERVFAIL"),
-    (Rcode::NXDOMAIN, "NXDOMAIN"),
-    (Rcode::NOTIMP, "NOTIMP"),
-    (Rcode::REFUSED, "REFUSED"),
-    (Rcode::BADVERS, "BADVERS"),
-];
 
 impl Counters {
     /// Counts a query. `None` stands for an unreadable query.
@@ -90,8 +79,7 @@ impl Counters {
 
     /// Counts a reply.
     pub fn count_response(&self, rcode: Rcode) {
-        let known = RCODES.iter().position(|(known, _)| *known == rcode);
-        self.responses[known.unwrap_or(RCODES.len())].fetch_add(1, Relaxed);
+        self.responses[rcode as usize].fetch_add(1, Relaxed);
     }
 
     /// Counts the answer time of a batch of `replies` queries: from receiving them until all replies are ready to send.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
-use crate::model::{ClusterName, Namespace};
+use crate::model::Namespace;
 use crate::server::encrypted::Files;
 use crate::server::platform::host_name;
 use crate::table::{Aliases, Grammar, Rules};
@@ -12,14 +12,6 @@ use crate::wire::{Access, ResponseSettings};
 use crate::zone::{Zone, Zones};
 
 impl Settings {
-    /// Returns the default settings of a cluster.
-    pub fn of_cluster(cluster_name: ClusterName) -> Self {
-        Self {
-            cluster_name,
-            ..Self::default()
-        }
-    }
-
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;

@@ -10,7 +10,7 @@ use crate::model::most_similar;
 use crate::source::file::reason;
 
 /// The environment variable that contains the settings. The chart sets it.
-pub const VARIABLE: &str = "GLOBAL_DNS_SETTINGS";
+const VARIABLE: &str = "GLOBAL_DNS_SETTINGS";
 
 // === impl Settings ===
 

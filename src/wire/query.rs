@@ -85,17 +85,17 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
         return Err(reject_question_count(packet, opcode, counts));
     }
     let rcode = if opcode == 0 {
-        Rcode::FORMERR
+        Rcode::FormErr
     } else {
-        Rcode::NOTIMP
+        Rcode::NotImp
     };
     let mut query = read_question(packet).ok_or(reject(rcode, 0, None))?;
     let question = query.question();
     if opcode != 0 {
-        return Err(reject(Rcode::NOTIMP, question, find_edns(packet, counts)));
+        return Err(reject(Rcode::NotImp, question, find_edns(packet, counts)));
     }
     query.edns = read_query_edns(packet, &query, counts)
-        .map_err(|Malformed(edns)| reject(Rcode::FORMERR, question, edns))?;
+        .map_err(|Malformed(edns)| reject(Rcode::FormErr, question, edns))?;
     Ok(query)
 }
 
@@ -111,9 +111,9 @@ fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Reject {
 fn reject_question_count(packet: &[u8], opcode: u8, counts: [u16; 4]) -> Reject {
     let edns = find_edns(packet, counts);
     let rcode = match edns {
-        _ if opcode != 0 => Rcode::NOTIMP,
-        Some(edns) if edns.version > 0 => Rcode::BADVERS,
-        _ => Rcode::FORMERR,
+        _ if opcode != 0 => Rcode::NotImp,
+        Some(edns) if edns.version > 0 => Rcode::BadVers,
+        _ => Rcode::FormErr,
     };
     reject(rcode, 0, edns)
 }

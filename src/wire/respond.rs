@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use strum::{IntoStaticStr, VariantArray};
+
 use super::access::Access;
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use super::rcode::Rcode;
@@ -28,7 +30,8 @@ pub struct ResponseSettings {
 }
 
 /// The transport of a query. It determines the maximum length of the reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Transport {
     /// A datagram for each message.
     Udp,
@@ -127,7 +130,7 @@ pub const PADDING_BLOCK: usize = 468;
 /// A response code without records, and its extended error.
 type Refusal<'t> = (Rcode, Option<ExtendedError<'t>>);
 
-const NOT_SUPPORTED: Refusal<'_> = (Rcode::REFUSED, Some(ExtendedError::NotSupported));
+const NOT_SUPPORTED: Refusal<'_> = (Rcode::Refused, Some(ExtendedError::NotSupported));
 
 /// Applies the policy. `None` means that no reply is sent.
 pub fn respond<'t>(
@@ -143,7 +146,7 @@ pub fn respond<'t>(
     };
     let selected = match context.is_allowed {
         true => parsed.and_then(|query| select_body(settings, published, query)),
-        false => Err((Rcode::REFUSED, Some(ExtendedError::Prohibited))),
+        false => Err((Rcode::Refused, Some(ExtendedError::Prohibited))),
     };
     // The server has data of one class, so an answer for any class is not authoritative (RFC 1035 section 6.2).
     let is_of_class = matches!(query, Ok(query) if query.class == CLASS_IN);
@@ -177,28 +180,28 @@ fn select_body<'t>(
     query: &Query,
 ) -> Result<(Rcode, Body<'t>), Refusal<'t>> {
     if query.edns.is_some_and(|edns| edns.version > 0) {
-        return Err((Rcode::BADVERS, None)); // RFC 6891 section 6.1.3
+        return Err((Rcode::BadVers, None)); // RFC 6891 section 6.1.3
     }
     match (query.class, query.rtype) {
         (CLASS_IN | CLASS_ANY, RecordType::AXFR | RecordType::IXFR) => return Err(NOT_SUPPORTED),
         // The other meta types (RFC 6895 section 3.1), including OPT, are not valid in a question.
         (CLASS_IN | CLASS_ANY, RecordType::OPT | RecordType(249..=254)) => {
-            return Err((Rcode::NOTIMP, None));
+            return Err((Rcode::NotImp, None));
         }
         (CLASS_IN | CLASS_ANY, _) => {}
         (CLASS_CH, _) => {
             let text = chaos(settings, query).ok_or(NOT_SUPPORTED)?;
-            return Ok((Rcode::NOERROR, Body::Chaos(text)));
+            return Ok((Rcode::NoError, Body::Chaos(text)));
         }
         _ => return Err(NOT_SUPPORTED),
     }
     let answer = answer_question(&settings.zones, published, &query.name, query.rtype);
     let rcode = match answer {
-        Answer::NxDomain(_) => Rcode::NXDOMAIN,
-        Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NotAuthoritative))),
-        Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
-        Answer::Failed(why) => return Err((Rcode::SERVFAIL, Some(ExtendedError::Failed(why)))),
-        _ => Rcode::NOERROR,
+        Answer::NxDomain(_) => Rcode::NxDomain,
+        Answer::Refused => return Err((Rcode::Refused, Some(ExtendedError::NotAuthoritative))),
+        Answer::NotReady => return Err((Rcode::ServFail, Some(ExtendedError::NotReady))),
+        Answer::Failed(why) => return Err((Rcode::ServFail, Some(ExtendedError::Failed(why)))),
+        _ => Rcode::NoError,
     };
     Ok((rcode, Body::Answer(answer)))
 }

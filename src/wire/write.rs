@@ -121,7 +121,7 @@ impl Message<'_> {
         }
         let [t1, t2] = RecordType::OPT.0.to_be_bytes();
         let [p1, p2] = edns.payload.to_be_bytes();
-        let high = (reply.rcode.0 >> 4 & 0xff) as u8; // masked to eight bits
+        let high = (reply.rcode as u16 >> 4) as u8; // at most 1
         let flags = if edns.dnssec_ok { 0x80 } else { 0 };
         let [l1, l2] = (options.len() as u16).to_be_bytes(); // a few hundred octets, and less than a block of padding
         if self.put(&[0, t1, t2, p1, p2, high, 0, flags, 0, l1, l2]) && self.put(&options) {
@@ -135,7 +135,7 @@ impl Message<'_> {
         let aa = if reply.authoritative { 0x04 } else { 0 };
         let tc = if is_truncated { 0x02 } else { 0 };
         // RA, Z, AD and CD are clear (RFC 4035 section 3.1.6 on CD).
-        let rcode = (reply.rcode.0 & 0x0f) as u8; // masked to four bits
+        let rcode = (reply.rcode as u16 & 0x0f) as u8; // masked to four bits
         self.out[..4].copy_from_slice(&[packet[0], packet[1], 0x80 | opcode | aa | tc | rd, rcode]);
         for (at, count) in [4, 6, 8, 10].into_iter().zip(self.counts) {
             self.out[at..at + 2].copy_from_slice(&count.to_be_bytes());

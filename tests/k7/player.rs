@@ -41,7 +41,9 @@ pub fn check(lines: &str) -> usize {
 impl Sequence {
     /// Builds the service at each event and whenever it is due. Returns the changes of the step that answers.
     fn play(&self) -> Vec<Answer> {
-        let rules = global_dns::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
+        let rules = global_dns::settings::Settings::parse("", "clusterName: hub")
+            .unwrap()
+            .rules();
         let (mut table, mut timers) = (Table::default(), Timers::default());
         timers.is_started = self.is_running;
         let (mut answers, mut health) = (Vec::<Answer>::new(), "");

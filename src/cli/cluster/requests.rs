@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use http::Request as HttpRequest;
+use futures::future::try_join_all;
+use hyper::Request as HttpRequest;
 use kube::Resource;
 use kube::api::ListParams;
 use kube::core::Request;
@@ -69,7 +70,7 @@ impl Cluster {
     /// If the caller may not list them, or the request fails.
     pub async fn links(&self) -> Fact<Vec<Value>> {
         for version in LINK_VERSIONS {
-            match self.list(&format!("/apis/{version}/links"), "").await {
+            match self.list(format!("/apis/{version}/links"), "").await {
                 Err(Failure::Refused { code: 404, .. }) => {}
                 listed => return listed.map_err(|failure| failure.to_string()),
             }
@@ -85,25 +86,24 @@ impl Cluster {
         namespaces: &[Namespace],
     ) -> (String, Fact<Vec<Value>>) {
         let some = namespaces.iter().map(|one| Some(one.as_str()));
-        let all = namespaces.is_empty().then_some(None);
-        let listed = async {
-            let mut objects = Vec::new();
-            for namespace in some.chain(all) {
-                for selector in selectors {
-                    objects.extend(self.list(&K::url_path(&(), namespace), selector).await?);
-                }
-            }
-            Ok(objects)
-        };
-        let listed = listed.await;
-        let listed = listed.map_err(|failure: Failure| failure.to_string());
-        (K::kind(&()).into_owned(), listed)
+        let places = some.chain(namespaces.is_empty().then_some(None));
+        let lists = places.flat_map(|namespace| {
+            let path = K::url_path(&(), namespace);
+            selectors
+                .iter()
+                .map(move |selector| self.list(path.clone(), selector))
+        });
+        let listed = try_join_all(lists).await.map(|lists| lists.concat());
+        (
+            K::kind(&()).into_owned(),
+            listed.map_err(|failure| failure.to_string()),
+        )
     }
 
     /// Lists the objects at a path that a label selector selects.
-    pub(super) async fn list(&self, path: &str, selector: &str) -> Result<Vec<Value>, Failure> {
+    pub(super) async fn list(&self, path: String, selector: &str) -> Result<Vec<Value>, Failure> {
         let params = ListParams::default().labels(selector);
-        let request = Request::new(path).list(&params)?;
+        let request = Request::new(&*path).list(&params)?;
         let list = within(REQUEST_TIMEOUT, self.client.request::<Value>(request)).await;
         match list?["items"].take() {
             Value::Array(items) => Ok(items),

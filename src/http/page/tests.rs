@@ -1,7 +1,7 @@
 //! Tests of the embedded files.
 
 use axum::body::{Body, to_bytes};
-use http::Request;
+use axum::http::Request;
 use tower::ServiceExt;
 
 use super::*;
@@ -9,7 +9,7 @@ use super::*;
 /// Octets that a browser transfers for these files at most.
 const MAX_TRANSFERRED: usize = 40 * 1024;
 
-async fn get_page(path: &str) -> http::Response<Body> {
+async fn get_page(path: &str) -> axum::http::Response<Body> {
     let request = Request::get(path).header("accept-encoding", "gzip, br");
     let routes = routes::<()>().layer(tower_http::compression::CompressionLayer::new());
     let request = request.body(Body::empty()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{HeaderValue, USER_AGENT};
+use hyper::header::{HeaderValue, USER_AGENT};
 use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use tower::BoxError;
@@ -55,7 +55,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    use http::Request;
+    use hyper::Request;
 
     use super::*;
 

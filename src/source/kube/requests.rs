@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use futures::{AsyncBufRead, AsyncBufReadExt as _, pin_mut};
-use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, VersionMatch, WatchParams};
@@ -182,7 +182,7 @@ impl Requests {
 /// If the list is not complete.
 pub(super) async fn read_list(
     client: &Client,
-    request: http::Request<Vec<u8>>,
+    request: hyper::Request<Vec<u8>>,
     mut take: impl FnMut(&str),
 ) -> Result<String, Failure> {
     let body = within(LIST_SILENCE, client.request_stream(request)).await?;

@@ -6,11 +6,9 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body as Answered;
 use futures::stream;
-use http::{Request, Response, StatusCode, Uri};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::body::{Bytes, Frame};
+use hyper::{Request, Response, StatusCode, Uri};
 use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use parking_lot::{Mutex, MutexGuard};
@@ -91,7 +89,7 @@ struct State {
     watches: Vec<(String, mpsc::UnboundedSender<String>)>,
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+type Answer = Response<Answered>;
 
 // === impl ScriptedServer ===
 
@@ -179,8 +177,8 @@ impl ScriptedServer {
             Behavior::EverythingFails => return refuse(504, "the server is overloaded"),
             Behavior::InternalErrors => return refuse(500, "internal error"),
             Behavior::WatchesSilent if query.verb == Verb::Watch => {
-                let frames = stream::pending::<Result<Frame<Bytes>, Infallible>>();
-                return Response::new(StreamBody::new(frames).boxed_unsync());
+                let nothing = stream::pending::<Result<String, Infallible>>();
+                return Response::new(Answered::from_stream(nothing));
             }
             Behavior::ListsFail if is_list_or_check => {
                 return refuse(504, "the server is overloaded");
@@ -249,13 +247,13 @@ impl ScriptedServer {
         state.watches.retain(|(_, sender)| !sender.is_closed());
         state.watches.push((query.feed, sender));
         let end = Instant::now() + query.lasts;
-        let frames = stream::unfold(receiver, move |mut receiver| async move {
+        let lines = stream::unfold(receiver, move |mut receiver| async move {
             match timeout_at(end, receiver.recv()).await {
-                Ok(Some(line)) => Some((Ok(Frame::data(Bytes::from(line))), receiver)),
+                Ok(Some(line)) => Some((Ok::<_, Infallible>(line), receiver)),
                 Ok(None) | Err(_) => None,
             }
         });
-        Response::new(StreamBody::new(frames).boxed_unsync())
+        Response::new(Answered::from_stream(lines))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -300,7 +298,7 @@ fn line(kind: &str, object: &Value) -> String {
 }
 
 fn text(text: String) -> Answer {
-    Response::new(Full::from(text).boxed_unsync())
+    Response::new(text.into())
 }
 
 fn refuse(code: u16, message: &str) -> Answer {

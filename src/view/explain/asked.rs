@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::uri::Authority;
+use hyper::http::uri::Authority;
 
 use super::name::exists;
 use super::nearest::{name_of_address, name_of_object};

@@ -19,7 +19,7 @@ fn opt_record_is_read_in_any_position_of_the_additional_section_only() {
     let read = |counts: [u16; 4], question: &[u8], records: &[&[u8]]| {
         let packet = message(0, counts, &[question, &records.concat()].concat());
         match parse(&packet) {
-            Ok(query) => (Rcode::NOERROR, query.edns.is_some()),
+            Ok(query) => (Rcode::NoError, query.edns.is_some()),
             Err(Reject::With { rcode, edns, .. }) => (rcode, edns.is_some()),
             Err(Reject::Drop) => panic!(),
         }
@@ -35,13 +35,13 @@ fn opt_record_is_read_in_any_position_of_the_additional_section_only() {
     };
     assert_eq!((name(3).len(), name(4).len()), (255, 256));
     let both = [1, 0, 0, 2];
-    let seen = (Rcode::NOERROR, true);
+    let seen = (Rcode::NoError, true);
     assert_eq!(read(both, QUESTION, &[&key(&name(3)), OPT]), seen);
     assert_eq!(read(both, QUESTION, &[OPT, &key(&name(3))]), seen);
     assert_eq!(read(both, QUESTION, &[&key(b"\xc0\x0c"), OPT]), seen);
     assert_eq!(read(both, QUESTION, &[&key(b"\x01a\xff\xff"), OPT]), seen);
     for name in [&name(4)[..], b"\x40a\x00", b"\x80a\x00"] {
-        let malformed = (Rcode::FORMERR, false);
+        let malformed = (Rcode::FormErr, false);
         assert_eq!(read(both, QUESTION, &[&key(name), OPT]), malformed);
     }
     // OPT is invalid in the authority section of an IXFR query.
@@ -50,12 +50,12 @@ fn opt_record_is_read_in_any_position_of_the_additional_section_only() {
     assert_eq!(read([1, 0, 1, 1], transfer, &[soa, OPT]), seen);
     assert_eq!(
         read([1, 0, 1, 1], transfer, &[OPT, soa]),
-        (Rcode::FORMERR, true)
+        (Rcode::FormErr, true)
     );
     assert_eq!(read([1, 0, 1, 2], transfer, &[soa, soa, OPT]), seen);
     assert_eq!(
         read([1, 0, 2, 1], transfer, &[soa, soa, OPT]),
-        (Rcode::FORMERR, true)
+        (Rcode::FormErr, true)
     );
 }
 

@@ -131,7 +131,7 @@ fn reply(
     assert_eq!(header.truncation, written.is_truncated);
     assert_eq!(
         header.response_code,
-        ResponseCode::from(0, reply.rcode.0 as u8)
+        ResponseCode::from(0, reply.rcode as u8)
     );
     assert_eq!(message.edns.is_some(), reply.edns.is_some());
     let texts = |records: &[Record]| records.iter().map(text).collect::<Vec<_>>();

@@ -131,7 +131,9 @@ fn configuration(parts: [usize; 5]) -> Configuration {
 }
 
 fn rules(order: Option<&str>) -> Rules {
-    let mut rules = global_dns::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
+    let mut rules = global_dns::settings::Settings::parse("", "clusterName: hub")
+        .unwrap()
+        .rules();
     let settings = |order: &str| ServiceSettings {
         failover: Some(Some(order.parse().unwrap())),
         ..ServiceSettings::default()

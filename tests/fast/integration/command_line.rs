@@ -4,5 +4,4 @@ mod demo;
 mod errors;
 mod find;
 mod kubectl;
-mod plug_in;
 mod shutdown;

@@ -1,5 +1,7 @@
 //! `fleet`: each fault is one failing line with its hint, and nothing fails in a healthy fleet.
 
+use std::fs;
+
 use serde_json::Value;
 use support::commands::global_dns;
 use support::fleet::{Fault, Fleet, FleetCluster, altered, faults};
@@ -87,14 +89,16 @@ fn nothing_fails_in_a_healthy_fleet() {
 /// Linkerd skips an exported Service without ports, so that `export it` would be no advice.
 #[test]
 fn service_without_ports_is_named_as_not_mirrored() {
-    let file = |name: &str| {
-        format!(
-            "--file={name}={}",
-            repository(&format!("tests/fixtures/fleet/{name}.json")).display()
-        )
-    };
+    let servers = ["hub", "east"].map(|name| {
+        let file = repository(&format!("tests/fixtures/fleet/{name}.json"));
+        let objects = fs::read_to_string(file).unwrap();
+        (name, Server::with_text(&objects, &["--cluster-name", name]))
+    });
+    let named = servers
+        .iter()
+        .map(|(name, server)| format!("--server={name}={}", server.api));
     let mut command = global_dns(&["fleet", "-o", "json"]);
-    let output = process::run(command.args([file("hub"), file("east")]));
+    let output = process::run(command.args(named));
     let expected = [
         "prod/np: hosts of east: none in hub; np-0 in east: Exported service cannot be mirrored: prod/np: it has no ports, so that \
          Linkerd skips it: add ports to the Service",

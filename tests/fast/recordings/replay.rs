@@ -95,7 +95,9 @@ impl Event {
 
 /// Returns the rules of a server of cluster `hub` with default flags.
 pub fn hub_rules() -> Rules {
-    global_dns::settings::Settings::of_cluster("hub".parse().unwrap()).rules()
+    global_dns::settings::Settings::parse("", "clusterName: hub")
+        .unwrap()
+        .rules()
 }
 
 /// Returns the zone `global.`.

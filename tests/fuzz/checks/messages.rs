@@ -61,7 +61,9 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
 
 /// Returns the default rules, for a cluster with the name `hub`.
 pub fn rules() -> Rules {
-    global_dns::settings::Settings::of_cluster("hub".parse().unwrap()).rules()
+    global_dns::settings::Settings::parse("", "clusterName: hub")
+        .unwrap()
+        .rules()
 }
 
 fn manifests() -> String {

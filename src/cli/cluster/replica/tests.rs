@@ -4,9 +4,7 @@ use super::*;
 
 fn pod(change: impl FnOnce(&mut Value)) -> Value {
     let mut pod = json!({
-        "metadata": {"namespace": "dns", "name": "global-dns-0", "labels": {
-            "app.kubernetes.io/name": "global-dns", "app.kubernetes.io/instance": "dns",
-            "helm.sh/chart": "global-dns-0.1.0"}},
+        "metadata": {"namespace": "dns", "name": "global-dns-0"},
         "spec": {"containers": [{"name": "global-dns", "args": ["serve"]}]},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     });
@@ -19,31 +17,19 @@ fn ready_pod_of_the_chart_is_a_replica() {
     let expected = Replica {
         namespace: "dns".to_owned(),
         pod: "global-dns-0".to_owned(),
-        release: "dns".to_owned(),
         port: 9154,
     };
-    assert_eq!(Replica::of(&pod(|_| ())), Some(expected.clone()));
-    let renamed = pod(|pod| pod["metadata"]["labels"][NAME_LABEL] = json!("dns"));
-    assert!(is_of_chart(&renamed));
-    assert_eq!(Replica::of(&renamed), Some(expected));
+    assert_eq!(Replica::of(&pod(|_| ())), Some(expected));
 }
 
 #[test]
-fn other_pods_and_pods_that_are_not_ready_are_no_replicas() {
-    let labels = |name: &str, chart: &str| {
-        let labels = json!({NAME_LABEL: name, CHART_LABEL: chart});
-        pod(|pod| pod["metadata"]["labels"] = labels)
-    };
+fn pods_that_are_not_ready_are_no_replicas() {
     for other in [
-        labels("argocd", "argo-cd-8.0.0"),
-        labels("argocd", "global-dns-ui-1.0.0"),
         pod(|pod| pod["status"]["conditions"][0]["status"] = json!("False")),
         pod(|pod| pod["status"] = json!({})),
         pod(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T15:00:00Z")),
-        pod(|pod| pod["metadata"]["labels"] = Value::Null),
     ] {
-        let is_replica = is_of_chart(&other) && Replica::of(&other).is_some();
-        assert!(!is_replica, "{other:?}");
+        assert_eq!(Replica::of(&other), None, "{other:?}");
     }
 }
 

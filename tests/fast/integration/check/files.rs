@@ -80,6 +80,6 @@ fn missing_kubeconfig_outside_a_pod_is_one_red_line() {
         .env_remove("KUBERNETES_SERVICE_HOST");
     let ended = run(&mut command);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    let line = "cannot reach the API server: cannot read the kubeconfig at its default location";
+    let line = "cannot reach the API server: cannot read the kubeconfig ~/.kube/config";
     assert!(ended.stdout.contains(line), "{}", ended.stdout);
 }

@@ -6,7 +6,6 @@ use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 use std::thread;
 
-use serde_json::Value;
 use support::commands::{command, global_dns};
 use support::kubeconfig::Kubeconfig;
 use support::objects::{mirror, objects};
@@ -44,22 +43,6 @@ fn with_variable(variable: &str, value: &str, flags: &[&str]) -> ProcessOutput {
     let (_folder, file) = sample_file();
     let mut command = global_dns(&[&["table", &file], flags].concat());
     run(command.env(variable, value))
-}
-
-#[test]
-fn unknown_variable_causes_a_warning_with_the_nearest_name() {
-    let ended = with_variable("GLOBAL_DNS_ZOEN", "a.test", &[]);
-    let expected = "WARN Ignored an unknown environment variable variable=\"GLOBAL_DNS_ZOEN\" nearest=\"GLOBAL_DNS_ZONE\"\n";
-    assert!(ended.stderr.ends_with(expected), "{}", ended.stderr);
-    assert_eq!(ended.code, Some(0));
-    let (_folder, file) = sample_file();
-    let mut serve = global_dns(&["serve", &file, LISTEN, ADMIN, API, "--log-format=json"]);
-    serve.env("GLOBAL_DNS_ZONES", "a.test");
-    let serve = Process::start("serve", serve).unwrap();
-    serve.log().wait(0, "Published table");
-    let is_warning = |fields: &Value| fields["variable"] == "GLOBAL_DNS_ZONES";
-    let warning = serve.log().find(is_warning).unwrap();
-    assert_eq!(warning["nearest"], "GLOBAL_DNS_ZONE");
 }
 
 #[test]
@@ -230,8 +213,7 @@ fn missing_kubeconfig_outside_a_cluster_names_the_demo() {
         .env("HOME", "/no/such/home")
         .env_remove("KUBERNETES_SERVICE_HOST");
     let ended = run(&mut table);
-    let start =
-        "error: cannot read the kubeconfig at its default location ~/.kube/config: No such file";
+    let start = "error: cannot read the kubeconfig ~/.kube/config: No such file";
     let end = "; --server names a server, such as a demo";
     let error = error_of(&ended);
     assert!(error.starts_with(start) && error.ends_with(end), "{error}");

@@ -173,7 +173,7 @@ fn absent_files_of_a_list_are_left_out() {
     let present = api_server.kubeconfig(&format!("tokenFile: '{}'", api_server.token_file));
     assert_answered(&table(&format!("/no/such/file::{}:/none", present.path)));
     let absent = table("/no/such/file:/none").stderr;
-    let start = "error: cannot read the kubeconfig at its default location KUBECONFIG (/no/such/file:/none): No such file";
+    let start = "error: cannot read the kubeconfig KUBECONFIG (/no/such/file:/none): No such file";
     assert!(absent.starts_with(start), "{absent}");
 }
 
