@@ -171,7 +171,7 @@ pub fn read() -> Cli {
         let names = vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
         let names: Vec<String> = names.filter(|name| name.starts_with(PREFIX)).collect();
         if error.use_stderr() && !names.is_empty() {
-            note(&format!("flags also have values of {}", names.join(", ")));
+            note(&format!("the environment sets {}", names.join(", ")));
         }
         error.exit()
     });
@@ -226,10 +226,15 @@ impl Cli {
 impl CompletionsArgs {
     /// Returns the script.
     pub fn script(&self) -> String {
-        let mut script = Vec::new();
-        generate(self.shell, &mut command(), NAME, &mut script);
         // In the script for bash of clap_complete 4.6, the labels of subcommands differ from the jumps to them if the name of
-        // the program has a hyphen.
-        String::from_utf8_lossy(&script).replace("global-dns__", "global__dns__")
+        // the program has a hyphen, so only the last lines of the script get the real name.
+        let name = match self.shell {
+            Shell::Bash => "global_dns",
+            _ => NAME,
+        };
+        let mut script = Vec::new();
+        generate(self.shell, &mut command(), name, &mut script);
+        let end = |name: &str| format!("-o default {name}\n");
+        String::from_utf8_lossy(&script).replace(&end(name), &end(NAME))
     }
 }

@@ -24,9 +24,6 @@ pub struct ServeArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Listeners")]
 pub struct DemoArgs {
-    #[command(flatten)]
-    pub(crate) settings: SettingsArgs,
-
     /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]
     #[arg(long, env = "GLOBAL_DNS_LISTEN", value_name = "ADDRESS")]
     listen: Option<Vec<ListenAddress>>,
@@ -38,6 +35,9 @@ pub struct DemoArgs {
     /// HTTP address of /api/v1 and the status page, which show all namespaces (repeatable) [default: 127.0.0.1:9154]
     #[arg(long, env = "GLOBAL_DNS_API_LISTEN", value_name = "ADDRESS")]
     api_listen: Option<Vec<ListenAddress>>,
+
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
 }
 
 // === impl DemoArgs ===
