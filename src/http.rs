@@ -14,6 +14,7 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State as FromState};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use axum::http::{StatusCode, Uri};
@@ -117,7 +118,6 @@ async fn metrics(FromState(state): FromState<HttpState>) -> Response {
 async fn view(
     FromState((server, streams)): FromState<(Server, Arc<Semaphore>)>,
     Path(name): Path<String>,
-    uri: Uri,
     request: Request,
 ) -> Response {
     let Ok(view) = View::from_str(&name) else {
@@ -126,7 +126,7 @@ async fn view(
         let sentence = format!("there is no such view; the views are {names}\n");
         return (StatusCode::NOT_FOUND, sentence).into_response();
     };
-    let filter = match filter_of(view, &uri) {
+    let filter = match filter_of(view, request.uri()) {
         Ok(filter) => filter,
         Err(error) => return error.into_response(),
     };
@@ -143,9 +143,11 @@ async fn view(
 }
 
 fn filter_of(view: View, uri: &Uri) -> Result<Filter, ViewError> {
-    let query = Query::<Vec<(String, String)>>::try_from_uri(uri);
-    let Query(query) = query.map_err(|error| ViewError::Invalid(error.to_string()))?;
-    Filter::of_query(view, &query)
+    let invalid = |error: QueryRejection| ViewError::Invalid(error.body_text());
+    let Query(given) = Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(invalid)?;
+    view.check(given.iter().map(|(name, _)| name.as_str()))?;
+    let Query(filter) = Query::try_from_uri(uri).map_err(invalid)?;
+    Ok(filter)
 }
 
 /// Returns whether a client names a media type. Spaces and case do not matter.

@@ -34,7 +34,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     remote.show(View::Table, &filter, &args.print).await
 }
 
-/// Prints the explanation of a name or an address. As in kubectl, the name of a service may be with `--namespace`.
+/// Prints the explanation of a name. As in kubectl, the name of a service may be with `--namespace`.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let mut remote = find(&args.view).await.0?;
     let namespace = args.view.source.namespace;
@@ -44,7 +44,6 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     };
     let filter = Filter {
         name: Some(name),
-        namespace,
         at: args.at,
         limit: (args.print.output == Output::Text).then_some(FEW),
         ..Filter::default()

@@ -15,10 +15,10 @@ const MAX_LISTED: usize = 5;
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum State {
-    /// Nothing to do.
-    Ok,
     /// It could not be checked.
     Unknown,
+    /// Nothing to do.
+    Ok,
     /// It deserves attention.
     Attention,
     /// Answers are wrong or missing until somebody acts.
@@ -40,10 +40,6 @@ pub enum Check {
     Permissions,
     /// No Link reports that mirroring fails.
     LinkStatus,
-    /// Other clusters can mirror what this one exports.
-    Mirrorable,
-    /// Ports of unknown protocol are marked opaque.
-    OpaquePorts,
     /// Kubernetes copies the Endpoints of mirrors to EndpointSlices.
     EndpointSlices,
     /// The gateways of this cluster forget the address of a pod that is gone.
@@ -93,14 +89,7 @@ pub type Fact<T> = Result<T, String>;
 impl Finding {
     /// Makes a finding that needs no action.
     pub fn ok(check: Check, sentence: impl Into<String>) -> Self {
-        let name: &str = check.into();
-        Self {
-            state: State::Ok,
-            name: name.to_owned(),
-            sentence: sentence.into(),
-            hint: String::new(),
-            anchor: String::new(),
-        }
+        Self::new(State::Ok, check, sentence, "")
     }
 
     /// Makes a finding with what to do.
@@ -110,11 +99,16 @@ impl Finding {
         sentence: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
+        let anchor = match state {
+            State::Ok => "",
+            _ => "operate.html#checks",
+        };
         Self {
             state,
+            name: <&str>::from(check).to_owned(),
+            sentence: sentence.into(),
             hint: hint.into(),
-            anchor: "operate.html#checks".to_owned(),
-            ..Self::ok(check, sentence)
+            anchor: anchor.to_owned(),
         }
     }
 
@@ -146,10 +140,10 @@ impl State {
         }
     }
 
-    /// Returns the worst state of findings.
+    /// Returns the worst state of findings. What could not be checked does not count.
     pub fn worst(findings: &[Finding]) -> Self {
         let states = findings.iter().map(|one| one.state);
-        states.max().unwrap_or(Self::Ok)
+        states.fold(Self::Ok, Self::max)
     }
 }
 
@@ -175,17 +169,12 @@ pub fn document(
     let worst = State::worst(findings);
     let count = |state: State| {
         let number = findings.iter().filter(|one| one.state == state).count();
-        let name: &str = state.into();
-        (number > 0).then(|| format!("{number} {name}"))
+        (number > 0).then(|| format!("{number} {}", <&str>::from(state)))
     };
     let states = [State::Failing, State::Attention, State::Unknown, State::Ok];
     let counts: Vec<String> = states.into_iter().filter_map(count).collect();
     let mut status = Section::new("", columns);
-    let result: &str = match worst {
-        State::Unknown => State::Ok.into(),
-        worst => worst.into(),
-    };
-    status.push_text([result.to_owned(), counts.join(", ")]);
+    status.push_text([<&str>::from(worst).to_owned(), counts.join(", ")]);
     sections.extend([lines, status]);
     Document {
         kind: kind.to_owned(),

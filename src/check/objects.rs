@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::finding::{Check, Fact, Finding, State, items, key_of, list, text};
 use super::told::Told;
-use crate::model::{Exported, key, mirrorable};
+use crate::model::key;
 
 /// Selects mirrors, their Endpoints and their slices. Linkerd labels Services and Endpoints alike, and Kubernetes copies the
 /// labels of Endpoints to slices.
@@ -23,12 +23,6 @@ pub const LINKS_GROUP: &str = "multicluster.linkerd.io";
 
 /// Annotation: the time for which a proxy keeps an address that it does not use.
 const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
-/// Annotation: ports without protocol detection by the proxy. It replaces the default.
-const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
-/// The default of [`OPAQUE_PORTS`] in Linkerd.
-const OPAQUE_BY_DEFAULT: &str = "25,587,3306,4444,5432,6379,9300,11211";
-/// Prefixes of port names and application protocols that the proxy knows.
-const DETECTED: [&str; 4] = ["http", "grpc", "h2c", "kubernetes.io/h2c"];
 /// Reason of a Link's condition: with headless mirroring on, every headless Service has it, although it is mirrored.
 const INVALID_SERVICE: &str = "InvalidService";
 /// Maximum number of characters of a condition's message in a finding.
@@ -52,7 +46,7 @@ struct Rule {
     hint: &'static str,
 }
 
-const RULES: [Rule; 5] = [
+const RULES: [Rule; 3] = [
     Rule {
         check: Check::LinkStatus,
         kinds: &["Link"],
@@ -61,23 +55,6 @@ const RULES: [Rule; 5] = [
         hint: "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
                reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, or turn \
                on enableNamespaceCreation for the link",
-    },
-    Rule {
-        check: Check::Mirrorable,
-        kinds: &["Service"],
-        find: not_mirrorable,
-        what: "exported, and not mirrored as a whole",
-        hint: "correct the Services, or do not export them",
-    },
-    Rule {
-        check: Check::OpaquePorts,
-        kinds: &["Service"],
-        find: opaque_ports,
-        what: "not marked opaque",
-        hint: "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
-               config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS before the mirrors are made (others get \
-               it when their pods restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no \
-               effect",
     },
     Rule {
         check: Check::EndpointSlices,
@@ -204,40 +181,13 @@ fn link_status(objects: &Objects, told: &Told) -> Wrong {
     (State::Attention, wrong)
 }
 
-// === Exported Services ===
-
-fn is_headless(service: &Value) -> bool {
-    text(&service["spec"], "clusterIP") == "None"
-}
-
-/// Finds exported Services that other clusters cannot mirror.
-fn not_mirrorable(objects: &Objects, told: &Told) -> Wrong {
-    let mut hosts: BTreeMap<[&str; 2], Vec<&str>> = BTreeMap::new();
-    let own = text(&told.status, "cluster");
-    let endpoints = told.table.endpoints.iter();
-    for endpoint in endpoints.filter(|one| text(one, "cluster") == own) {
-        let hosts = hosts.entry(key_of(endpoint)).or_default();
-        hosts.push(text(endpoint, "hostname"));
-    }
-    let wrong = objects.select("Service", EXPORTED).filter_map(|service| {
-        let name = name_of(service);
-        let exported = Exported {
-            service: name[1],
-            cluster: own,
-            hosts: hosts.get(&name).cloned().unwrap_or_default(),
-            is_headless: is_headless(service),
-            has_ports: items(&service["spec"], "ports").next().is_some(),
-        };
-        let reason = mirrorable(&exported).err()?;
-        Some(format!("{} ({reason})", name.join("/")))
-    });
-    (State::Attention, wrong.collect())
-}
+// === Gateways ===
 
 /// Finds the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else
 /// that of the namespace.
 fn gateway_cache(objects: &Objects, _: &Told) -> Wrong {
     let mut wrong = BTreeSet::new();
+    let is_headless = |service: &Value| text(&service["spec"], "clusterIP") == "None";
     if objects.select("Service", EXPORTED).any(is_headless) {
         let namespaces = objects.select("Namespace", "");
         for gateway in objects.select("Deployment", GATEWAYS) {
@@ -255,51 +205,6 @@ fn gateway_cache(objects: &Objects, _: &Told) -> Wrong {
 }
 
 // === Mirrors ===
-
-/// Finds ports of endpoint mirrors. If the server speaks first and the port is not opaque, the proxy waits for the client in
-/// vain. The annotation of the headless mirror has no effect.
-fn opaque_ports(objects: &Objects, _: &Told) -> Wrong {
-    let mut unmarked = BTreeSet::new();
-    for service in objects.select("Service", MIRRORS) {
-        let headless = label(service, key::HEADLESS_MIRROR);
-        let opaque = annotation(service, OPAQUE_PORTS).unwrap_or(OPAQUE_BY_DEFAULT);
-        let ports = items(&service["spec"], "ports");
-        let ports = ports.filter(|port| is_unknown(port) && !is_in(opaque, port["port"].as_u64()));
-        let ports = list(ports.map(|port| match text(port, "name") {
-            "" => port["port"].to_string(),
-            name => format!("{} ({name})", port["port"]),
-        }));
-        if !headless.is_empty() && !ports.is_empty() {
-            unmarked.insert(format!(
-                "Service/{}/{headless} {ports}",
-                name_of(service)[0]
-            ));
-        }
-    }
-    (State::Attention, unmarked)
-}
-
-/// Returns whether a port is one of a list of ports and ranges.
-fn is_in(list: &str, port: Option<u64>) -> bool {
-    list.split(',').any(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        match [first, last].map(|number| number.trim().parse::<u64>()) {
-            [Ok(first), Ok(last)] => port.is_some_and(|port| (first..=last).contains(&port)),
-            _ => false,
-        }
-    })
-}
-
-/// Returns whether the protocol of a port is unknown.
-fn is_unknown(port: &Value) -> bool {
-    let is_detected = |field| {
-        DETECTED
-            .iter()
-            .any(|start| text(port, field).starts_with(start))
-    };
-    let is_tcp = ["", "TCP"].contains(&text(port, "protocol"));
-    is_tcp && !["name", "appProtocol"].into_iter().any(is_detected)
-}
 
 /// Finds Endpoints of mirrors that Kubernetes does not copy to slices. A cluster may turn off the controller that does this
 /// (KEP-4974). Linkerd writes the readiness of gateways to Endpoints, and the server reads it from slices only.

@@ -1,22 +1,25 @@
 //! Checks the permissions that the server needs.
 
+use serde::Serialize;
+
 use super::finding::{Check, Fact, Finding, State};
 use super::objects::LINKS_GROUP;
 use crate::model::Namespace;
 
 /// A permission: a verb for a resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Permission {
     /// Verb: `list`.
-    pub verb: &'static str,
+    verb: &'static str,
     /// API group; empty for the core group.
-    pub group: &'static str,
+    group: &'static str,
     /// Resource, in the plural: `services`.
-    pub resource: &'static str,
+    resource: &'static str,
     /// Namespace; `None` means all namespaces.
-    pub namespace: Option<Namespace>,
+    namespace: Option<Namespace>,
     /// Whether it is for the states of links. Without it, the server answers as if every cluster were linked.
-    pub is_for_links: bool,
+    #[serde(skip)]
+    is_for_links: bool,
 }
 
 /// A permission, and whether an account has it, or why the API server did not review it.

@@ -165,15 +165,11 @@ impl Probe {
                     ", a further name server of /etc/resolv.conf,",
                 ),
             };
-            match self.compare(reply) {
-                Ok(how) => {
-                    let sentence = format!("{server}{further} {how}: {}", self.question);
-                    Finding::ok(CHECK, sentence)
-                }
-                Err((sentence, hint)) => {
-                    Finding::new(state, CHECK, format!("{server}{further} {sentence}"), hint)
-                }
-            }
+            let (state, sentence, hint) = match self.compare(reply) {
+                Ok(how) => (State::Ok, format!("{how}: {}", self.question), ""),
+                Err((sentence, hint)) => (state, sentence, hint),
+            };
+            Finding::new(state, CHECK, format!("{server}{further} {sentence}"), hint)
         });
         self.direct_answer().into_iter().chain(resolvers).collect()
     }

@@ -213,9 +213,8 @@ where
 
 /// Returns the path and query of a view.
 fn path_of(view: View, filter: &Filter) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(filter.to_query());
-    let query = query.finish();
+    // A filter has only texts, numbers and times, so that it always is a query.
+    let query = serde_urlencoded::to_string(filter).unwrap_or_default();
     let sign = if query.is_empty() { "" } else { "?" };
     format!("/api/v1/{}{sign}{query}", view.name())
 }

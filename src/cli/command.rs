@@ -78,7 +78,7 @@ pub enum Command {
     ///   global-dns explain db.prod
     ///   # The endpoints of one cluster, with all columns
     ///   global-dns explain east.db.prod -o wide
-    ///   # The names that return an address
+    ///   # The name of an address
     ///   global-dns explain 10.96.10.1
     ///   # What was answered at 03:12
     ///   global-dns explain db.prod --at 03:12

@@ -16,7 +16,7 @@ use crate::zone::Name;
 /// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Name to explain; db.prod and prod/db are short for db.prod.global.; or an address: the names that return it
+    /// Name to explain; db.prod and prod/db are short for db.prod.global.; or an address: that of its endpoint
     #[arg(value_parser = parse_subject)]
     pub name: String,
 

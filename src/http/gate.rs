@@ -9,10 +9,8 @@
 //! but not to other addresses over HTTP; programs never send it. Nothing is stored by caches.
 
 use axum::extract::{Request, State};
-use axum::http::header::{
-    ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS,
-};
-use axum::http::{self, Method, StatusCode};
+use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, ORIGIN, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{self, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -66,11 +64,6 @@ fn refuse(hosts: &ApiHosts, request: &Request) -> Option<Response> {
     if is_of_another_site(request) && !opens_page(request) {
         let sentence = "a page of another site may not use the API; it may only link to the page of this server, /\n";
         return Some((StatusCode::FORBIDDEN, sentence).into_response());
-    }
-    if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let allow = [(ALLOW, "GET, HEAD")];
-        let sentence = "the API is read-only: use GET or HEAD\n";
-        return Some((StatusCode::METHOD_NOT_ALLOWED, allow, sentence).into_response());
     }
     None
 }

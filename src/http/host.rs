@@ -15,14 +15,9 @@ use axum::http::{self, StatusCode, Version};
 use crate::server::LocalAddress;
 use crate::setting_text::setting_text;
 
-/// The host of a URL: an address, or a name in lower case without a trailing dot.
+/// The host of a URL: an address in its usual form, or a name in lower case without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ApiHost {
-    /// An IPv4 or IPv6 address.
-    Address(IpAddr),
-    /// A name.
-    Name(String),
-}
+pub struct ApiHost(String);
 
 /// `listen.apiHosts`: allowed hosts, in addition to loopback and the server's own address. Clones share it.
 #[derive(Clone, Debug)]
@@ -76,11 +71,9 @@ impl ApiHosts {
 
     /// Returns whether a host is loopback, the local address of the connection, or one of `listen.apiHosts`.
     pub(super) fn is_allowed(&self, host: &ApiHost, local: Option<&LocalAddress>) -> bool {
-        let is_own = match host {
-            ApiHost::Address(ip) => {
-                ip.is_loopback() || local.is_some_and(|local| local.0.to_canonical() == *ip)
-            }
-            ApiHost::Name(name) => name == "localhost",
+        let is_own = match host.0.parse::<IpAddr>() {
+            Ok(ip) => ip.is_loopback() || local.is_some_and(|local| local.0.to_canonical() == ip),
+            Err(_) => host.0 == "localhost",
         };
         is_own || self.0.contains(host)
     }
@@ -96,7 +89,7 @@ pub(super) fn host_of(text: &str) -> Option<ApiHost> {
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));
     let host = match in_brackets {
-        Some(v6) => v6.parse().ok().map(|v6: Ipv6Addr| ApiHost::of(v6.into())),
+        Some(v6) => v6.parse::<Ipv6Addr>().ok().map(|v6| ApiHost::of(v6.into())),
         // Without brackets, it is not an IPv6 address.
         None => host.parse().ok().filter(|_| !host.contains(':')),
     };
@@ -107,7 +100,7 @@ pub(super) fn host_of(text: &str) -> Option<ApiHost> {
 
 impl ApiHost {
     fn of(address: IpAddr) -> Self {
-        Self::Address(address.to_canonical())
+        Self(address.to_canonical().to_string())
     }
 }
 
@@ -124,7 +117,7 @@ impl FromStr for ApiHost {
             (1..=63).contains(&label.len()) && label.bytes().all(is_valid)
         };
         if name.len() <= 253 && name.split('.').all(is_label) {
-            Ok(Self::Name(name.to_ascii_lowercase()))
+            Ok(Self(name.to_ascii_lowercase()))
         } else {
             Err(InvalidHost)
         }
@@ -133,10 +126,7 @@ impl FromStr for ApiHost {
 
 impl fmt::Display for ApiHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Name(name) => f.write_str(name),
-        }
+        f.write_str(&self.0)
     }
 }
 

@@ -89,24 +89,15 @@ impl Metrics {
         let help = "Replies by response code";
         registry.register("responses", help, counters(responses));
         let help = "Messages that were dropped without a reply";
-        self.add_counter(registry, "dropped_requests", help, |c| &c.dropped);
+        let count = ConstCounter::new(self.counters.sum(|c| &c.dropped));
+        registry.register("dropped_requests", help, count);
         let help = "UDP replies that could not be sent";
-        self.add_counter(registry, "unsent_responses", help, |c| &c.unsent);
+        let count = ConstCounter::new(self.counters.sum(|c| &c.unsent));
+        registry.register("unsent_responses", help, count);
         let help = "Replies with the TC bit set";
         self.add_by_proto(registry, "truncated_responses", help, |c| &c.truncated);
         let help = "Panics of workers, which are restarted, and of connections, which are closed";
         self.add_by_proto(registry, "worker_panics", help, |c| &c.panics);
-    }
-
-    /// Adds a counter of the listeners.
-    fn add_counter(
-        &self,
-        registry: &mut Registry,
-        name: &str,
-        help: &str,
-        count: impl Fn(&Counters) -> &AtomicU64,
-    ) {
-        registry.register(name, help, ConstCounter::new(self.counters.sum(count)));
     }
 
     /// Adds a counter of the listeners by transport.
@@ -150,7 +141,8 @@ impl Metrics {
         let help = "Ended connections over TCP and TLS by reason";
         registry.register("tcp_connections_ended", help, counters(ended));
         let help = "TCP connections that could not be accepted";
-        self.add_counter(registry, "tcp_accept_failures", help, |c| &c.not_accepted);
+        let count = ConstCounter::new(self.counters.sum(|c| &c.not_accepted));
+        registry.register("tcp_accept_failures", help, count);
         if let Some(certificate) = &self.server.certificate {
             let expiry = ConstGauge::new(certificate.expiry() as f64);
             let help = "Expiry of the current certificate, in Unix seconds";

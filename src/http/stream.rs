@@ -157,23 +157,20 @@ impl EventStream {
         })
     }
 
+    /// Returns the response. The ring is read when the client has taken the messages of the last batch.
+    fn into_response(self) -> Response {
+        let batches = stream::unfold(self, async |mut stream| Some((stream.next().await, stream)));
+        let messages = batches.flat_map(stream::iter).map(Ok::<_, Infallible>);
+        let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
+        let keep_alive = keep_alive.text("the server is there");
+        Sse::new(messages).keep_alive(keep_alive).into_response()
+    }
+
     /// Returns a message with the current position, from which the client continues when it connects again. It is never
     /// `None`: texts and numbers always have JSON.
     fn message(&self, kind: &str, data: impl Serialize) -> Option<Message> {
         let message = Message::default().id(self.position.to_string()).event(kind);
         message.json_data(data).ok()
-    }
-}
-
-impl IntoResponse for EventStream {
-    /// Returns the response. The ring is read when the client has taken the messages of the last batch.
-    fn into_response(self) -> Response {
-        let batches = stream::unfold(self, async |mut stream| Some((stream.next().await, stream)));
-        let messages = batches.flat_map(stream::iter).map(Ok::<_, Infallible>);
-        let keep_alive = KeepAlive::new()
-            .interval(KEEP_ALIVE)
-            .text("the server is there");
-        Sse::new(messages).keep_alive(keep_alive).into_response()
     }
 }
 

@@ -95,6 +95,8 @@ pub enum ProblemKind {
     Kind,
     /// A Service of this cluster is a member here but is not exported, so that other clusters do not have it.
     NotExported,
+    /// Other clusters cannot mirror an exported Service of this cluster, or not with its pods.
+    NotMirrorable,
     /// An annotation `global-dns/…` on the Service of this cluster, or an order, does not do what it says, such as an order that
     /// names a cluster that nothing here knows (rules K5, K6, K8).
     SettingWithoutEffect,
@@ -219,6 +221,9 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::NotExported, Conflict, Warning, "Member is not exported",
             "kubectl label service {service} -n {namespace} mirror.linkerd.io/exported=true --overwrite; or set \
             localMembers: exported"),
+        row(K::NotMirrorable, Conflict, Warning, "Exported service cannot be mirrored",
+            "change the Service as the detail says, or do not export it: kubectl label service {service} -n {namespace} \
+            mirror.linkerd.io/exported-"),
         row(K::SettingWithoutEffect, State, Error, "Setting of a service has no effect",
             "correct what the detail names: kubectl annotate service {service} -n {namespace} --overwrite ANNOTATION=VALUE; or the \
             settings; link a cluster that is unknown"),

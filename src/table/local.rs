@@ -9,8 +9,8 @@ use super::headless::exported_problem;
 use super::rules::{LocalMembers, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
-    Export, Few, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem, ProblemKind, ServiceKey,
-    Slice, SliceEndpoint,
+    ClusterName, Export, Few, Hostname, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
+    ProblemKind, ServiceKey, Slice, SliceEndpoint,
 };
 
 /// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none; without
@@ -57,7 +57,7 @@ pub(super) fn candidate<'s>(
 ) -> Option<Candidate<'s>> {
     let (item, rules) = (source.1, context.rules);
     context.report(exported_problem(source, context));
-    match own.form {
+    let candidate = match own.form {
         OwnForm::Headless { has_selector } => {
             let is_by_mirror = membership(item, own, context).ok()?;
             let candidate = pods(source, context);
@@ -67,13 +67,56 @@ pub(super) fn candidate<'s>(
                 // It exists for its settings only.
                 return None;
             }
-            Some(candidate)
+            candidate
         }
         OwnForm::ClusterIp if own.export.is_any() && rules.local_members != LocalMembers::None => {
-            cluster_ip(source, context)
+            cluster_ip(source, context)?
         }
-        OwnForm::ClusterIp | OwnForm::Other => None,
+        OwnForm::ClusterIp | OwnForm::Other => return None,
+    };
+    if own.export == Export::Gateway {
+        let why = mirrorable(&candidate, own, &rules.cluster_name).err();
+        context.report(why.map(|why| Problem::new(ProblemKind::NotMirrorable, why)));
     }
+    Some(candidate)
+}
+
+/// Returns whether other clusters can mirror an exported Service of this one with its pods. Linkerd says nothing about what it does
+/// not mirror.
+///
+/// # Errors
+///
+/// Why they cannot, and what to do.
+fn mirrorable(
+    candidate: &Candidate<'_>,
+    own: OwnService,
+    cluster: &ClusterName,
+) -> Result<(), String> {
+    const MAX_NAME: usize = 63; // octets of a Service (RFC 1035 label)
+    let service = candidate.item.service.service.as_str();
+    let endpoints = candidate.endpoints.iter().chain(&candidate.not_ready);
+    let is_named = |one: &Endpoint| {
+        let mut addresses = one.addresses.iter();
+        !addresses.any(|own| one.hostname == Some(Hostname::from_address(own.ip)))
+    };
+    let names = endpoints.clone().filter_map(|one| one.hostname.as_ref());
+    let mut names = names.map(Hostname::as_str).chain([service]);
+    let why = if endpoints.clone().next().is_none() {
+        return Ok(());
+    } else if endpoints.clone().all(|one| one.ports.is_empty()) {
+        "it has no ports, so that Linkerd skips it: add ports to the Service"
+    } else if own.is_headless() && !endpoints.clone().any(is_named) {
+        "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does"
+    } else if let Some(name) = names.find(|name| name.len() + 1 + cluster.as_str().len() > MAX_NAME)
+    {
+        return Err(format!(
+            "the name of its mirror {name}-{cluster} is longer than {MAX_NAME} characters: shorten the name of the Service, of its \
+             pods, or of the cluster"
+        ));
+    } else {
+        return Ok(());
+    };
+    Err(why.to_owned())
 }
 
 /// Makes the candidate of the pods of a headless Service of this cluster, joined over all its slices.

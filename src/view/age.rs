@@ -1,7 +1,7 @@
 //! Since when something holds.
 
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::model::{Problem, Timestamp};
 
@@ -9,12 +9,8 @@ use crate::model::{Problem, Timestamp};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Age {
-    /// The time since which it holds, if it is known (RFC 3339).
-    #[serde(
-        default,
-        serialize_with = "write_time",
-        skip_serializing_if = "Option::is_none"
-    )]
+    /// The time since which it holds to the second, if it is known (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
     /// Whether it held in the first table of the process, so that it began at an unknown time before `since`.
@@ -43,14 +39,10 @@ impl Age {
 impl From<&Problem> for Age {
     fn from(problem: &Problem) -> Self {
         Self {
-            since: problem.since(),
+            since: problem.since().map(|time| Timestamp(time.0 / 1000 * 1000)),
             is_older: problem.is_older(),
         }
     }
-}
-
-fn write_time<S: Serializer>(time: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
-    time.map(Timestamp::to_text).serialize(to)
 }
 
 /// Returns a problem as one sentence with its age.

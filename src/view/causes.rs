@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use strum::VariantArray as _;
 
 use super::age::Age;
 use super::document::Section;
 use super::problem::{Counts, ProblemReport};
+use crate::model::problem::ROWS;
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey};
 use crate::table::{Impact, Published, Table};
 
@@ -151,9 +151,9 @@ impl Causes {
 
     /// Returns the numbers of problems by level.
     pub(super) fn levels(&self) -> BTreeMap<Level, u32> {
-        let mut counts: BTreeMap<_, _> = Level::VARIANTS.iter().map(|level| (*level, 0)).collect();
-        for cause in self.by_key.values() {
-            *counts.entry(cause.first.kind.row().level).or_default() += cause.counts.count;
+        let mut counts = BTreeMap::new();
+        for row in &ROWS {
+            *counts.entry(row.level).or_default() += self.count(row.kind);
         }
         counts
     }

@@ -17,7 +17,7 @@ pub(super) struct ClusterReport {
     pub is_own: bool,
     /// The state of its Links: `linked`, `frozen`, `missing`, `unlinked` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub link: Option<String>,
+    pub link: Option<&'static str>,
     /// Since when nobody maintains its mirrors, if that is so.
     #[serde(flatten)]
     pub age: Age,
@@ -28,25 +28,18 @@ pub(super) struct ClusterReport {
 impl ClusterReport {
     /// Returns the cluster of the server, if it is known, and those of Links.
     pub(super) fn all(own: Option<&ClusterName>, table: Option<&Table>) -> Vec<Self> {
-        let own = own.map(|own| Self {
-            name: own.to_string(),
-            is_own: true,
-            link: None,
-            age: Age::default(),
-        });
-        let links = table
-            .into_iter()
-            .flat_map(|table| table.links.clusters.values());
-        let age = |cluster: &ClusterName| {
-            let problem = table.and_then(|table| table.link_problem(cluster));
-            problem.map(Age::from).unwrap_or_default()
+        let report = |name: &ClusterName, is_own, link| {
+            let problem = table.and_then(|table| table.link_problem(name));
+            Self {
+                name: name.to_string(),
+                is_own,
+                link,
+                age: problem.map(Age::from).unwrap_or_default(),
+            }
         };
-        let linked = links.map(|link| Self {
-            name: link.cluster.to_string(),
-            is_own: false,
-            link: Some(<&str>::from(link.state).to_owned()),
-            age: age(&link.cluster),
-        });
+        let own = own.map(|own| report(own, true, None));
+        let links = table.iter().flat_map(|table| table.links.clusters.values());
+        let linked = links.map(|link| report(&link.cluster, false, Some(link.state.into())));
         own.into_iter().chain(linked).collect()
     }
 }

@@ -10,61 +10,52 @@ pub const CELLS: &str = "application/json;as=Table";
 
 /// What a view says: sections of rows with cells for people, or the objects of all rows for programs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Document {
     /// The view, such as `table`.
     pub kind: String,
     /// The server that answered: the name of its host, in a cluster that of its pod. Empty: computed by the command itself.
-    #[serde(default)]
     pub replica: String,
     /// The number of published tables with other answers than the one before.
-    #[serde(default)]
     pub generation: u64,
     /// The time of the answers, if it is one of the past (RFC 3339).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The exit code of the command: 0 or absent; 1: failed or red; 3: no such name.
-    #[serde(default, skip_serializing_if = "is_success")]
+    /// The exit code of the command: 0; 1: failed or red; 3: no such name.
     pub exit: u8,
     /// The sections, the most important one first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<Section>,
     /// The objects, in place of the sections. A program must ignore fields and values that it does not know.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Vec<Value>>,
     /// The parameter `continue` of the request for the next page, if there is one.
-    #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-}
-
-fn is_success(exit: &u8) -> bool {
-    *exit == 0
 }
 
 /// A part of a document: rows with the same columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Section {
     /// The heading. Empty: none.
-    #[serde(default)]
     pub title: String,
     /// The columns.
-    #[serde(default)]
     pub columns: Vec<Column>,
     /// The rows.
-    #[serde(default)]
     pub rows: Vec<Row>,
 }
 
 /// A column.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Column {
     /// The heading. A section whose columns have none is printed without headings.
-    #[serde(default)]
     pub name: String,
     /// 0: always shown; higher: with `-o wide` only, as in kubectl.
-    #[serde(default)]
     pub priority: u8,
     /// The kind of its cells.
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type")]
     pub kind: ColumnKind,
 }
 
@@ -84,9 +75,9 @@ pub enum ColumnKind {
 
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Row {
     /// The texts, one for each column.
-    #[serde(default)]
     pub cells: Vec<String>,
     /// The object of the row for programs. Null: none.
     #[serde(skip)]

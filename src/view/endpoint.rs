@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ptr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use strum::IntoStaticStr;
 
 use super::age::Age;
@@ -58,7 +58,6 @@ pub(super) struct EndpointReport {
     PartialOrd,
     Ord,
     Serialize,
-    Deserialize,
     IntoStaticStr,
     JsonSchema,
 )]
@@ -93,16 +92,9 @@ pub struct ListedEndpoint<'t> {
     pub is_returned: bool,
 }
 
-/// What the replies for a name contain of a service.
+/// What the replies for a name contain of a service: the endpoints of a part of it, or nothing, for a reason.
 #[derive(Clone, Debug)]
-pub(super) enum NameReply<'t> {
-    /// The endpoints of a part of the service.
-    Endpoints(View<'t>),
-    /// Nothing, because the name fails. It has the reason.
-    Failing(String),
-    /// Nothing. It has the reason.
-    Nothing(&'static str),
-}
+pub(super) struct NameReply<'t>(Result<View<'t>, String>);
 
 // === impl EndpointState ===
 
@@ -148,25 +140,23 @@ impl<'t> ListedEndpoint<'t> {
 impl<'t> NameReply<'t> {
     /// Returns what the replies for the own name of a service contain of it. Another zone may hide that name.
     pub(super) fn of_own_name(service: &'t Service) -> Self {
-        match read_own_name(service) {
-            Ok(view) => Self::Endpoints(view),
-            Err(Some(failure)) => Self::Failing(failure.to_string()),
-            Err(None) => Self::Nothing("the name does not exist"),
-        }
+        Self(read_own_name(service).map_err(|failure| match failure {
+            Some(failure) => format!("the name fails: {failure}"),
+            None => "the name does not exist".to_owned(),
+        }))
     }
 
     /// Returns what the replies for a name contain. The reply for type ANY has records of a service if one for any type has
     /// some.
     pub(super) fn of_name(zones: &'t Zones, now: &'t Published, name: &Name) -> Self {
         let answer = answer_question(zones, now, name, RecordType::ANY);
-        match (answer.failure(), answer) {
-            (Some(failure), _) => Self::Failing(failure),
-            (None, Answer::Data(view, _)) => Self::Endpoints(view),
-            (None, Answer::NxDomain(_) | Answer::Refused) => {
-                Self::Nothing("the name does not exist")
-            }
-            (None, _) => Self::Nothing("the name has no records of endpoints"),
-        }
+        let reason = match (answer.failure(), answer) {
+            (Some(failure), _) => format!("the name fails: {failure}"),
+            (None, Answer::Data(view, _)) => return Self(Ok(view)),
+            (None, Answer::NxDomain(_) | Answer::Refused) => "the name does not exist".to_owned(),
+            (None, _) => "the name has no records of endpoints".to_owned(),
+        };
+        Self(Err(reason))
     }
 
     /// Returns all endpoints of a service.
@@ -174,12 +164,9 @@ impl<'t> NameReply<'t> {
         &self,
         service: &'t Service,
     ) -> impl Iterator<Item = ListedEndpoint<'t>> + use<'t> {
-        let view = match self {
-            Self::Endpoints(view) => Some(view),
-            Self::Failing(_) | Self::Nothing(_) => None,
-        };
         // All are in the order of the table.
-        let mut returned = view.map(View::endpoints).into_iter().flatten().peekable();
+        let returned = self.0.as_ref().ok().map(View::endpoints);
+        let mut returned = returned.into_iter().flatten().peekable();
         let all = service.endpoints.iter().chain(&service.not_ready);
         all.map(move |endpoint| ListedEndpoint {
             service,
@@ -228,25 +215,24 @@ impl<'t> NameReply<'t> {
             (EndpointState::NotReady, _) => return Some("its pod is not ready".to_owned()),
             _ => None,
         };
-        let is_elsewhere = matches!(self, Self::Endpoints(view) if !view.covers(endpoint));
+        let is_elsewhere = matches!(&self.0, Ok(view) if !view.covers(endpoint));
         let place = match endpoint {
             one if is_elsewhere || is_returned && !one.is_alive() => None,
             one if one.is_standby => Some("another step of the failover order answers"),
             one if !one.is_selected => Some("a better kind answers for its cluster"),
             _ => None,
         };
-        let reply = match self {
+        let reply = match &self.0 {
             _ if is_returned => Some(why_returned(listed).to_owned()),
-            Self::Endpoints(view) if is_elsewhere => Some(match view.covered().first() {
+            Ok(view) if is_elsewhere => Some(match view.covered().first() {
                 Some(one) if view.scope != Scope::Host => {
                     format!("the name is that of cluster '{}'", one.labels()[1])
                 }
                 _ => "the name is that of another endpoint".to_owned(),
             }),
-            Self::Failing(reason) => Some(format!("the name fails: {reason}")),
-            _ if cause.or(place).is_some() => None,
-            Self::Endpoints(_) => Some("it lacks the port".to_owned()),
-            Self::Nothing(reason) => Some((*reason).to_owned()),
+            Ok(_) if cause.or(place).is_some() => None,
+            Ok(_) => Some("it lacks the port".to_owned()),
+            Err(reason) => Some(reason.clone()),
         };
         let reasons = cause.into_iter().chain(place).map(str::to_owned);
         Some(reasons.chain(reply).collect::<Vec<_>>().join("; "))
@@ -270,10 +256,8 @@ impl Report for EndpointReport {
     fn cells() -> Vec<Cell<Self>> {
         vec![
             Column::wide("SERVICE").of(|one| format!("{}.{}", one.service, one.namespace)),
-            Column::text("RETURNED").of(|one: &Self| match one.returned {
-                true => "yes".to_owned(),
-                false => "no".to_owned(),
-            }),
+            Column::text("RETURNED")
+                .of(|one: &Self| if one.returned { "yes" } else { "no" }.to_owned()),
             Column::text("CLUSTER").of(|one: &Self| one.cluster.clone()),
             Column::text("HOST").of(|one: &Self| one.hostname.clone()),
             Column::text("ADDRESSES").of(|one: &Self| join_texts(&one.addresses)),

@@ -1,6 +1,5 @@
 //! Why there is no document.
 
-use super::kind::View;
 use crate::model::ProblemKind;
 
 /// Maximum number of characters of a text in the sentence about it.
@@ -30,11 +29,5 @@ impl ViewError {
         let shown: String = value.chars().take(MAX_SHOWN).collect();
         let shown = shown.escape_debug();
         Self::Invalid(format!("{parameter}: '{shown}' cannot be used: {why}"))
-    }
-
-    pub(super) fn unknown_parameter(view: View, name: &str) -> Self {
-        let known: Vec<&str> = view.parameters().collect();
-        let why = format!("{} takes {}", view.name(), known.join(", "));
-        Self::invalid("parameter", name, &why)
     }
 }

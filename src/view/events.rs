@@ -15,11 +15,8 @@ use crate::table::change::ChangeKind;
 pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
     let (filter, known) = (shown.filter, &shown.server.feeds.events);
     let kinds: Vec<&str> = ChangeKind::VARIANTS.iter().map(Into::into).collect();
-    if let Some(kind) = filter
-        .kind
-        .iter()
-        .find(|one| !kinds.contains(&one.as_str()))
-    {
+    let mut given = filter.kind.iter();
+    if let Some(kind) = given.find(|one| !kinds.contains(&one.as_str())) {
         let kinds = format!("the kinds are {}", kinds.join(", "));
         return Err(ViewError::invalid("kind", kind, &kinds));
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::table::failover::{Failover, Step};
+use crate::table::failover::{Failover, Step, StepHealth};
 
 /// The report on the failover order of a service.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -16,30 +16,22 @@ pub(super) struct FailoverReport {
     pub origin: String,
     /// The step that answers, counted from one.
     pub step: usize,
-    /// The steps, in order.
-    pub steps: Vec<StepReport>,
-}
-
-/// The report on a step of a failover order.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(super) struct StepReport {
-    /// The clusters, as in the order.
-    pub clusters: String,
-    /// `alive`; `down`: no endpoint is alive; `empty`: there is none.
-    pub state: String,
-    /// The time since which the step has been down, or since which its way back counts (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
+    /// The steps, in order: the clusters as in the order, and what a step lacks, such as `west down since 2026-11-24T03:12:00Z`. An
+    /// `empty` one has no endpoint. The time of one that is alive is that since which its way back counts.
+    pub steps: Vec<String>,
 }
 
 // === impl FailoverReport ===
 
 impl FailoverReport {
     pub(super) fn new(failover: &Failover) -> Self {
-        let step = |(index, step): (usize, &Step)| StepReport {
-            clusters: failover.order.step_text(index),
-            state: step.health.to_string(),
-            since: step.since.map(|since| since.to_text()),
+        let step = |(index, step): (usize, &Step)| {
+            let clusters = failover.order.step_text(index);
+            match (step.health, step.since) {
+                (StepHealth::Alive, None) => clusters,
+                (health, None) => format!("{clusters} {health}"),
+                (health, Some(since)) => format!("{clusters} {health} since {}", since.to_text()),
+            }
         };
         Self {
             order: failover.order.to_string(),
@@ -55,13 +47,7 @@ impl fmt::Display for FailoverReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (order, step, steps) = (&self.order, self.step, &self.steps);
         write!(f, "{order}: step {step} of {}", steps.len())?;
-        for step in steps {
-            let since = step.since.iter().map(|since| format!(" since {since}"));
-            let since: String = since.collect();
-            if step.state != "alive" || !since.is_empty() {
-                write!(f, "; {} {}{since}", step.clusters, step.state)?;
-            }
-        }
-        Ok(())
+        let mut lacking = steps.iter().filter(|step| step.contains(' '));
+        lacking.try_for_each(|step| write!(f, "; {step}"))
     }
 }

@@ -1,25 +1,30 @@
 //! What a request selects. The API reads it from a query string, and the commands from their flags.
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
 
-use super::error::ViewError;
-use super::kind::View;
+use serde::{Deserialize, Serialize};
+
 use crate::model::{Namespace, Timestamp, most_similar};
 use crate::table::Service;
 
 /// What a request selects. Empty lists select everything.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Filter {
     /// The namespaces.
+    #[serde(with = "list")]
     pub namespace: Vec<Namespace>,
     /// The clusters.
+    #[serde(with = "list")]
     pub cluster: Vec<String>,
     /// The states: of services in the table, of endpoints in their list.
+    #[serde(with = "list")]
     pub state: Vec<String>,
     /// The kinds of problems or of changes.
+    #[serde(with = "list")]
     pub kind: Vec<String>,
     /// Texts. One of them must occur in `NAMESPACE/SERVICE` or `SERVICE.NAMESPACE`.
+    #[serde(with = "list")]
     pub text: Vec<String>,
     /// The name or address to explain.
     pub name: Option<String>,
@@ -34,79 +39,13 @@ pub struct Filter {
     /// The number of rows of a page, at most [`MAX_LIMIT`](super::MAX_LIMIT).
     pub limit: Option<usize>,
     /// The place of the page: `continue` of the last one.
+    #[serde(rename = "continue")]
     pub next: Option<String>,
 }
 
 // === impl Filter ===
 
 impl Filter {
-    /// Reads the parameters of a request for a view.
-    ///
-    /// # Errors
-    ///
-    /// If a parameter is not known, or if its value cannot be read.
-    pub fn of_query(view: View, query: &[(String, String)]) -> Result<Self, ViewError> {
-        let mut filter = Self::default();
-        for (name, value) in query {
-            if !view.parameters().any(|known| known == name) {
-                return Err(ViewError::unknown_parameter(view, name));
-            }
-            filter.set(name, value)?;
-        }
-        Ok(filter)
-    }
-
-    /// Sets a parameter that a view has.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), ViewError> {
-        let list = || value.split(',').filter(|item| !item.is_empty());
-        let texts = || list().map(str::to_owned).collect();
-        let invalid = |why: &str| ViewError::invalid(name, value, why);
-        let time = || {
-            let read = Timestamp::from_text(value);
-            read.ok_or_else(|| invalid("use RFC 3339, such as 2026-11-24T03:12:00Z"))
-        };
-        match name {
-            "namespace" => {
-                let read: Result<_, _> = list().map(Namespace::from_str).collect();
-                self.namespace = read.map_err(|error| invalid(&error.to_string()))?;
-            }
-            "cluster" => self.cluster = texts(),
-            "state" => self.state = texts(),
-            "kind" => self.kind = texts(),
-            "text" => self.text = texts(),
-            "name" => self.name = Some(value.to_owned()),
-            "zone" => self.zone = Some(value.to_owned()),
-            "at" => self.at = Some(time()?),
-            "since" => self.since = Some(time()?),
-            "after" => self.after = Some(number(name, value, "use the ID of an event")?),
-            "limit" => self.limit = Some(number(name, value, "use a number")?),
-            _ => self.next = Some(value.to_owned()), // `continue`
-        }
-        Ok(())
-    }
-
-    /// Returns the parameters, for a request.
-    pub fn to_query(&self) -> Vec<(&'static str, String)> {
-        let list = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());
-        let namespaces: Vec<String> = self.namespace.iter().map(ToString::to_string).collect();
-        let all = [
-            ("namespace", list(&namespaces)),
-            ("cluster", list(&self.cluster)),
-            ("state", list(&self.state)),
-            ("kind", list(&self.kind)),
-            ("text", list(&self.text)),
-            ("name", self.name.clone()),
-            ("zone", self.zone.clone()),
-            ("at", self.at.map(Timestamp::to_exact_text)),
-            ("since", self.since.map(Timestamp::to_exact_text)),
-            ("after", self.after.map(|id| id.to_string())),
-            ("limit", self.limit.map(|limit| limit.to_string())),
-            ("continue", self.next.clone()),
-        ];
-        let given = |(name, value): (_, Option<String>)| Some((name, value?));
-        all.into_iter().filter_map(given).collect()
-    }
-
     /// Returns whether it selects a part of a list: some rows, or a page behind the first one.
     pub fn selects_rows(&self) -> bool {
         let whole = Self {
@@ -166,10 +105,30 @@ impl Filter {
     }
 }
 
-/// Reads a number: of rows, or the ID of an event.
-fn number<T: FromStr>(name: &str, value: &str, why: &str) -> Result<T, ViewError> {
-    let number = value.parse().ok();
-    number.ok_or_else(|| ViewError::invalid(name, value, why))
+/// A list as a parameter: its items, separated by commas. An empty one is no parameter.
+mod list {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de};
+
+    pub(super) fn serialize<T: ToString, S: Serializer>(
+        list: &[T],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let items: Vec<String> = list.iter().map(ToString::to_string).collect();
+        let text = Some(items.join(",")).filter(|text| !text.is_empty());
+        text.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<T>, D::Error> {
+        let text = String::deserialize(from)?;
+        let items = text.split(',').filter(|item| !item.is_empty());
+        let items: Result<_, _> = items.map(str::parse).collect();
+        items.map_err(de::Error::custom)
+    }
 }
 
 /// Returns whether a list selects a value. An empty list selects all.
@@ -198,38 +157,16 @@ fn hint<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
 mod tests {
     use super::*;
 
-    fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        pairs.iter().map(owned).collect()
-    }
-
     #[test]
     fn filter_is_the_same_after_a_request() {
-        let pairs = [
-            ("namespace", "prod,shop"),
-            ("cluster", "east"),
-            ("text", "db"),
-            ("at", "2026-11-24T03:12:00.000Z"),
-            ("limit", "7"),
-            ("continue", "4.200"),
-        ];
-        let filter = Filter::of_query(View::Table, &query(&pairs)).unwrap();
-        assert_eq!(
-            filter.to_query(),
-            pairs.map(|(name, value)| (name, value.to_owned()))
-        );
+        let query = "namespace=prod%2Cshop&cluster=east&text=db&at=2026-11-24T03%3A12%3A00Z&limit=7&continue=4.200";
+        let filter: Filter = serde_urlencoded::from_str(query).unwrap();
+        assert_eq!(serde_urlencoded::to_string(&filter).unwrap(), query);
         assert!(filter.has_service(["db-x", "prod"]) && !filter.has_service(["db", "dev"]));
-    }
-
-    #[test]
-    fn unknown_parameter_is_refused_with_those_of_the_view() {
-        let error = Filter::of_query(View::Status, &query(&[("limit", "7")])).unwrap_err();
-        let expected = "parameter: 'limit' cannot be used: status takes at";
-        assert_eq!(error.to_string(), expected);
-        for (name, value) in [("namespace", "a b"), ("at", "x"), ("limit", "-1")] {
+        for query in ["namespace=a%20b", "at=x", "limit=-1"] {
             assert!(
-                Filter::of_query(View::Table, &query(&[(name, value)])).is_err(),
-                "{name}"
+                serde_urlencoded::from_str::<Filter>(query).is_err(),
+                "{query}"
             );
         }
     }

@@ -2,6 +2,8 @@
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
+use super::error::ViewError;
+
 /// The views: `/api/v1/NAME`, and what the commands print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
@@ -35,11 +37,25 @@ impl View {
         self.parameters().any(|name| name == "continue")
     }
 
+    /// Checks the names of the parameters of a request.
+    ///
+    /// # Errors
+    ///
+    /// If the view does not have one of them.
+    pub fn check<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Result<(), ViewError> {
+        let known: Vec<&str> = self.parameters().collect();
+        let unknown = names.into_iter().find(|name| !known.contains(name));
+        let why = || format!("{} takes {}", self.name(), known.join(", "));
+        unknown.map_or(Ok(()), |name| {
+            Err(ViewError::invalid("parameter", name, &why()))
+        })
+    }
+
     /// Returns the parameters that a filter of this view may have.
-    pub fn parameters(self) -> impl Iterator<Item = &'static str> {
+    fn parameters(self) -> impl Iterator<Item = &'static str> {
         let names = match self {
             Self::Table | Self::Endpoints => "namespace cluster state text at limit continue",
-            Self::Explain => "name namespace at limit continue",
+            Self::Explain => "name at limit continue",
             Self::Problems => "namespace cluster kind text at limit continue",
             Self::Events => "namespace cluster kind text since after limit",
             Self::Status => "at",

@@ -25,8 +25,7 @@ impl Place {
         let Some(text) = &filter.next else {
             return Ok(None);
         };
-        let parts = text.split_once('.');
-        let place = parts.and_then(|(version, offset)| {
+        let place = text.split_once('.').and_then(|(version, offset)| {
             Some(Self {
                 version: version.parse().ok()?,
                 offset: offset.parse().ok()?,

@@ -34,19 +34,14 @@ pub(super) struct Status {
     /// `loading`: there is no table yet; `ready`.
     state: &'static str,
     /// Since when the state holds, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
-    /// The number of tables with other answers than the one before. Absent before the first table, as the next two.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The number of tables with other answers than the one before. Null before the first table, as the next two.
     generation: Option<u64>,
     /// The SOA serial.
-    #[serde(skip_serializing_if = "Option::is_none")]
     serial: Option<u32>,
     /// The hash of all answers, equal in replicas with equal answers: 53 bits, so that JavaScript has it exactly.
-    #[serde(skip_serializing_if = "Option::is_none")]
     table_hash: Option<u64>,
     /// The time since which the table answered, if it is one of the past.
-    #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     /// The number of tables since the start.
     tables: u64,
@@ -74,9 +69,8 @@ pub(super) struct Status {
 
 /// Adds the server.
 pub(super) fn status(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
-    document
-        .sections
-        .push(Section::of::<Status>("", [Status::new(shown)]));
+    let status = Section::of::<Status>("", [Status::new(shown)]);
+    document.sections.push(status);
     Ok(())
 }
 

@@ -98,9 +98,8 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
         document.sections.push(shown.causes().above_services());
     }
     let rows = rows.iter().map(|service| ServiceRow::new(shown, service));
-    document
-        .sections
-        .push(Section::of::<ServiceRow>("services", rows));
+    let services = Section::of::<ServiceRow>("services", rows);
+    document.sections.push(services);
     document.fail_if(3, filter.unmatched(&all));
     Ok(())
 }

@@ -12,15 +12,8 @@ use crate::model::ProblemKind;
 /// The observers by what they see, in the order of the fleet.
 pub(super) type Groups<'n> = BTreeMap<String, Vec<&'n str>>;
 
-/// A property that all observers should see alike.
-pub(super) struct Aspect {
-    /// Its name in sentences.
-    pub(super) name: &'static str,
-    /// What to do if it differs.
-    pub(super) hint: &'static str,
-    /// Whether it may differ because of something else, so that it counts only if nothing before it differs.
-    pub(super) is_consequence: bool,
-}
+/// A property that all observers should see alike: its name in sentences, and what to do if it differs.
+pub(super) type Aspect = (&'static str, &'static str);
 
 /// The differences, each with the services that differ because of it. The sentence of the finding does not name them.
 #[derive(Debug, Default)]
@@ -59,46 +52,26 @@ pub(super) fn differs(check: Check, what: &str, groups: &Groups<'_>, hint: &str)
 }
 
 /// Compares aspects of what observers see, and returns a finding for each that differs. An aspect without a text is not compared.
-/// `of`: whose aspects they are, for sentences. `is_explained`: something else differs, of which some aspects are consequences.
+/// `of`: whose aspects they are, for sentences. All but the first `independent` ones may differ because of something else, so that
+/// they count only if nothing before them differs. `is_explained`: something else differs.
 pub(super) fn compare<const N: usize>(
     check: Check,
     of: &str,
     aspects: &[Aspect; N],
-    seen: &[(&str, [Option<String>; N])],
+    independent: usize,
     is_explained: bool,
+    seen: &[(&str, [Option<String>; N])],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (index, aspect) in aspects.iter().enumerate() {
+    for (index, (name, hint)) in aspects.iter().enumerate() {
         let told = seen.iter();
         let groups = group(told.filter_map(|(one, texts)| Some((texts[index].clone()?, *one))));
-        let is_explained = is_explained || !findings.is_empty();
-        if groups.len() > 1 && !(aspect.is_consequence && is_explained) {
-            let what = format!("{}{of}", aspect.name);
-            findings.push(differs(check, &what, &groups, aspect.hint));
+        let is_explained = index >= independent && (is_explained || !findings.is_empty());
+        if groups.len() > 1 && !is_explained {
+            findings.push(differs(check, &format!("{name}{of}"), &groups, hint));
         }
     }
     findings
-}
-
-// === impl Aspect ===
-
-impl Aspect {
-    /// Makes a property that may differ by itself.
-    pub(super) const fn new(name: &'static str, hint: &'static str) -> Self {
-        Self {
-            name,
-            hint,
-            is_consequence: false,
-        }
-    }
-
-    /// Makes a property that may differ because another one does.
-    pub(super) const fn consequence(name: &'static str, hint: &'static str) -> Self {
-        Self {
-            is_consequence: true,
-            ..Self::new(name, hint)
-        }
-    }
 }
 
 // === impl Finding ===

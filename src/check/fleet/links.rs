@@ -21,7 +21,7 @@ fn direction(from: &Observer<'_>, to: &str) -> &'static str {
     let mut clusters = items(from.status, "clusters");
     let cluster = clusters.find(|one| one["isOwn"] != true && is_to(text(one, "name")));
     let link = cluster.and_then(|one| one["link"].as_str());
-    let mut endpoints = from.endpoints.iter();
+    let mut endpoints = from.table.endpoints.iter();
     match link {
         Some("linked") => "linked",
         Some("frozen") => "frozen",

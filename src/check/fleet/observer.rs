@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::member::Replica;
 use crate::check::finding::{items, key_of, text};
+use crate::check::told::ServerTable;
 use crate::model::ProblemKind;
 use crate::view::Column;
 
@@ -29,12 +30,12 @@ pub(super) struct Observer<'m> {
     pub(super) renamed: BTreeMap<&'m str, String>,
     pub(super) status: &'m Value,
     pub(super) services: BTreeMap<Key<'m>, &'m Value>,
-    pub(super) endpoints: &'m [Value],
-    pub(super) problems: &'m [Value],
+    pub(super) table: &'m ServerTable,
 }
 
 /// Makes the observers of all members. A server without a table is left out, and another finding says so.
 pub(super) fn all<'m>(read: &[(&'m str, &'m [Replica])]) -> Vec<Observer<'m>> {
+    let by_key = |one: &'m Value| (key_of(one), one);
     let mut observers = Vec::new();
     for (context, replicas) in read {
         let tables = replicas.iter().filter_map(|replica| {
@@ -43,22 +44,15 @@ pub(super) fn all<'m>(read: &[(&'m str, &'m [Replica])]) -> Vec<Observer<'m>> {
             Some((replica.name.as_str(), status, table))
         });
         let is_alone = tables.clone().count() == 1;
-        observers.extend(tables.map(|(name, status, table)| {
-            Observer {
-                name: String::new(),
-                context,
-                replica: Some(name).filter(|_| !is_alone),
-                cluster: text(status, "cluster").to_owned(),
-                renamed: BTreeMap::new(),
-                status,
-                services: table
-                    .services
-                    .iter()
-                    .map(|one| (key_of(one), one))
-                    .collect(),
-                endpoints: &table.endpoints,
-                problems: &table.problems,
-            }
+        observers.extend(tables.map(|(name, status, table)| Observer {
+            name: String::new(),
+            context,
+            replica: Some(name).filter(|_| !is_alone),
+            cluster: text(status, "cluster").to_owned(),
+            renamed: BTreeMap::new(),
+            status,
+            services: table.services.iter().map(by_key).collect(),
+            table,
         }));
     }
     observers
@@ -112,7 +106,7 @@ impl<'m> Observer<'m> {
     pub(super) fn other_clusters(&self) -> BTreeSet<&'m str> {
         let linked =
             items(self.status, "clusters").filter(|one| one["isOwn"].as_bool() != Some(true));
-        let of_endpoints = self.endpoints.iter().map(|one| text(one, "cluster"));
+        let of_endpoints = self.table.endpoints.iter().map(|one| text(one, "cluster"));
         let all = linked.map(|one| text(one, "name")).chain(of_endpoints);
         all.filter(|name| *name != self.own_name() && !name.is_empty())
             .collect()
@@ -125,7 +119,7 @@ impl<'m> Observer<'m> {
         cluster: Option<&str>,
         is_wanted: &dyn Fn(ProblemKind) -> bool,
     ) -> Option<&'m Value> {
-        self.problems.iter().find(|problem| {
+        self.table.problems.iter().find(|problem| {
             let is_of_service =
                 text(problem, "service").split_once('/') == Some((namespace, service));
             let named = problem["cluster"].as_str().map(|named| self.name_of(named));

@@ -12,11 +12,11 @@ const CHECK: Check = Check::FleetServers;
 
 /// What all servers should have alike.
 const ASPECTS: [Aspect; 2] = [
-    Aspect::new(
+    (
         "versions of global-dns",
         "install the same version in every cluster",
     ),
-    Aspect::new("zones", "set the same zones in every cluster"),
+    ("zones", "set the same zones in every cluster"),
 ];
 
 /// Returns the texts of [`ASPECTS`] in a status.
@@ -45,7 +45,7 @@ pub(super) fn compare_servers(read: &[(&str, &[Replica])], found: &mut Differenc
         .iter()
         .filter_map(|(context, one)| Some((*context, texts(one.status.as_ref().ok()?))));
     let seen: Vec<_> = seen.collect();
-    found.add(compare(CHECK, "", &ASPECTS, &seen, false));
+    found.add(compare(CHECK, "", &ASPECTS, ASPECTS.len(), false, &seen));
 }
 
 /// Returns the finding about a replica without a table, or that does not respond.

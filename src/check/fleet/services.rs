@@ -10,7 +10,7 @@ use super::links;
 use super::observer::{Key, Observer, columns, is_unready_pod};
 use crate::check::finding::{Check, Finding, items, key_of, list, text};
 use crate::check::told::reason;
-use crate::model::{Exported, Family, ProblemKind as K, mirrorable};
+use crate::model::{Family, ProblemKind as K};
 use crate::view::Section;
 
 const CHECK: Check = Check::FleetServices;
@@ -34,9 +34,9 @@ const MAX_HOSTS: usize = 5;
 
 /// What is compared of the endpoints of a host, if all observers have the same hosts.
 const ASPECTS: [Aspect; 3] = [
-    Aspect::consequence("port names", PORTS),
-    Aspect::consequence("port numbers", PORTS),
-    Aspect::consequence(
+    ("port names", PORTS),
+    ("port numbers", PORTS),
+    (
         "replies with hosts",
         "compare gatewayDown, annotation global-dns/gateway-down and the kinds: global-dns explain NAME shows why",
     ),
@@ -76,7 +76,7 @@ pub(super) fn compare_hosts<'m>(
 fn table_of<'m>(observers: &[Observer<'m>]) -> Table<'m> {
     let mut table = Table::new();
     for (index, observer) in observers.iter().enumerate() {
-        for endpoint in observer.endpoints {
+        for endpoint in &observer.table.endpoints {
             let cluster = observer.name_of(text(endpoint, "cluster")).to_owned();
             let cells = table
                 .entry((key_of(endpoint), cluster))
@@ -291,14 +291,13 @@ impl<'c, 'm> Row<'c, 'm> {
         });
         let seen: Vec<_> = seen.collect();
         let of = format!(" of {}", self.cluster);
-        compare(CHECK, &of, &ASPECTS, &seen, false)
+        compare(CHECK, &of, &ASPECTS, 0, false, &seen)
     }
 
-    /// Adds why observers lack hosts of the cluster: a problem that they or the owner have, or what keeps Linkerd from mirroring
-    /// the service.
+    /// Adds why observers lack hosts of the cluster: a problem that they or the owner have, or that nobody mirrors them.
     fn with_lack(&self, finding: Finding, missing: &[&Observer<'m>]) -> Finding {
         let explains = |kind: K| kind == K::MissingHost || kind.row().family == Family::Skipped;
-        let is_private = |kind| matches!(kind, K::NotExported | K::LeftOut);
+        let is_private = |kind| matches!(kind, K::NotExported | K::NotMirrorable | K::LeftOut);
         let mut missing = missing.iter();
         let problem = missing.find_map(|one| self.problem(one, &explains));
         if let Some(problem) = problem.or_else(|| self.problem(self.own()?.0, &is_private)) {
@@ -314,28 +313,11 @@ impl<'c, 'm> Row<'c, 'm> {
         if self.cells.iter().any(is_mirror) {
             return finding.because("not mirrored there", &see);
         }
-        match self.not_mirrorable() {
-            Some((reason, hint)) => finding.because(&reason, hint),
-            None => finding.because("no other cluster mirrors it", &see),
-        }
+        finding.because("no other cluster mirrors it", &see)
     }
 
     /// Returns a problem of an observer with the service and the cluster of the row.
     fn problem(&self, observer: &Observer<'m>, is_wanted: &dyn Fn(K) -> bool) -> Option<&'m Value> {
         observer.problem(self.key, Some(self.cluster), is_wanted)
-    }
-
-    /// Returns why Linkerd does not mirror the service of the owner.
-    fn not_mirrorable(&self) -> Option<(String, &'static str)> {
-        let (_, own) = self.own()?;
-        let exported = Exported {
-            service: self.key[1],
-            cluster: self.cluster,
-            hosts: own.keys().copied().collect(),
-            is_headless: own.keys().any(|host| !host.is_empty()),
-            has_ports: own.values().any(|one| items(one, "ports").next().is_some()),
-        };
-        let why = mirrorable(&exported).err()?;
-        Some((why.reason, why.hint))
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::difference::{Aspect, Differences, compare};
 use super::observer::{Key, Observer};
-use crate::check::finding::{Check, Finding, text};
+use crate::check::finding::{Check, Finding, key_of, text};
 use crate::check::told::reason;
 use crate::model::ProblemKind;
 
@@ -14,47 +14,46 @@ const CHECK: Check = Check::FleetSettings;
 
 /// The settings of a service, and what follows from them.
 const SETTINGS: [Aspect; 7] = [
-    Aspect::new(
+    (
         "TTL",
         "set annotation global-dns/ttl on the Service of every cluster, and the same ttl",
     ),
-    Aspect::new(
+    (
         "failover order",
         "set annotation global-dns/failover on the Service of every cluster, or the same failover.default",
     ),
-    Aspect::new(
+    (
         "expected clusters",
         "set annotation global-dns/expected-clusters on the Service of every cluster, or remove it everywhere",
     ),
-    Aspect::new(
+    (
         "gateway-down",
         "set annotation global-dns/gateway-down on the Service of every cluster, and the same gatewayDown",
     ),
-    Aspect::consequence(
+    (
         "step of the failover order that answers",
         "global-dns explain NAME shows the state of each step",
     ),
-    Aspect::consequence(
+    (
         "why its name fails",
         "global-dns explain NAME in this cluster shows what the name waits for",
     ),
-    Aspect::consequence(
+    (
         "owner of the short name",
         "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
          shortNames.which",
     ),
 ];
 
+/// The number of settings. The others follow from them.
+const INDEPENDENT: usize = 4;
+
 /// Returns the texts of [`SETTINGS`] in a row of the table. Empty: it is not set.
 fn texts(service: &Value, own: &str) -> [Option<String>; SETTINGS.len()] {
     let failover = &service["failover"];
     let has_endpoints = service["endpoints"].as_u64() != Some(0);
     let ttl = service["ttl"].as_u64().filter(|_| has_endpoints);
-    let key = format!(
-        "{}/{}",
-        text(service, "namespace"),
-        text(service, "service")
-    );
+    let key = key_of(service).join("/");
     let short = service["ownsShortName"].as_bool();
     [
         ttl.map(|ttl| ttl.to_string()),
@@ -86,7 +85,9 @@ pub(super) fn compare_services<'m>(observers: &[Observer<'m>], found: &mut Diffe
             .iter()
             .map(|one| (one.name.as_str(), texts(one.services[&key], &one.cluster)));
         let seen: Vec<_> = seen.collect();
-        found.add_service(key, compare(CHECK, "", &SETTINGS, &seen, found.has(key)));
+        let is_explained = found.has(key);
+        let findings = compare(CHECK, "", &SETTINGS, INDEPENDENT, is_explained, &seen);
+        found.add_service(key, findings);
     }
 }
 

@@ -73,38 +73,6 @@ fn list_that_cannot_be_read_is_not_checked() {
 }
 
 #[test]
-fn ports_of_unknown_protocol_are_not_opaque_unless_the_endpoint_mirror_lists_them() {
-    let labels = json!({MIRRORED: "true", "mirror.linkerd.io/headless-mirror-svc-name": "db-east"});
-    let ports = json!({"ports": [
-        {"name": "sql", "port": 26257, "protocol": "TCP"}, {"port": 4222}, {"name": "http", "port": 80},
-        {"name": "grpc", "port": 9000}, {"name": "x", "port": 9001, "appProtocol": "kubernetes.io/h2c"},
-        {"name": "postgres", "port": 5432}, {"name": "dns", "port": 53, "protocol": "UDP"},
-    ]});
-    let unmarked = |opaque: Option<&str>| {
-        let mut service = object("prod", "db-0-east", labels.clone(), ports.clone());
-        if let Some(opaque) = opaque {
-            service["metadata"]["annotations"][OPAQUE_PORTS] = json!(opaque);
-        }
-        let objects = objects(vec![("Service", vec![service])]);
-        wrong(opaque_ports(&objects, &told(json!({})))).concat()
-    };
-    let of = |ports: &str| format!("Service/prod/db-east {ports}");
-    assert_eq!(unmarked(None), of("26257 (sql), 4222"));
-    // The annotation replaces the list of Linkerd, in which 5432 is.
-    assert_eq!(unmarked(Some("26257,4222")), of("5432 (postgres)"));
-    let two = of("4222, 5432 (postgres)");
-    assert_eq!(unmarked(Some("26257,sql,-,4222-")), two);
-    for all in [
-        "26257,4222,5432",
-        " 4222 , 5432, 26257,",
-        "1-65535",
-        "4222-5432,26000 - 27000",
-    ] {
-        assert_eq!(unmarked(Some(all)), "", "{all}");
-    }
-}
-
-#[test]
 fn endpoints_of_mirrors_need_slices() {
     let labels = json!({MIRRORED: "true"});
     let mirror = |name: &str| object("prod", name, labels.clone(), json!({}));
@@ -160,20 +128,4 @@ fn gateway_of_an_exported_headless_service_must_forget_addresses() {
     assert_eq!(found(gateway(json!(null)), &namespace), named("not set"));
     namespace["metadata"]["annotations"][CACHE_TIMEOUT] = json!("0s");
     assert_eq!(found(gateway(json!(null)), &namespace), "");
-}
-
-#[test]
-fn exported_service_that_cannot_be_mirrored_is_named_with_the_reason() {
-    let service = |name: &str, ports: Value| {
-        let spec = json!({"clusterIP": "None", "ports": ports});
-        object("prod", name, json!({EXPORT: "true"}), spec)
-    };
-    let exported = vec![
-        service("db", json!([{"port": 1}])),
-        service("np", json!([])),
-    ];
-    let objects = objects(vec![("Service", exported)]);
-    let found = wrong(not_mirrorable(&objects, &told(json!({}))));
-    let expected = "prod/np (it has no ports, so that Linkerd skips it; add ports to the Service)";
-    assert_eq!(found, [expected]);
 }

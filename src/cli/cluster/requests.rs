@@ -42,12 +42,7 @@ impl Cluster {
         account: Option<&(String, String)>,
         permission: &Permission,
     ) -> Fact<bool> {
-        let mut spec = json!({"resourceAttributes": {
-            "verb": permission.verb,
-            "group": permission.group,
-            "resource": permission.resource,
-            "namespace": permission.namespace.as_ref().map(Namespace::as_str),
-        }});
+        let mut spec = json!({"resourceAttributes": permission});
         let kind = match account {
             None => "SelfSubjectAccessReview",
             Some((namespace, name)) => {

@@ -82,13 +82,12 @@ function outcome() {
 }
 
 function parts() {
-  const { problems = [], names, endpoints = [], events = [] } = found;
+  const { problems = [], endpoints = [], events = [] } = found;
   const own = serviceOf(found.rows[0].name);
   const [serious, minor] = [false, true].map((isNote) => problems.filter(({ level }) => (level === "note") === isNote));
   return [
     part("Problems", serious.length && problemSections(serious, own)),
     verdict(),
-    part("Names that return this address", links(names)),
     part("Nearest names", links(found["nearest names that exist"])),
     part("Answer", found.answers && records(endpoints)),
     ...endpointParts(endpoints),

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::name::ReadName;
-use crate::table::Published;
 use crate::view::document::{Cell, Column, Report, text_of};
 use crate::view::endpoint::ListedEndpoint;
+use crate::view::page::limit;
 use crate::wire::records_within;
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerContext, Reading, RecordType, Section};
@@ -22,10 +22,8 @@ pub(in crate::view) struct AnswerReport {
     /// `NOERROR`, `NODATA`, `NXDOMAIN`, `REFUSED`, `SERVFAIL`.
     result: &'static str,
     /// TTL of the records, or of the negative answer, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<u32>,
     /// Why it is SERVFAIL: the text of the extended error, or what its code means.
-    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// The number of records, and how many of them fit into a reply: over UDP with 1,232 octets, and over TCP.
     count: usize,
@@ -48,7 +46,6 @@ pub(in crate::view) struct RecordReport {
     /// Data, as in a zone file (RFC 1035 section 5.1).
     pub(super) data: String,
     /// The index of the endpoint that the record comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     endpoint: Option<usize>,
 }
 
@@ -59,38 +56,28 @@ const TCP_LIMIT: usize = u16::MAX as usize;
 // === impl AnswerReport ===
 
 impl AnswerReport {
-    /// Returns the answers of the types that a name can have, each with at most `limit` records.
-    pub(super) fn all(
-        name: &ReadName<'_>,
-        published: &Published,
-        endpoints: &[ListedEndpoint<'_>],
-        limit: usize,
-    ) -> Vec<Self> {
+    /// Returns the answers of the types that a name can have, each with as many records as a page has rows.
+    pub(super) fn all(name: &ReadName<'_>) -> Vec<Self> {
         let types: &[RecordType] = match &name.reading {
             Reading::Apex(..) => &[RecordType::SOA, RecordType::NS],
             Reading::Version(_) => &[RecordType::TXT],
             _ => &RecordType::OF_SERVICES,
         };
-        let answer = |rtype: &RecordType| Self::new(name, published, *rtype, endpoints, limit);
-        types.iter().map(answer).collect()
+        types.iter().map(|rtype| Self::new(name, *rtype)).collect()
     }
 
-    fn new(
-        name: &ReadName<'_>,
-        published: &Published,
-        rtype: RecordType,
-        endpoints: &[ListedEndpoint<'_>],
-        limit: usize,
-    ) -> Self {
-        let answer = answer_question(name.zones, published, name.name, rtype);
+    fn new(name: &ReadName<'_>, rtype: RecordType) -> Self {
+        let (zones, published) = (&name.shown.server.zones, &name.shown.published);
+        let answer = answer_question(zones, published, name.name, rtype);
         let sources = answer.endpoints();
         let records = answer.records(AnswerContext::new(name.name, published.serial));
         let in_answer = || records.iter().filter(|one| one.section == Section::Answer);
-        let listed = in_answer().take(limit).enumerate().map(|(place, record)| {
+        let listed = in_answer().take(limit(name.shown.filter)).enumerate();
+        let listed = listed.map(|(place, record)| {
             // Those that are returned come first, in the same order.
             let is_source = |one: &ListedEndpoint<'_>| ptr::eq(sources[place], one.endpoint);
             let is_of_endpoint = place < sources.len();
-            let endpoint = is_of_endpoint.then(|| endpoints.iter().position(is_source));
+            let endpoint = is_of_endpoint.then(|| name.endpoints.iter().position(is_source));
             RecordReport::of_line(&record.to_string(), endpoint.flatten())
         });
         let fitting = |limit| records_within(&answer, name.name, limit);

@@ -1,74 +1,66 @@
-//! What somebody typed: a name, which may lack its zone or be one of Kubernetes, an address, or a URL with either.
+//! What somebody typed: a name, which may lack its zone or be one of Kubernetes, the address of an endpoint, or a URL with either.
 
 use std::net::IpAddr;
 
 use hyper::http::uri::Authority;
 
 use super::name::exists;
-use super::nearest::name_of_object;
+use super::nearest::{name_of_address, name_of_object};
 use crate::table::{Claim, Grammar, Table};
 use crate::zone::{Name, Zone, Zones, read};
 
 /// The end of Kubernetes' own names of Services, with the usual domain of a cluster.
 const CLUSTER_DOMAINS: [&str; 2] = [".svc.cluster.local", ".svc"];
 
-/// What an explanation is about.
-#[derive(Clone, Debug)]
-pub(super) enum Asked {
-    /// A name.
-    Name(Box<Name>),
-    /// An address.
-    Address(IpAddr),
-}
-
-// === impl Asked ===
-
-impl Asked {
-    /// Reads an address, `NAMESPACE/SERVICE`, or a name. A URL and a port are removed. The name of a mirror is that of its endpoints.
-    /// Adds a zone to a name that lacks one: if it exists there, or ends with a namespace or a service that is known, or has at most
-    /// two labels. A name with a final dot is complete. Returns `None` if the text is none of these.
-    pub(super) fn parse(zones: &Zones, table: &Table, text: &str) -> Option<Self> {
-        let text = host_of(text);
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Some(Self::Address(address.to_canonical()));
+/// Reads a name, `NAMESPACE/SERVICE`, or an address, which stands for the name of its endpoint. A URL and a port are removed. The
+/// name of a mirror is that of its endpoints. Adds a zone to a name that lacks one: if it exists there, or ends with a namespace or a
+/// service that is known, or has at most two labels. A name with a final dot is complete. Returns `None` if the text is none of
+/// these.
+pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Name> {
+    let text = host_of(text);
+    let text = match text.parse::<IpAddr>() {
+        Err(_) => text,
+        Ok(address) => match name_of_address(table, address.to_canonical()) {
+            Some(name) => name,
+            None => return Name::from_text(&text),
+        },
+    };
+    let (text, is_service) = match text.split_once('/') {
+        Some((namespace, service)) if !service.contains('/') => {
+            (format!("{service}.{namespace}"), true)
         }
-        let (text, is_service) = match text.split_once('/') {
-            Some((namespace, service)) if !service.contains('/') => {
-                (format!("{service}.{namespace}"), true)
-            }
-            _ => (text, false),
-        };
-        let whole = Name::from_text(&text)?;
-        let is_complete = text.ends_with('.') || zones.find(&whole).is_some();
-        if is_complete && !is_service {
-            return Some(Self::Name(Box::new(whole)));
-        }
-        let own = CLUSTER_DOMAINS
-            .iter()
-            .find_map(|domain| text.strip_suffix(domain));
-        let text = own.unwrap_or(&text);
-        let mut candidates: Vec<Name> = Vec::new();
-        for text in [Some(text.to_owned()), name_of_object(table, text)]
-            .iter()
-            .flatten()
-        {
-            let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
-            let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
-            candidates.extend(forward.filter_map(with_zone));
-        }
-        let is_real = |name: &&Name| exists(&read(zones, table, name));
-        let last = text.rsplit('.').next().unwrap_or_default();
-        let is_known = is_service
-            || own.is_some()
-            || whole.count() <= 2
-            || table.services_in(last).next().is_some()
-            || table
-                .short_name(last)
-                .is_some_and(|name| name.namespaces(Claim::Other).next().is_some());
-        let chosen = candidates.iter().find(is_real);
-        let chosen = chosen.or_else(|| candidates.first().filter(|_| is_known));
-        Some(Self::Name(Box::new(chosen.cloned().unwrap_or(whole))))
+        _ => (text, false),
+    };
+    let whole = Name::from_text(&text)?;
+    let is_complete = text.ends_with('.') || zones.find(&whole).is_some();
+    if is_complete && !is_service {
+        return Some(whole);
     }
+    let own = CLUSTER_DOMAINS
+        .iter()
+        .find_map(|domain| text.strip_suffix(domain));
+    let text = own.unwrap_or(&text);
+    let mut candidates: Vec<Name> = Vec::new();
+    for text in [Some(text.to_owned()), name_of_object(table, text)]
+        .iter()
+        .flatten()
+    {
+        let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
+        let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
+        candidates.extend(forward.filter_map(with_zone));
+    }
+    let is_real = |name: &&Name| exists(&read(zones, table, name));
+    let last = text.rsplit('.').next().unwrap_or_default();
+    let is_known = is_service
+        || own.is_some()
+        || whole.count() <= 2
+        || table.services_in(last).next().is_some()
+        || table
+            .short_name(last)
+            .is_some_and(|name| name.namespaces(Claim::Other).next().is_some());
+    let chosen = candidates.iter().find(is_real);
+    let chosen = chosen.or_else(|| candidates.first().filter(|_| is_known));
+    Some(chosen.cloned().unwrap_or(whole))
 }
 
 /// Returns the host of a URL or of a host with a port; another text as it is.
@@ -93,10 +85,8 @@ mod tests {
             mirror("prod", "db", "east"),
             endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
         ];
-        match Asked::parse(&zones(&["global"]), &table(&objects), text).unwrap() {
-            Asked::Name(name) => name.to_string(),
-            Asked::Address(address) => address.to_string(),
-        }
+        let name = read_asked(&zones(&["global"]), &table(&objects), text);
+        name.unwrap().to_string()
     }
 
     #[test]
@@ -122,9 +112,9 @@ mod tests {
                 "db-0-east.prod.svc.cluster.local",
                 "db-0.east.db.prod.global.",
             ),
-            ("http://[fd00::1]:80/", "fd00::1"),
-            ("fd00::1", "fd00::1"),
-            ("10.96.0.1:53", "10.96.0.1"),
+            ("http://[fd00::1]:80/", "fd00::1."),
+            ("10.96.0.1:53", "db-0.east.db.prod.global."),
+            ("10.96.0.2", "10.96.0.2."),
             ("www.example.org", "www.example.org."),
         ] {
             assert_eq!(asked(text), expected, "{text}");

@@ -1,11 +1,13 @@
 //! The name that is explained: what it means, the service that it is about, and the problems that concern it.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
-use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey, list_some};
-use crate::table::{Claim, Grammar, NoOwner, Published, Service, ShortName, Table};
+use crate::model::{Port, Problem, ProblemKind, ServiceKey, list_some};
+use crate::table::{Claim, Grammar, NoOwner, Service, ShortName, Table};
 use crate::view::endpoint::{ListedEndpoint, NameReply};
-use crate::zone::{MissingReason, Name, Reading, Scope, Zones, read, yields};
+use crate::view::server::Shown;
+use crate::zone::{MissingReason, Name, Reading, Scope, View, read, yields};
 
 /// Maximum number of namespaces in a sentence.
 const MAX_LISTED: usize = 30;
@@ -15,7 +17,7 @@ const NO_MIRROR: &str =
 
 /// A name, as it was read from the table.
 pub(super) struct ReadName<'t> {
-    pub(super) zones: &'t Zones,
+    pub(super) shown: &'t Shown<'t>,
     pub(super) table: &'t Table,
     pub(super) name: &'t Name,
     pub(super) reading: Reading<'t>,
@@ -23,6 +25,8 @@ pub(super) struct ReadName<'t> {
     pub(super) reply: NameReply<'t>,
     /// The service that it is about, or that the longest part of it that exists is about.
     pub(super) service: Option<&'t Service>,
+    /// All endpoints of that service, those that the replies contain first.
+    pub(super) endpoints: Vec<ListedEndpoint<'t>>,
     /// The key of that service, or of one that does not exist.
     pub(super) key: Option<ServiceKey>,
     /// The labels below the zone, without `svc` in a zone with the grammar `mcs`.
@@ -38,12 +42,8 @@ pub(super) fn exists(reading: &Reading<'_>) -> bool {
 // === impl ReadName ===
 
 impl<'t> ReadName<'t> {
-    pub(super) fn new(
-        zones: &'t Zones,
-        published: &'t Published,
-        table: &'t Table,
-        name: &'t Name,
-    ) -> Self {
+    pub(super) fn new(shown: &'t Shown<'_>, table: &'t Table, name: &'t Name) -> Self {
+        let zones = &*shown.server.zones;
         let zone = zones.find(name);
         let is_mcs = zone.is_some_and(|(zone, _)| zone.grammar == Grammar::Mcs);
         let count = zone.map_or(name.count(), |(_, count)| count);
@@ -51,10 +51,11 @@ impl<'t> ReadName<'t> {
         labels.pop_if(|last| is_mcs && *last == "svc");
         let mut read = Self {
             reading: read(zones, table, name),
-            reply: NameReply::of_name(zones, published, name),
+            reply: NameReply::of_name(zones, &shown.published, name),
             service: None,
+            endpoints: Vec::new(),
             key: None,
-            zones,
+            shown,
             table,
             name,
             labels,
@@ -65,6 +66,11 @@ impl<'t> ReadName<'t> {
             Reading::Failing(_, service, _) => Some(service),
             _ => read.service_of_labels(),
         };
+        let services = read.service.iter();
+        read.endpoints
+            .extend(services.flat_map(|one| read.reply.endpoints(one)));
+        // The records have indexes of this order.
+        read.endpoints.sort_by_key(|one| !one.is_returned);
         let own = read.service.map(|service| service.key.clone());
         read.key = own.or_else(|| read.key_of_labels().filter(|_| zone.is_some()));
         read
@@ -90,12 +96,13 @@ impl<'t> ReadName<'t> {
         format!("{namespace}/{service}").parse().ok()
     }
 
-    /// Describes the meaning of the name. `listed` are the endpoints of the service. `watched` are the watched namespaces; empty:
-    /// all.
-    pub(super) fn describe(&self, listed: &[ListedEndpoint<'_>], watched: &[Namespace]) -> String {
-        let text = match &self.reading {
+    /// Describes the meaning of the name.
+    pub(super) fn describe(&self) -> String {
+        match &self.reading {
+            Reading::Outside if self.is_address() => "not the address of an endpoint".to_owned(),
             Reading::Outside => {
-                let names: Vec<&str> = self.zones.iter().map(|zone| zone.name.as_str()).collect();
+                let zones = self.shown.server.zones.iter();
+                let names: Vec<&str> = zones.map(|zone| zone.name.as_str()).collect();
                 format!("in none of the zones of this server ({})", names.join(" "))
             }
             Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
@@ -108,25 +115,27 @@ impl<'t> ReadName<'t> {
             Reading::Empty(_) => {
                 "an empty non-terminal: names exist below it, and it has no records".to_owned()
             }
-            Reading::Failing(_, service, _) => describe_service(&service.key) + &counted(listed),
-            Reading::View(..) => self.describe_view(listed),
-            Reading::Missing(_, reason) => self.describe_missing(*reason, watched),
-        };
-        match &self.reply {
-            NameReply::Failing(reason) => format!("{text}; the name fails: {reason}"),
-            NameReply::Endpoints(_) | NameReply::Nothing(_) => text,
+            Reading::Failing(_, service, failure) => {
+                let (service, counts) = (describe_service(&service.key), counted(&self.endpoints));
+                format!("{service}{counts}; the name fails: {failure}")
+            }
+            Reading::View(_, view) => self.describe_view(view),
+            Reading::Missing(_, reason) => self.describe_missing(*reason),
         }
     }
 
+    /// Returns whether it is an address rather than a name.
+    pub(super) fn is_address(&self) -> bool {
+        let text = self.name.to_string();
+        text.trim_end_matches('.').parse::<IpAddr>().is_ok()
+    }
+
     /// Describes the part of a service that the name stands for.
-    fn describe_view(&self, listed: &[ListedEndpoint<'_>]) -> String {
-        let Reading::View(_, view) = &self.reading else {
-            return String::new();
-        };
+    fn describe_view(&self, view: &View<'_>) -> String {
         let mut text = describe_service(&view.service.key);
         let first = view.covered().first().map(|one| one.labels());
         let [host, cluster] = first.unwrap_or_default();
-        let mut counted_ones = listed.to_vec();
+        let mut counted_ones = self.endpoints.clone();
         if view.scope >= Scope::Cluster {
             text += &format!(", cluster '{cluster}'");
             counted_ones.retain(|one| one.cluster() == cluster);
@@ -144,7 +153,8 @@ impl<'t> ReadName<'t> {
     }
 
     /// Describes why the name does not exist.
-    fn describe_missing(&self, reason: MissingReason, watched: &[Namespace]) -> String {
+    fn describe_missing(&self, reason: MissingReason) -> String {
+        let watched = &self.shown.server.namespaces;
         let own = self.labels.iter().filter(|label| !label.starts_with('_'));
         let own: Vec<&str> = own.copied().collect();
         let short = own.last().and_then(|label| self.table.short_name(label));

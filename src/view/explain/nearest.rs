@@ -1,6 +1,7 @@
 //! Similar names, for a name with a typing error or in the form of Kubernetes or Linkerd.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use crate::model::{ObjectKey, ObjectRef, typing_errors};
 use crate::table::{Endpoint, Service, Table};
@@ -13,9 +14,6 @@ const MAX_NAMES: usize = 5;
 const MAX_SERVICES: usize = 10;
 /// Maximum number of endpoints of a service that are looked at, and of services that are kept while all are compared.
 const MAX_COMPARED: usize = 1000;
-
-/// A name of a service, with its distance to the end of the one that was asked for.
-type Candidate<'t> = (usize, String, &'t Zone, &'t Service);
 
 /// Returns the names that exist and are most similar to a name that does not.
 pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> {
@@ -35,7 +33,7 @@ pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> 
         let of_object = path.and_then(|path| name_of_object(table, path.trim_end_matches('.')));
         let of_object = of_object.map(|path| format!("{path}.{suffix}"));
         found.extend(of_object.map(|name| (0, 0, name)));
-        for (_, base, zone, service) in similar_services(table, zone, &asked) {
+        for (_, base, service) in similar_services(table, zone, &asked) {
             for (written, name) in names_of(zone, service, &base, has_port) {
                 let errors = asked.iter().map(|text| typing_errors(text, &written));
                 found.insert((errors.min().unwrap_or_default(), name.len(), name));
@@ -64,16 +62,38 @@ pub(super) fn name_of_object(table: &Table, text: &str) -> Option<String> {
         let is_of_object = |one: &&Endpoint| !one.is_local() && one.objects.contains(&object);
         let endpoint = || service.endpoints.iter().find(is_of_object);
         let scope = of_mirror.or_else(|| endpoint().map(Endpoint::labels))?;
-        let labels = scope.into_iter().chain(service.key.labels());
-        let labels: Vec<&str> = labels.filter(|label| !label.is_empty()).collect();
-        Some(labels.join("."))
+        Some(name_below(service, scope))
     })
 }
 
-/// Returns the names of services in a zone that are most similar to the ends of some names.
-fn similar_services<'t>(table: &'t Table, zone: &'t Zone, asked: &[String]) -> Vec<Candidate<'t>> {
-    let mut found: Vec<Candidate<'_>> = Vec::new();
-    let keep_nearest = |found: &mut Vec<Candidate<'_>>| {
+/// Returns the name of the first endpoint with an address, without a zone.
+pub(super) fn name_of_address(table: &Table, address: IpAddr) -> Option<String> {
+    let has_it = |one: &&Endpoint| one.addresses.iter().any(|own| own.ip == address);
+    table.sorted_services().into_iter().find_map(|service| {
+        let endpoint = service
+            .endpoints
+            .iter()
+            .chain(&service.not_ready)
+            .find(has_it);
+        Some(name_below(service, endpoint?.labels()))
+    })
+}
+
+/// Returns the name of a part of a service without a zone. `H` and `C` are empty for more than one host or cluster.
+fn name_below(service: &Service, scope: [&str; 2]) -> String {
+    let labels = scope.into_iter().chain(service.key.labels());
+    let labels: Vec<&str> = labels.filter(|label| !label.is_empty()).collect();
+    labels.join(".")
+}
+
+/// Returns the names of services in a zone that are most similar to the ends of some names, with their distances.
+fn similar_services<'t>(
+    table: &'t Table,
+    zone: &Zone,
+    asked: &[String],
+) -> Vec<(usize, String, &'t Service)> {
+    let mut found = Vec::new();
+    let keep_nearest = |found: &mut Vec<(usize, String, &Service)>| {
         found.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
         found.truncate(MAX_SERVICES);
     };
@@ -85,7 +105,7 @@ fn similar_services<'t>(table: &'t Table, zone: &'t Zone, asked: &[String]) -> V
                 labels[labels.len().saturating_sub(count)..].join(".")
             };
             let distances = asked.iter().map(|text| typing_errors(&end(text), &base));
-            found.push((distances.min().unwrap_or_default(), base, zone, service));
+            found.push((distances.min().unwrap_or_default(), base, service));
         }
         if found.len() > MAX_COMPARED {
             keep_nearest(&mut found);

@@ -21,7 +21,6 @@ struct Explained {
     /// The problems as `KIND SUBJECT: DETAIL`.
     problems: Vec<String>,
     nearest: Vec<String>,
-    head: Vec<String>,
 }
 
 fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
@@ -46,8 +45,6 @@ fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
         ..Filter::default()
     };
     let document = document(View::Explain, &server, &filter).unwrap();
-    let head = document.sections[0].rows.iter();
-    let head = head.map(|row| row.cells[0].clone()).collect();
     let items = document.objects();
     let of = |section: &'static str| items.iter().filter(move |one| one["section"] == section);
     let text = |one: &Value, field: &str| one[field].as_str().unwrap_or_default().to_owned();
@@ -80,7 +77,6 @@ fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
         nearest: of("nearest names that exist")
             .map(|one| text(one, "text"))
             .collect(),
-        head,
     }
 }
 
@@ -158,7 +154,7 @@ fn reason_of_an_endpoint_depends_on_the_name() {
             "_tcp.db.prod.global",
             "an empty non-terminal: names exist below it, and it has no records",
             [
-                &format!("-{down}"),
+                &format!("-{down}; the name has no records of endpoints"),
                 "-east alive: the name has no records of endpoints",
                 "-hub alive: the name has no records of endpoints",
                 unready,
@@ -339,13 +335,37 @@ fn names_of_kubernetes_and_linkerd_have_the_name_to_ask_for() {
 
 #[test]
 fn exported_service_that_cannot_be_mirrored_has_the_reason() {
-    let mut objects = local("prod", "db", &[("", "10.0.0.1", true)]).to_vec();
-    objects[0]["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
-    let reason = "  other clusters cannot mirror it: no pod has a hostname, so that Linkerd makes no mirrors of them; give its pods \
-                  hostnames, as a StatefulSet does";
-    assert_eq!(explained(&objects, "db.prod").head[2..], [reason]);
-    let objects = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-    assert_eq!(explained(&objects, "db.prod").head.len(), 2);
+    let long = "d".repeat(60);
+    for (host, has_ports, expected) in [
+        ("db-0", true, None),
+        (
+            "db-0",
+            false,
+            Some("it has no ports, so that Linkerd skips it: add ports to the Service"),
+        ),
+        (
+            "",
+            true,
+            Some(
+                "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does",
+            ),
+        ),
+        (&long, true, Some("is longer than 63 characters")),
+    ] {
+        let mut objects = local("prod", "db", &[(host, "10.0.0.1", true)]);
+        objects[0]["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
+        if !has_ports {
+            objects[1]["ports"] = json!([]);
+        }
+        let problems = explained(&objects, "db.prod").problems;
+        let is_it = |one: &&String| one.starts_with("not-mirrorable prod/db: ");
+        let found = problems.iter().find(is_it);
+        assert_eq!(found.is_some(), expected.is_some(), "{host} {problems:?}");
+        assert!(
+            found.is_none_or(|one| one.contains(expected.unwrap())),
+            "{found:?}"
+        );
+    }
 }
 
 #[test]

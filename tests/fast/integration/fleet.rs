@@ -100,8 +100,9 @@ fn service_without_ports_is_named_as_not_mirrored() {
     let mut command = global_dns(&["fleet", "-o", "json"]);
     let output = process::run(command.args(named));
     let expected = [
-        "prod/np: hosts of east: none in hub; np-0 in east: it has no ports, so that Linkerd skips it",
-        "add ports to the Service",
+        "prod/np: hosts of east: none in hub; np-0 in east: Exported service cannot be mirrored: prod/np: it has no ports, so that \
+         Linkerd skips it: add ports to the Service",
+        "change the Service as the detail says, or do not export it: kubectl label service np -n prod mirror.linkerd.io/exported-",
     ];
     let [state, sentence, hint] = &findings(&output)[0];
     assert_eq!([sentence.as_str(), hint.as_str()], expected);

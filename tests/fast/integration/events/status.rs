@@ -45,6 +45,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "generation": generation,
         "serial": serial,
         "tableHash": server.metric("global_dns_table_hash") as u64,
+        "from": null,
         "tables": 1,
         "lastEvent": status["lastEvent"],
         "historyStart": status["historyStart"],

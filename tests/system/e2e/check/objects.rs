@@ -15,16 +15,10 @@ use crate::e2e::linked_clusters::state_after_recordings;
 /// Annotation: the time for which a gateway keeps an address.
 pub const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
 
-/// Returns the state of the recordings with opaque ports, and with pods that listen on the port of the Service.
+/// Returns the state of the recordings with pods that listen on the port of the Service.
 pub fn state() -> Result<Vec<Event>> {
     let mut events = state_after_recordings()?;
     for Event { object, .. } in &mut events {
-        let is_service = object["kind"] == "Service";
-        let parent = "mirror.linkerd.io/headless-mirror-svc-name";
-        if is_service && object["metadata"]["labels"][parent].is_string() {
-            let annotations = &mut object["metadata"]["annotations"];
-            annotations["config.linkerd.io/opaque-ports"] = json!("26257");
-        }
         let subsets = object["subsets"].as_array_mut().into_iter().flatten();
         let of_pods = subsets.filter_map(|subset| subset["ports"].as_array_mut());
         let mut of_pods: Vec<&mut Value> = of_pods.flatten().collect();
