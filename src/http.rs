@@ -14,10 +14,9 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, Request, State as FromState};
+use axum::extract::{Path, Request, State as FromState};
+use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
-use axum::http::{StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -32,7 +31,7 @@ pub use liveness::Liveness;
 pub use metrics::Metrics;
 
 use crate::model::ProblemKind;
-use crate::view::{CELLS, Filter, Server, View, ViewError, document, problem_with_age, schemas};
+use crate::view::{CELLS, Server, View, ViewError, document, problem_with_age, schemas};
 
 /// The state that the handlers share.
 #[derive(Clone)]
@@ -126,7 +125,7 @@ async fn view(
         let sentence = format!("there is no such view; the views are {names}\n");
         return (StatusCode::NOT_FOUND, sentence).into_response();
     };
-    let filter = match filter_of(view, request.uri()) {
+    let filter = match view.filter(request.uri().query().unwrap_or_default()) {
         Ok(filter) => filter,
         Err(error) => return error.into_response(),
     };
@@ -140,14 +139,6 @@ async fn view(
         Ok(document) => Json(document.into_items()).into_response(),
         Err(error) => error.into_response(),
     }
-}
-
-fn filter_of(view: View, uri: &Uri) -> Result<Filter, ViewError> {
-    let invalid = |error: QueryRejection| ViewError::Invalid(error.body_text());
-    let Query(given) = Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(invalid)?;
-    view.check(given.iter().map(|(name, _)| name.as_str()))?;
-    let Query(filter) = Query::try_from_uri(uri).map_err(invalid)?;
-    Ok(filter)
 }
 
 /// Returns whether a client names a media type. Spaces and case do not matter.

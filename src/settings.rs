@@ -197,7 +197,7 @@ pub struct LimitSettings {
     /// link-local, shared and 240.0.0.0/4 addresses, and the /16 (IPv6: /56) of the pod's and node's addresses.
     pub allow: Vec<Network>,
     /// Maximum number of open TCP connections, and separately of TLS connections. One client address (IPv6: /64) has at most half of
-    /// them. A further connection replaces the one that has been idle longest.
+    /// them. A further connection replaces the one with the oldest query.
     #[schemars(range(min = 2, max = 100_000))]
     #[default(256)]
     pub connections: u32,

@@ -1,8 +1,10 @@
 //! The views and the parameters of their query strings. Items of lists are separated by commas.
 
+use serde::Deserialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::error::ViewError;
+use super::filter::Filter;
 
 /// The views: `/api/v1/NAME`, and what the commands print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
@@ -37,18 +39,25 @@ impl View {
         self.parameters().any(|name| name == "continue")
     }
 
-    /// Checks the names of the parameters of a request.
+    /// Reads the filter of a request from its query string.
     ///
     /// # Errors
     ///
-    /// If the view does not have one of them.
-    pub fn check<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Result<(), ViewError> {
+    /// If the view does not have a parameter, or a value cannot be used. The error names both.
+    pub fn filter(self, query: &str) -> Result<Filter, ViewError> {
+        let unreadable = |error: String| ViewError::invalid("the query string", query, &error);
+        let given: Vec<(String, String)> = parsed(query).map_err(unreadable)?;
         let known: Vec<&str> = self.parameters().collect();
-        let unknown = names.into_iter().find(|name| !known.contains(name));
-        let why = || format!("{} takes {}", self.name(), known.join(", "));
-        unknown.map_or(Ok(()), |name| {
-            Err(ViewError::invalid("parameter", name, &why()))
-        })
+        for (name, value) in &given {
+            if !known.contains(&name.as_str()) {
+                let why = format!("{} takes {}", self.name(), known.join(", "));
+                return Err(ViewError::invalid("parameter", name, &why));
+            }
+            let alone = serde_urlencoded::to_string([(name, value)]).unwrap_or_default();
+            let checked: Result<Filter, _> = parsed(&alone);
+            checked.map_err(|error| ViewError::invalid(name, value, &error))?;
+        }
+        parsed(query).map_err(unreadable)
     }
 
     /// Returns the parameters that a filter of this view may have.
@@ -63,4 +72,8 @@ impl View {
         };
         names.split(' ')
     }
+}
+
+fn parsed<'q, T: Deserialize<'q>>(query: &'q str) -> Result<T, String> {
+    serde_urlencoded::from_str(query).map_err(|error| error.to_string())
 }

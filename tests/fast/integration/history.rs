@@ -99,7 +99,7 @@ fn times_without_a_table_are_errors() {
     let (status, text) = refused("yesterday");
     assert_eq!(status, 400);
     assert!(
-        text.starts_with("Failed to deserialize query string: at: use RFC 3339"),
+        text.starts_with("at: 'yesterday' cannot be used: use RFC 3339"),
         "{text}"
     );
     // Without a history, only the current table is known.
