@@ -302,8 +302,7 @@ mod tests {
     /// signs of progress.
     #[tokio::test]
     async fn livez_watches_every_loop_of_the_server() {
-        // The port is bound twice. Nothing else here takes a port of this address in between.
-        let address = SocketAddr::from(([127, 0, 0, 53], 0));
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let listeners = bind_dns(&[ListenAddress::At(address)]).unwrap();
         let dns = listeners[0].address;
         let mut server = DnsServer::new(listeners, None, answerer(), 2, 100);

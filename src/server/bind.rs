@@ -6,6 +6,8 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
@@ -49,6 +51,10 @@ pub struct DnsListener {
     pub(super) udp: ClosedUdp,
     pub(super) tcp: Socket,
 }
+
+/// How often, and how long apart, a UDP address is bound again if it is taken when it opens.
+const OPEN_TRIES: u32 = 50;
+const OPEN_PAUSE: Duration = Duration::from_millis(10);
 
 /// A UDP address that refuses clients. Its socket cannot serve later: Linux never forgets the peer of an IPv6 socket.
 #[derive(Debug)]
@@ -240,10 +246,19 @@ impl ClosedUdp {
         Ok((Self { socket, address }, address))
     }
 
-    /// Binds another socket in its place, which serves clients.
+    /// Binds another socket in its place, which serves clients. A child process has a copy of the first one until it executes its
+    /// program, such as a credential plugin.
     pub(super) fn open(self) -> io::Result<UdpSocket> {
         drop(self.socket);
-        udp(self.address)
+        let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+        let mut bound = udp(self.address);
+        for _ in 0..OPEN_TRIES {
+            if bound.as_ref().is_err_and(is_taken) {
+                thread::sleep(OPEN_PAUSE);
+                bound = udp(self.address);
+            }
+        }
+        bound
     }
 }
 
