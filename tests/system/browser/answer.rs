@@ -90,7 +90,8 @@ fn search_box_explains_any_name() {
         ("prod.global", "prod.global", "NODATA"),
         // A service is named in the zone that the page shows.
         ("db.prod", "db.prod.global", "10.96.10.1"),
-        ("10.96.10.1", "10.96.10.1", "Names that return this address"),
+        // An address is explained by the name of its endpoint.
+        ("10.96.10.1", "10.96.10.1", "Service/prod/db-0-east"),
         ("www.example.org", "www.example.org", "REFUSED"),
     ] {
         ask(&mut chromium, name);

@@ -62,7 +62,6 @@ fn substitute(server: &Server) -> String {
             "explain",
             vec![
                 line("nearest names that exist", "cache.prod.global."),
-                line("names", "pay.shop.global."),
                 change,
             ],
         ),
@@ -121,7 +120,6 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
                 ("#content", "its pod is not ready"),
                 ("#content", "EndpointSlice/prod/db-x7k2p"),
                 ("#content", "cache.prod.global"),
-                ("#content", "pay.shop.global"),
             ][..],
         ),
         (
