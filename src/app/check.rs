@@ -40,7 +40,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
     let (server, told) = match told {
         Ok(read) => read,
         Err(error) => {
-            let hint = "repair what follows; --server names a server, and --direct reads the objects instead";
+            let hint = "repair what follows; --server names a server";
             let why = error_chain(error.as_ref());
             // A missing permission, or an API server that does not answer, is the only line then.
             let is_only = of_cluster.iter().any(is_cause);

@@ -384,7 +384,7 @@ fn check_pods(cluster: &Cluster) -> Result<()> {
         run.check_line(
             "failing",
             "server",
-            "no ready pod of global-dns in namespace default",
+            "no ready pod of global-dns in namespace default; --direct reads the objects of the cluster instead",
         )?;
         ensure!(
             run.sentences("ok", "api-server").len() == 1 && run.code == Some(1),
