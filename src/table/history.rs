@@ -91,7 +91,7 @@ impl History {
         }
     }
 
-    /// Adds the table that follows the last one and differs in these services. If its answers are the same, it replaces the last
+    /// Adds the table that follows the last one and differs in these services. If they differ in problems alone, it replaces the last
     /// one. Returns the tables that are not kept any more.
     pub(super) fn push(
         &mut self,
@@ -102,7 +102,14 @@ impl History {
         let is_first = self.tables.iter().all(|one| one.published.table.is_none());
         let is_busy = !is_first && self.count_versions(keys, now);
         if let Some(last) = self.tables.back_mut() {
-            if last.published.generation == next.generation {
+            let is_same = |key: &ServiceKey| {
+                let [old, new] = [&last.published, &next].map(|one| {
+                    let service = one.table.as_ref()?.find(key)?;
+                    Some((service.failure, service.gateway_down, &service.endpoints))
+                });
+                old == new
+            };
+            if last.published.generation == next.generation && keys.iter().all(is_same) {
                 return vec![std::mem::replace(&mut last.published, next)];
             }
             last.changed = last.published.unshared(keys);

@@ -1,8 +1,9 @@
 use serde_json::Value;
 
 use super::*;
+use crate::table::EndpointLiveness;
 use crate::table::Table;
-use crate::testing::{endpoint, mirror, service_keys, table};
+use crate::testing::{endpoint, gateway, mirror, service_keys, table};
 
 /// A history with tables of services that have an endpoint each; its number is in the address.
 struct Scene {
@@ -158,4 +159,23 @@ fn table_with_the_same_answers_replaces_the_last_one() {
     assert!(Arc::ptr_eq(&gone[0], &last));
     let moment = scene.history.at(at(1500)).unwrap();
     assert!(Arc::ptr_eq(&moment.published, &other) && moment.start == at(1000));
+}
+
+/// A gateway that goes down changes no answer of its only cluster. The past still says that it was up.
+#[test]
+fn another_state_with_the_same_answers_is_a_moment_of_its_own() {
+    let mut scene = Scene::new(DAY);
+    scene.publish("db", 1, 1000);
+    let objects = [&scene.objects[..], &[gateway("prod", "db-0-east", false)]].concat();
+    let down = published(table(&objects), scene.generation);
+    let gone = scene.history.push(down, &service_keys(&["db"]), at(2000));
+    assert!(gone.is_empty());
+    let liveness_at = |time: u64| {
+        let moment = scene.history.at(at(time)).unwrap();
+        let service = moment.published.table.as_ref()?.service("prod", "db");
+        Some(service?.endpoints.first()?.liveness)
+    };
+    let expected = [EndpointLiveness::Alive, EndpointLiveness::GatewayDown];
+    assert_eq!([1500, 2500].map(liveness_at), expected.map(Some));
+    assert_eq!(scene.number_at("db", 2500), 1);
 }
