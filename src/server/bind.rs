@@ -18,7 +18,7 @@ use super::platform::{ignore_path_mtu, request_local_addresses};
 use super::udp::refuse;
 
 /// Maximum number of connections in the queue of the kernel.
-const BACKLOG: i32 = 1024;
+pub(super) const BACKLOG: i32 = 1024;
 
 /// Requested receive buffer of UDP in octets. It holds the datagrams that arrive while the server is busy or not
 /// scheduled. The kernel may grant less.
@@ -250,15 +250,13 @@ impl ClosedUdp {
     /// program, such as a credential plugin.
     pub(super) fn open(self) -> io::Result<UdpSocket> {
         drop(self.socket);
-        let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
-        let mut bound = udp(self.address);
         for _ in 0..OPEN_TRIES {
-            if bound.as_ref().is_err_and(is_taken) {
-                thread::sleep(OPEN_PAUSE);
-                bound = udp(self.address);
+            match udp(self.address) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => thread::sleep(OPEN_PAUSE),
+                opened => return opened,
             }
         }
-        bound
+        udp(self.address)
     }
 }
 

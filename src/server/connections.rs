@@ -5,8 +5,8 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -35,17 +35,16 @@ pub(super) struct Connections {
     counters: Arc<Counters>,
     failures: LogLimiter,
     /// Also some that have ended.
-    open: Mutex<Vec<Weak<Place>>>,
+    open: Mutex<Vec<Arc<Place>>>,
 }
 
-/// The place of a connection among the open ones. Dropping it frees the place.
+/// The place of a connection among the open ones. It is free when the connection has dropped it.
 pub(super) struct Place {
     client: IpAddr,
     /// Time of the last query, or the start of the connection if it had no query.
     last_query: Mutex<Instant>,
     /// Cancelled when another connection replaces this one, which must then close.
     pub(super) replaced: CancellationToken,
-    counters: Arc<Counters>,
 }
 
 // === impl Connections ===
@@ -65,14 +64,14 @@ impl Connections {
     /// Adds a connection from `address`. If there are too many, another one is replaced.
     pub(super) fn add(&self, address: IpAddr) -> Arc<Place> {
         let (client, limit) = (client(address), self.limit.load(Relaxed));
-        let mut known = self.open.lock();
-        let open: Vec<Arc<Place>> = known.iter().filter_map(Weak::upgrade).collect();
-        let open = || open.iter().filter(|one| !one.replaced.is_cancelled());
-        let of_client = || open().filter(|one| one.client == client);
+        let mut open = self.open.lock();
+        // Others have ended.
+        open.retain(|one| Arc::strong_count(one) > 1 && !one.replaced.is_cancelled());
+        let of_client = || open.iter().filter(|one| one.client == client);
         let time_of = |one: &&Arc<Place>| *one.last_query.lock();
-        let oldest = match open().count() {
+        let oldest = match open.len() {
             _ if of_client().count() >= limit / 2 => of_client().min_by_key(time_of),
-            count if count >= limit => open().min_by_key(time_of),
+            count if count >= limit => open.iter().min_by_key(time_of),
             _ => None,
         };
         if let Some(oldest) = oldest {
@@ -82,10 +81,9 @@ impl Connections {
             client,
             last_query: Mutex::new(Instant::now()),
             replaced: CancellationToken::new(),
-            counters: self.counters.clone(),
         });
         self.counters.connections.fetch_add(1, Relaxed);
-        *known = open().chain([&place]).map(Arc::downgrade).collect();
+        open.push(place.clone());
         place
     }
 
@@ -111,8 +109,9 @@ impl Connections {
         }
     }
 
-    /// Counts a connection that ended because its task panicked.
+    /// Counts a connection that has ended, and whether its task panicked.
     pub(super) fn note_end(&self, ended: Result<(), JoinError>) {
+        self.counters.connections.fetch_sub(1, Relaxed);
         if ended.is_err() {
             let panics = &self.counters.panics[self.transport as usize];
             panics.fetch_add(1, Relaxed);
@@ -135,12 +134,6 @@ impl Place {
     /// Records the time of a query.
     pub(super) fn note_query(&self) {
         *self.last_query.lock() = Instant::now();
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.counters.connections.fetch_sub(1, Relaxed);
     }
 }
 

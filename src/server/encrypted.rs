@@ -19,7 +19,7 @@ pub use certificate::{Certificate, Files};
 
 use super::accept::accept;
 use super::answerer::Answerer;
-use super::bind::{BindError, ClosedUdp, bind, listen, tcp};
+use super::bind::{BACKLOG, BindError, ClosedUdp, bind, listen, tcp};
 use super::connections::Connections;
 use super::listen_address::ListenAddress;
 use super::thread;
@@ -64,6 +64,7 @@ impl Encrypted {
         // These may fail. A runtime that is dropped here would panic.
         let quic = self.quic.into_iter().map(ClosedUdp::open);
         let quic: Vec<UdpSocket> = quic.collect::<io::Result<_>>()?;
+        self.tls.iter().try_for_each(|one| one.listen(BACKLOG))?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter(); // the sockets and tasks belong to it
         let certificate = self.certificate;

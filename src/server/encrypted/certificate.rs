@@ -3,6 +3,7 @@
 //! They are loaded together, and again when one of them changes, whatever their times: Kubernetes changes a mounted Secret by
 //! replacing a symbolic link above the files. If a file is unusable, what was loaded before stays in use, and that is a problem.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,12 +166,17 @@ fn unusable(path: &Path, reason: impl ToString) -> Problem {
 
 /// Reads a regular file of limited size. Another one may have no end, or nobody who writes it.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE {
-        let reason = "it is not a regular file of at most 1 MiB";
-        return Err(io::Error::other(reason));
+    let mut contents = Vec::new();
+    if fs::metadata(path)?.is_file() {
+        // It may grow meanwhile.
+        let file = fs::File::open(path)?;
+        file.take(MAX_FILE + 1).read_to_end(&mut contents)?;
+        if contents.len() as u64 <= MAX_FILE {
+            return Ok(contents);
+        }
     }
-    fs::read(path)
+    let reason = "it is not a regular file of at most 1 MiB";
+    Err(io::Error::other(reason))
 }
 
 /// Parses the objects of a PEM file. There is at least one.
