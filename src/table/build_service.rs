@@ -31,11 +31,12 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
         || !rules.aliases.sources_of(key).is_empty();
     // What answers (rules K1, K5, K8).
     choose(&mut candidates, written.is_some(), context);
-    // A cluster is present also if another candidate answers for it, or if the endpoint belongs to no single cluster.
-    let offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
-    let present = offering.flat_map(|one| &one.clusters).cloned().collect();
-    let own = context.own();
-    let gate = own.and_then(|own| Gate::new(own, &present, rules, timers.wall));
+    let gate = context.own().and_then(|own| {
+        // A cluster is present also if another candidate answers for it, or if the endpoint belongs to no single cluster.
+        let offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
+        let present = offering.flat_map(|one| &one.clusters).cloned().collect();
+        Gate::new(own, &present, rules, timers.wall)
+    });
     let ordered = written.map(|written| order(written, context, &mut candidates));
     let (failover, debounce) = ordered.unzip();
     let debounce = debounce.flatten();
@@ -43,7 +44,7 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
     let wakes = [
         kept.as_ref().and_then(|kept| kept.end),
         gate.as_ref().and_then(gate_wake),
-        debounce.as_ref().and_then(|debounce| debounce.wake),
+        debounce.as_ref().and_then(|debounce| debounce.wake(rules)),
     ];
     let decided = Service {
         key: key.clone(),

@@ -143,14 +143,13 @@ pub(super) fn cluster_ip_endpoint(
         ItemKind::Own(_) => ServiceKind::Local,
         _ => ServiceKind::Gateway,
     };
-    let liveness = match (kind, has_ready(context.store.slices_of(source.0))) {
-        (_, Some(true)) => EndpointLiveness::Alive,
+    let slices = || context.store.slices_of(source.0);
+    let liveness = match kind {
         // The mesh finds the pods itself.
-        (ServiceKind::Federated | ServiceKind::Flat, _) => EndpointLiveness::Alive,
+        ServiceKind::Federated | ServiceKind::Flat => EndpointLiveness::Alive,
+        _ if has_ready(slices()) == Some(true) => EndpointLiveness::Alive,
         // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-        (ServiceKind::Gateway, _) if !context.store.slices_of(source.0).is_empty() => {
-            EndpointLiveness::GatewayDown
-        }
+        ServiceKind::Gateway if !slices().is_empty() => EndpointLiveness::GatewayDown,
         _ => EndpointLiveness::NotReady,
     };
     Endpoint {
@@ -178,7 +177,10 @@ pub(super) fn has_ready(slices: ServiceSlices<'_>) -> Option<bool> {
     let ready = slices.into_iter().filter_map(|(_, slice)| match slice {
         Slice::Addresses { ready, .. } => *ready,
         // A slice that Kubernetes does not manage, of a Service without a selector.
-        Slice::Endpoints(listed) => Some(listed.entries.iter().any(|one| one.ready)),
+        Slice::Endpoints(listed) => {
+            let ready = listed.entries.iter().map(|one| one.ready);
+            ready.reduce(|one, other| one || other)
+        }
         Slice::Hosts(_) => None,
     });
     ready.reduce(|one, other| one || other)

@@ -79,8 +79,6 @@ pub(super) struct Debounce {
     pub(super) steps: Box<[StepMemory]>,
     /// When it is dropped, because the service has no object.
     pub(super) end: Option<Timestamp>,
-    /// When the step that answers can change although nothing happens.
-    pub(super) wake: Option<Timestamp>,
 }
 
 /// What is remembered of one step.
@@ -158,6 +156,16 @@ impl Failover {
     }
 }
 
+// === impl Debounce ===
+
+impl Debounce {
+    /// Returns the time at which the step that answers can change although nothing happens.
+    pub(super) fn wake(&self, rules: &Rules) -> Option<Timestamp> {
+        let wakes = self.steps.iter().filter_map(|step| step.wake(rules));
+        wakes.chain(self.end).min()
+    }
+}
+
 // === impl StepMemory ===
 
 impl StepMemory {
@@ -194,7 +202,7 @@ impl StepMemory {
     }
 
     /// Returns the time at which it can change although its health does not.
-    pub(super) fn wake(&self, rules: &Rules) -> Option<Timestamp> {
+    fn wake(&self, rules: &Rules) -> Option<Timestamp> {
         match (self.counts, self.is_alive) {
             (true, false) => Some(self.down_at.after(rules.failover_delay)),
             (false, true) => self.up_at.map(|up| up.after(rules.failback_delay)),

@@ -56,13 +56,17 @@ pub(super) fn candidate<'s>(
     context: BuildContext<'s>,
 ) -> Option<Candidate<'s>> {
     let (item, rules) = (source.1, context.rules);
-    context.report(exported_problem(source, context));
+    // A source of an alias has its problems itself.
+    let report = |found: Option<Problem>| {
+        context.report(found.filter(|_| item.service == *context.key));
+    };
+    report(exported_problem(source, context));
     let candidate = match own.form {
         OwnForm::Headless { has_selector } => {
             let is_by_mirror = membership(item, own, context).ok()?;
             let candidate = pods(source, context);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
-                context.report(not_exported(own, is_by_mirror, rules));
+                report(not_exported(own, is_by_mirror, rules));
             } else if !has_selector && item.settings.is_some() && !own.export.is_any() {
                 // It exists for its settings only.
                 return None;
@@ -76,7 +80,7 @@ pub(super) fn candidate<'s>(
     };
     if own.export == Export::Gateway {
         let why = mirrorable(&candidate, own, &rules.cluster_name).err();
-        context.report(why.map(|why| Problem::new(ProblemKind::NotMirrorable, why)));
+        report(why.map(|why| Problem::new(ProblemKind::NotMirrorable, why)));
     }
     Some(candidate)
 }
@@ -99,11 +103,12 @@ fn mirrorable(
         let mut addresses = one.addresses.iter();
         !addresses.any(|own| one.hostname == Some(Hostname::from_address(own.ip)))
     };
-    let names = endpoints.clone().filter_map(|one| one.hostname.as_ref());
+    let named = endpoints.clone().filter(|one| is_named(one));
+    let names = named.filter_map(|one| one.hostname.as_ref());
     let mut names = names.map(Hostname::as_str).chain([service]);
     let why = if endpoints.clone().next().is_none() {
         return Ok(());
-    } else if endpoints.clone().all(|one| one.ports.is_empty()) {
+    } else if candidate.item.ports.is_empty() {
         "it has no ports, so that Linkerd skips it: add ports to the Service"
     } else if own.is_headless() && !endpoints.clone().any(is_named) {
         "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does"

@@ -191,15 +191,8 @@ fn debounced(
         StepHealth::Down => 2,
     };
     let answering = (0..health.len()).min_by_key(rank)?;
-    let wakes = steps.iter().filter_map(|step| step.wake(rules));
-    let wake = wakes.chain(end).min();
     let order = order.clone();
-    let debounce = Debounce {
-        order,
-        steps,
-        end,
-        wake,
-    };
+    let debounce = Debounce { order, steps, end };
     Some((answering, debounce))
 }
 

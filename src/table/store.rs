@@ -203,11 +203,12 @@ impl Store {
         })
     }
 
-    /// Returns a cursor at the first object of a kind.
+    /// Returns a cursor over the objects of a kind. Its first search begins at the root of the map.
     pub fn cursor(&self, kind: Kind) -> Cursor<'_> {
-        let objects = self.objects(kind);
-        let rest = objects.range::<ObjectKey, _>(..);
-        Cursor { objects, rest }
+        Cursor {
+            objects: self.objects(kind),
+            rest: btree_map::Range::default(),
+        }
     }
 
     /// Returns the slices that belong to a Service.

@@ -215,8 +215,7 @@ impl<'t> ReadName<'t> {
 
     /// Returns whether the problem of a name concerns this one: it is this one, hides it, or is the short name of its service.
     fn is_concerned(&self, kind: ProblemKind, name: &str) -> bool {
-        // A problem of a zone has the name of that zone.
-        let own = [self.labels.join("."), self.name.to_string()];
+        let own = self.labels.join(".");
         // A name that is hidden hides the names below it. Below an ambiguous short name, no name exists.
         let hides = kind == ProblemKind::Shadowed
             || matches!(&self.reading, Reading::Missing(_, MissingReason::NoOwner));
@@ -224,12 +223,12 @@ impl<'t> ReadName<'t> {
             let labels = own.strip_suffix(name);
             labels.is_some_and(|labels| labels.ends_with('.'))
         };
-        let is_own = |own: &String| own == name || hides && is_below(own, name);
+        let is_own = own == name || hides && is_below(&own, name);
         let is_short = |service: &Service| {
             let service = service.key.service.as_str();
             name == service || is_below(name, service)
         };
-        own.iter().any(is_own) || self.service.is_some_and(is_short)
+        is_own || self.service.is_some_and(is_short)
     }
 }
 

@@ -355,7 +355,7 @@ fn exported_service_that_cannot_be_mirrored_has_the_reason() {
         let mut objects = local("prod", "db", &[(host, "10.0.0.1", true)]);
         objects[0]["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
         if !has_ports {
-            objects[1]["ports"] = json!([]);
+            objects[0]["spec"]["ports"] = json!([]);
         }
         let problems = explained(&objects, "db.prod").problems;
         let is_it = |one: &&String| one.starts_with("not-mirrorable prod/db: ");

@@ -1,7 +1,7 @@
 //! Aliases: one name for the members of several services.
 
 use super::*;
-use crate::model::{ProblemKind, ServiceKey};
+use crate::model::{Problem, ProblemKind, ServiceKey};
 use crate::table::{Aliases, LocalMembers, Rules, ServiceKind};
 use crate::testing::{Server, backends, gateway, ordered, service_mirror};
 
@@ -151,6 +151,14 @@ fn own_pods_join_because_of_the_alias() {
             let name = format!("hub.db.{namespace}.global A");
             check(&table, &[(&name, expected)]);
         }
+        // No other cluster sees the member. That is a problem of its own service, which names the Service to export.
+        let is_private = |one: &&Problem| one.kind == ProblemKind::NotExported;
+        let services = table
+            .problems()
+            .filter(is_private)
+            .map(|one| one.service.clone());
+        let reported = local_members == LocalMembers::Matching;
+        assert!(services.eq(reported.then(|| Some(key("db-west")))));
     }
 }
 
