@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::source::SelectedSource;
 use crate::cli::{
     Api, Cluster, ClusterError, KubeconfigArgs, Output, PrintArgs, Replica, ServerArgs, ViewArgs,
-    has_failed, print,
+    has_failed, local_text, print,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;
@@ -66,7 +66,7 @@ impl Remote {
         args: &PrintArgs,
     ) -> anyhow::Result<ExitCode> {
         let document = self.document(view, filter, args.output).await?;
-        let heading = self.heading(&document);
+        let heading = local_text(&self.heading(&document));
         match args.output {
             Output::Json => {}
             Output::Zone => print(&format!("; {heading}\n"))?,

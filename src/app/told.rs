@@ -22,9 +22,14 @@ pub(super) async fn read(server: &Api, namespaces: &[Namespace]) -> anyhow::Resu
 /// Reads the table of a server.
 pub(super) async fn table(server: &Api) -> anyhow::Result<ServerTable> {
     let all = Filter::default();
+    let (services, endpoints, problems) = tokio::try_join!(
+        server.items(View::Table, &all),
+        server.items(View::Endpoints, &all),
+        server.items(View::Problems, &all)
+    )?;
     Ok(ServerTable {
-        services: server.items(View::Table, &all).await?,
-        endpoints: server.items(View::Endpoints, &all).await?,
-        problems: server.items(View::Problems, &all).await?,
+        services,
+        endpoints,
+        problems,
     })
 }

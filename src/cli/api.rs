@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::cluster::{Cluster, ClusterError, Replica};
-use super::print::Output;
+use super::print::{Output, harmless};
 use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, View, document};
 
 /// Maximum time for a response.
@@ -161,7 +161,7 @@ impl Api {
             return Ok((what, response));
         }
         let text = read(response.into_body()).await?;
-        let text = String::from_utf8_lossy(&text).trim().to_owned();
+        let text = harmless(String::from_utf8_lossy(&text).trim());
         bail!(FailedRequest { what, status, text })
     }
 

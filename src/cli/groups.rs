@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hyper::Uri;
 
 use super::values::parse_server;
@@ -101,7 +101,7 @@ pub struct ViewArgs {
     pub(crate) server: ServerArgs,
 
     /// Read the objects from the API server instead of querying a replica
-    #[arg(long, value_parser = BoolishValueParser::new(), conflicts_with_all = ["server", "server_namespace", "file"])]
+    #[arg(long, conflicts_with_all = ["server", "server_namespace", "file"])]
     pub direct: bool,
 
     #[command(flatten)]

@@ -54,21 +54,21 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
 }
 
 fn parse_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
-    let in_zone = || match text.parse::<civil::Time>() {
-        Ok(time) => {
+    let time = ["%H:%M:%S", "%H:%M"].map(|form| civil::Time::strptime(form, text));
+    let in_zone = || match time.iter().flatten().next() {
+        Some(time) => {
             let mut days = [Some(now.clone()), now.yesterday().ok()]
                 .into_iter()
                 .flatten();
             days.find_map(|day| {
                 day.with()
-                    .time(time)
+                    .time(*time)
                     .build()
                     .ok()
                     .filter(|time| time <= now)
             })
         }
-        // This parser also takes times of the day.
-        Err(_) => {
+        None => {
             let ago: Period = text.trim_start_matches('-').parse().ok()?;
             now.checked_sub(ago.0).ok()
         }
@@ -104,7 +104,17 @@ mod tests {
             let time = parse_time_at(text, &now).unwrap();
             assert_eq!(time.to_text(), expected, "{text}");
         }
-        for text in ["", "-", "25:00", "yesterday", "2026-03-01", "-x"] {
+        for text in [
+            "",
+            "-",
+            "25:00",
+            "yesterday",
+            "2026-03-01",
+            "2026-03-01T12:00:00",
+            "2026-03-01 12:00",
+            "12:00+09",
+            "-x",
+        ] {
             assert!(parse_time_at(text, &now).is_err(), "{text}");
         }
     }

@@ -51,13 +51,21 @@ fn parse(setting: &str, text: &str) -> anyhow::Result<Uri> {
 fn is_excluded(url: &Uri, list: &str) -> bool {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_loopback = |ip: IpAddr| ip.is_loopback();
-    let own_port = url.port_u16().unwrap_or(443);
+    let usual_port = if url.scheme_str() == Some("http") {
+        80
+    } else {
+        443
+    };
+    let own_port = url.port_u16().unwrap_or(usual_port);
     let entries = list.split(',').map(str::trim);
     let without_port = entries
         .clone()
-        .filter_map(|entry| match entry.split_once(':') {
-            Some((name, port)) if port.parse::<u16>().is_ok() => {
-                (port.parse() == Ok(own_port)).then_some(name)
+        .filter_map(|entry| match entry.rsplit_once(':') {
+            // An IPv6 address has a port only after brackets.
+            Some((name, port))
+                if port.parse::<u16>().is_ok() && (name.ends_with(']') || !name.contains(':')) =>
+            {
+                (port.parse() == Ok(own_port)).then_some(name.trim_matches(['[', ']']))
             }
             _ => Some(entry.trim_start_matches("*")),
         });
@@ -145,8 +153,12 @@ mod tests {
             ("2001:db8::1", V6, true),
             ("2001:db8::/32", V6, true),
             ("2001:db8::2", V6, false),
+            ("[2001:db8::1]:6443", V6, true),
+            ("[2001:db8::1]:443", V6, false),
+            ("10.1.2.3:80", "http://10.1.2.3", true),
+            ("10.1.2.3:443", "http://10.1.2.3", false),
         ] {
-            let environment = [("HTTPS_PROXY", "http://proxy:1"), ("no_proxy", list)];
+            let environment = [("ALL_PROXY", "http://proxy:1"), ("no_proxy", list)];
             let proxy = chosen(None, url, &environment);
             assert_eq!(proxy.is_empty(), is_direct, "{list} {url}");
         }

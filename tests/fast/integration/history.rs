@@ -61,8 +61,9 @@ fn each_time_is_explained_with_the_answer_of_that_time() {
         assert!(changed.count() < usize::from(*number), "{explained:#?}");
         let at = format!("--at={time}");
         let text = run_global_dns(&["explain", "db.prod", &url, &at]).stdout;
+        let local = time.replace('T', " ").replace('Z', " UTC");
         assert!(
-            text.contains(&format!(", at {time}\n")) && text.contains(&expected[0]),
+            text.contains(&format!(", at {local}\n")) && text.contains(&expected[0]),
             "{text}"
         );
         let table = run_global_dns(&["table", &url, &at, "-o", "json"]).stdout;
