@@ -23,7 +23,7 @@ use std::{iter, slice};
 
 use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
 use backoff::Backoff;
@@ -112,7 +112,8 @@ pub async fn run(
         feeds.panics.note();
         let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics);
         problem.iter().for_each(log_problem);
-        sleep(pauses.next()).await;
+        // A pause is progress, too: see `/livez`.
+        _ = timeout(pauses.next(), feeds.heartbeat.clone().follow_runtime()).await;
     }
 }
 

@@ -54,7 +54,10 @@ pub fn document(view: View, server: &Server, filter: &Filter) -> Result<Document
         View::Endpoints => endpoints::endpoints(&shown, &mut document),
         View::Explain => explain::explain(&shown, &mut document),
         View::Problems => problems::problems(&shown, &mut document),
-        View::Events => events::events(&shown, &mut document),
+        View::Events => {
+            events::events(&shown, &mut document);
+            Ok(())
+        }
         View::Status => status::status(&shown, &mut document),
         View::Zone => zone::zone(&shown, &mut document),
     }?;

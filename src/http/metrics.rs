@@ -152,7 +152,7 @@ impl Metrics {
 
     /// Adds the state of the current table, and the version of the program that has published it.
     fn add_table(&self, registry: &mut Registry, now: &Published, facts: &TableFacts) {
-        let version = [("version", env!("CARGO_PKG_VERSION").into())];
+        let version = [("version", crate::VERSION.into())];
         let version = gauges([(version, 1.0)]);
         registry.register("build_info", "Version of this program", version);
         let mut add = |name, help, value| registry.register(name, help, ConstGauge::new(value));

@@ -1,4 +1,5 @@
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::*;
 use crate::testing::{endpoint, local, mirror, mirrors, parsed, rules};

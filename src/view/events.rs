@@ -1,25 +1,15 @@
 //! The view `events`: the last changes of answers, the newest last.
 
-use strum::VariantArray as _;
-
 use super::document::{Cell, Column, Document, Report, Section, text_of};
-use super::error::ViewError;
 use super::filter::{Filter, is_listed};
 use super::page::limit;
 use super::server::Shown;
 use crate::model::list_some;
 use crate::source::events::{Event, MAX_EVENTS};
-use crate::table::change::ChangeKind;
 
 /// Adds the events. Without a position or a time, the last ones are selected.
-pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+pub(super) fn events(shown: &Shown<'_>, document: &mut Document) {
     let (filter, known) = (shown.filter, &shown.server.feeds.events);
-    let kinds: Vec<&str> = ChangeKind::VARIANTS.iter().map(Into::into).collect();
-    let mut given = filter.kind.iter();
-    if let Some(kind) = given.find(|one| !kinds.contains(&one.as_str())) {
-        let kinds = format!("the kinds are {}", kinds.join(", "));
-        return Err(ViewError::invalid("kind", kind, &kinds));
-    }
     let (all, known_since) = known.all();
     let (mut events, is_complete) = match filter.after {
         None => (all, filter.since.is_none_or(|since| since >= known_since)),
@@ -39,7 +29,6 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), V
     let incomplete = || format!("this server knows the events since {since}");
     document.fail_if(0, (!is_complete).then(incomplete));
     document.fail_if(0, unmatched);
-    Ok(())
 }
 
 /// Returns whether an event is selected: by its keys, its kind and its time. An event that names no service concerns all.

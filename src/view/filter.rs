@@ -82,6 +82,9 @@ impl Filter {
     /// Returns what of the filter none of the services matches, with a similar one that exists: its namespaces, its texts, or a
     /// cluster. Returns `None` if all match.
     pub(super) fn unmatched(&self, services: &[&Service]) -> Option<String> {
+        if self.namespace.is_empty() && self.cluster.is_empty() && self.text.is_empty() {
+            return None;
+        }
         let names = || services.iter().map(|service| service.key.labels());
         let namespaces: BTreeSet<&str> = names().map(|[_, namespace]| namespace).collect();
         let is_unknown = |one: &&Namespace| !namespaces.contains(one.as_str());

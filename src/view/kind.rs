@@ -5,6 +5,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::error::ViewError;
 use super::filter::Filter;
+use crate::table::change::ChangeKind;
 
 /// The views: `/api/v1/NAME`, and what the commands print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
@@ -57,7 +58,14 @@ impl View {
             let checked: Result<Filter, _> = parsed(&alone);
             checked.map_err(|error| ViewError::invalid(name, value, &error))?;
         }
-        parsed(query).map_err(unreadable)
+        let filter: Filter = parsed(query).map_err(unreadable)?;
+        let kinds: Vec<&str> = ChangeKind::VARIANTS.iter().map(Into::into).collect();
+        let is_unknown = |one: &&String| self == Self::Events && !kinds.contains(&one.as_str());
+        if let Some(kind) = filter.kind.iter().find(is_unknown) {
+            let why = format!("the kinds are {}", kinds.join(", "));
+            return Err(ViewError::invalid("kind", kind, &why));
+        }
+        Ok(filter)
     }
 
     /// Returns the parameters that a filter of this view may have.

@@ -76,10 +76,7 @@ async function showMore() {
 }
 
 /** Returns the answer that stands for the name: the first with data. */
-function outcome() {
-  const { answers = [] } = found;
-  return answers.find(({ result }) => result === "NOERROR") ?? answers[0] ?? { result: "" };
-}
+const outcome = () => found.answers.find(({ result }) => result === "NOERROR") ?? found.answers[0];
 
 function parts() {
   const { problems = [], endpoints = [], events = [] } = found;
@@ -89,7 +86,7 @@ function parts() {
     part("Problems", serious.length && problemSections(serious, own)),
     verdict(),
     part("Nearest names", links(found["nearest names that exist"])),
-    part("Answer", found.answers && records(endpoints)),
+    part("Answer", records(endpoints)),
     ...endpointParts(endpoints),
     part("Last changes", events.length && [changeList(events, own)]),
     part("Notes", minor.length && problemSections(minor, own)),
@@ -117,9 +114,9 @@ function verdict() {
   return element(
     "div",
     { class: "verdict" },
-    element("p", {}, ...separated(result && element("b", {}, marked(color, color, result)), isDead && element("b", { class: color }, "no returned endpoint is alive"), upper(reading))),
+    element("p", {}, ...separated(element("b", {}, marked(color, color, result)), isDead && element("b", { class: color }, "no returned endpoint is alive"), upper(reading))),
     ...(facts ? [element("p", { class: "soft" }, facts)] : []),
-    ...(found.answers ? [element("code", { class: "dig" }, digLine(full, servers[0]))] : []),
+    element("code", { class: "dig" }, digLine(full, servers[0])),
   );
 }
 
@@ -187,8 +184,8 @@ function endpointParts(endpoints) {
     const rows = group.map((endpoint) => row(endpoint, false));
     return element("div", {}, element("h4", {}, `${upper(why)} (${count(rows.length)}${next ? " so far" : ""})`), element("ul", {}, ...rows));
   });
-  // The records show the first ones already, unless no record has an endpoint.
-  const later = endpoints.slice(found.answers ? LIMIT : 0).filter(({ returned }) => returned);
+  // The records show the first ones already.
+  const later = endpoints.slice(LIMIT).filter(({ returned }) => returned);
   const rows = later.map((endpoint) => row(endpoint, true));
   const more = next ? [element("p", {}, button("Show more endpoints", showMore))] : [];
   return [
