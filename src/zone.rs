@@ -44,8 +44,7 @@
 //!   `src/zone/tests/kinds.rs`). Earlier states do not matter, so replicas give the same answers (`src/table/tests.rs`).
 //! - The names of the zone itself have no ports: `_P._R.` before `ns.dns.Z` and `dns-version.Z` does not exist
 //!   (`src/zone/tests/edges.rs`).
-//! - If a zone is below another one, its names hide those of the other zone, and the conflict is reported
-//!   (`src/zone/tests/nested.rs`).
+//! - If a zone is below another one, its names hide those of the other zone (`tests/fast/conformance/zones.rs`).
 //! - The target of an SRV record always resolves (`tests/fast/recordings/invariants.rs`, `tests/system/peers/clients.rs`), and never
 //!   to an address of another service (`src/zone/tests/namespaces.rs`). The additional section has all addresses of a
 //!   target or none (`src/zone/tests/kinds.rs`).

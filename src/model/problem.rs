@@ -28,7 +28,7 @@ pub struct Problem {
     pub object: Option<ObjectRef>,
     /// The cluster that it concerns. Of a skipped mirror, before aliases.
     pub cluster: Option<ClusterName>,
-    /// The name that it concerns: a short name, a hidden name, a zone or a watch.
+    /// The name that it concerns: a short name, a hidden name, a watch or a file.
     pub name: Option<Line>,
     /// What is wrong in this case, without the subject.
     pub detail: Line,

@@ -12,7 +12,7 @@ use crate::setting_text::setting_text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period(pub Duration);
 
-setting_text!(Period: r"^\d+(\.\d+)?(ms|s|m|h|d)(\d+(\.\d+)?(ms|s|m|h|d))*$");
+setting_text!(Period: r"^\d+(\.\d+)?(ms|s|m|h)(\d+(\.\d+)?(ms|s|m|h))*$");
 
 impl FromStr for Period {
     type Err = String;

@@ -105,7 +105,9 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         return Reading::Missing(zone, MissingReason::NoService);
     };
     let short = table.short_name(service);
-    let reading = match (short, table.short_service(service)) {
+    let owner = short.and_then(|short| short.owner.as_ref().ok());
+    let owner = owner.and_then(|namespace| table.service(namespace.as_str(), service));
+    let reading = match (short, owner) {
         (Some(short), Some(owner)) => {
             // The names of one cluster are all hidden or none.
             let targets = match short.has_hidden() && scope.is_empty() {

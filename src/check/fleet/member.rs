@@ -8,7 +8,7 @@ use crate::check::told::ServerTable;
 /// One cluster of a fleet.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The context, or the name that a flag gives to a server or to files.
+    /// The context, or the name that a flag gives to a server.
     pub context: String,
     /// Its replicas, or why none can be read.
     pub replicas: Fact<Vec<Replica>>,
@@ -17,7 +17,7 @@ pub struct Member {
 /// What one replica says.
 #[derive(Clone, Debug)]
 pub struct Replica {
-    /// Its pod, or how it names itself.
+    /// Its pod, or its URL.
     pub name: String,
     /// Its status, or why it cannot be read.
     pub status: Fact<Value>,
