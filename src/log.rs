@@ -15,6 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::EnumString;
 use tracing::error;
+use tracing_subscriber::fmt;
+use tracing_subscriber::prelude::*;
 
 pub use filter::LogFilter;
 pub use queue::LogGuard;
@@ -45,15 +47,15 @@ pub enum LogFormat {
 /// If the system has no thread.
 pub fn start_logging(filter: &LogFilter, format: LogFormat) -> io::Result<LogGuard> {
     let guard = LogQueue::start(io::stderr())?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter.with_noisy_crates())
+    let lines = fmt::layer()
         .with_writer(guard.0.clone())
         // It would report a failed write with another line, and panic if that fails, too.
         .log_internal_errors(false)
         .with_target(false);
+    let log = tracing_subscriber::registry().with(filter.with_noisy_crates());
     match format {
-        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => log.with(lines.with_ansi(io::stderr().is_terminal())).init(),
+        LogFormat::Json => log.with(lines.json()).init(),
     }
     log_panics();
     Ok(guard)

@@ -1,9 +1,10 @@
 //! Figures of the process from `/proc/self`.
 
+use std::fs;
 use std::sync::LazyLock;
 
 use nix::sys::resource::{Resource, getrlimit};
-use procfs::process::{Process, Stat};
+use rustix::param::{clock_ticks_per_second, page_size};
 
 use crate::server::platform::Figure;
 
@@ -13,28 +14,29 @@ pub(crate) fn process_usage() -> Vec<Figure> {
 }
 
 fn figures() -> Option<Vec<Figure>> {
-    let process = Process::myself().ok()?;
-    let stat = process.stat().ok()?;
-    let open = process.fd_count().ok()?;
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program, in parentheses, may have any characters.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    // The numbers are those of proc_pid_stat(5). The state of the process is number 3.
+    let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    let (user, system, threads) = (field(14)?, field(15)?, field(20)?);
+    let (start, size, resident) = (field(22)?, field(23)?, field(24)? * page_size() as u64);
+    let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
     let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    let resident = stat.rss * procfs::page_size();
     let help = "User and system CPU time, in seconds";
-    let cpu = ("cpu_seconds", help, seconds(stat.utime + stat.stime));
+    let cpu = ("cpu_seconds", help, seconds(user + system));
     let help = "Start time of the process, in Unix seconds";
-    let start = ("start_time_seconds", help, start_time(&stat)?);
+    let start = ("start_time_seconds", help, start_time(start)?);
     let gauges = [
         (
             "resident_memory_bytes",
             "Resident memory, in bytes",
             resident,
         ),
-        (
-            "virtual_memory_bytes",
-            "Virtual memory, in bytes",
-            stat.vsize,
-        ),
-        ("threads", "Threads of the process", stat.num_threads as u64),
-        ("open_fds", "Open file descriptors", open as u64),
+        ("virtual_memory_bytes", "Virtual memory, in bytes", size),
+        ("threads", "Threads of the process", threads),
+        ("open_fds", "Open file descriptors", open),
         ("max_fds", "Maximum number of open file descriptors", limit),
     ];
     let gauges = gauges.map(|(name, help, value)| (name, help, value as f64));
@@ -43,12 +45,16 @@ fn figures() -> Option<Vec<Figure>> {
 
 /// Returns the start of this process in Unix seconds. It is computed once, because the kernel's boot time moves with the clock, and
 /// a changed start means a restart.
-fn start_time(stat: &Stat) -> Option<f64> {
-    static BOOT: LazyLock<Option<u64>> = LazyLock::new(|| procfs::boot_time_secs().ok());
-    BOOT.map(|boot| boot as f64 + seconds(stat.starttime))
+fn start_time(ticks_after_boot: u64) -> Option<f64> {
+    static BOOT: LazyLock<Option<f64>> = LazyLock::new(|| {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let boot = stat.lines().find_map(|line| line.strip_prefix("btime "));
+        boot?.parse().ok()
+    });
+    BOOT.map(|boot| boot + seconds(ticks_after_boot))
 }
 
 /// Converts clock ticks of the kernel into seconds.
 fn seconds(ticks: u64) -> f64 {
-    ticks as f64 / procfs::ticks_per_second() as f64
+    ticks as f64 / clock_ticks_per_second() as f64
 }
