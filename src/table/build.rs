@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::build_service::build_service;
 use super::context::{BuildContext, BuiltService, ServiceTimers, Timers};
 use super::rules::Rules;
-use super::service::answers_hash;
+use super::service::answers_differ;
 use super::shared::set;
 use super::store::{ServiceKeys, Store};
 use super::{Table, short};
@@ -128,8 +128,7 @@ impl Built {
         if self.table.replace(key, new.clone()) {
             self.is_changed = true;
             self.services.insert(key.clone());
-            self.has_other_answers =
-                self.has_other_answers || answers_hash(old) != answers_hash(new.as_deref());
+            self.has_other_answers = self.has_other_answers || answers_differ(old, new.as_deref());
         }
     }
 }

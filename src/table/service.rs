@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use strum::Display;
 
-use super::endpoint::{Endpoint, MissingHost, ServiceKind};
+use super::endpoint::{Address, Endpoint, MissingHost, ServiceKind};
 use super::failover::{Failover, Gate};
 use super::name_index::{Members, NameIndex, Property};
 use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ServiceKey};
@@ -164,6 +164,16 @@ pub(super) fn answers_hash(service: Option<&Service>) -> Option<u64> {
     service.filter(|one| one.has_names_at(&[])).map(hash_of)
 }
 
+/// Returns whether two versions of a service differ in their answers.
+pub(super) fn answers_differ(old: Option<&Service>, new: Option<&Service>) -> bool {
+    let [before, after] = [old, new].map(|one| one.map_or(&[][..], |one| &*one.endpoints));
+    // The data of an endpoint changes more often than what its names return, and is found without hashes.
+    let mut pairs = before.iter().zip(after);
+    before.len() != after.len()
+        || pairs.any(|(before, after)| !before.has_same_data(after))
+        || answers_hash(old) != answers_hash(new)
+}
+
 /// Returns the hash of something.
 pub(super) fn hash_of(part: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -195,6 +205,19 @@ impl Hash for Service {
                 feed(all.within(self.range_at(&of_cluster[0].labels()[1..])));
             }
         }
+    }
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    /// Returns whether another endpoint has the same hash: it has the same name and data in answers.
+    fn has_same_data(&self, other: &Self) -> bool {
+        let ip = |address: &Address| address.ip;
+        let addresses = self.addresses.iter().map(ip);
+        self.labels() == other.labels()
+            && self.ports == other.ports
+            && addresses.eq(other.addresses.iter().map(ip))
     }
 }
 
