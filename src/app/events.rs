@@ -45,10 +45,15 @@ async fn watch(
     mut server: Remote,
     mut filter: Filter,
 ) -> anyhow::Result<ExitCode> {
-    // Events that come between the list and the stream follow this one.
-    let last = server.api.status().await?["lastEvent"].as_u64();
+    // The sentences below the list, such as that no service matches.
+    let list = server
+        .api
+        .document(View::Events, &filter, Output::Text)
+        .await?;
+    let told = list.sections.into_iter().skip(1).flat_map(|one| one.rows);
+    told.for_each(|row| note(&row.cells.concat()));
     loop {
-        match follow(&server.api, &mut filter, last, args.print.output).await {
+        match follow(&server.api, &mut filter, args.print.output).await {
             Ok(()) => note("the server ended the stream; reconnecting"),
             Err(error) if is_closed(&error) => return Err(error),
             Err(error) => note(&format!("{error:#}; reconnecting")),
@@ -62,16 +67,16 @@ async fn watch(
 }
 
 /// Prints events, and new ones until the stream ends.
-async fn follow(
-    server: &Api,
-    filter: &mut Filter,
-    last: Option<u64>,
-    output: Output,
-) -> anyhow::Result<()> {
-    for event in server.items(View::Events, filter).await? {
+async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Result<()> {
+    // Events that come between the list and the stream follow this one.
+    let last = server.status().await?["lastEvent"].as_u64();
+    let events = server.items(View::Events, filter).await?;
+    if events.is_empty() {
+        filter.after = last;
+    }
+    for event in events {
         show(&event, filter, output)?;
     }
-    filter.after = filter.after.or(last);
     let new = Filter {
         since: None,
         ..filter.clone()

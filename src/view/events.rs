@@ -20,7 +20,11 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) {
     };
     events.retain(|one| selects(filter, one));
     let limit = filter.limit.map_or(MAX_EVENTS, |_| limit(filter));
-    events.drain(..events.len().saturating_sub(limit));
+    match filter.after {
+        // The next request continues after the last of these.
+        Some(_) => events.truncate(limit),
+        None => drop(events.drain(..events.len().saturating_sub(limit))),
+    }
     let since = known_since.to_text();
     let none = || format!("no such change since {since}");
     let unmatched = || filter.unmatched(&shown.services()).unwrap_or_else(none);

@@ -124,6 +124,26 @@ fn gateway_that_goes_down_is_one_event() {
 }
 
 #[test]
+fn names_that_fail_together_are_one_trouble() {
+    let change = |service: &str, reason: Option<&str>| Change {
+        services: service_keys(&[service]),
+        after: reason.map(Into::into),
+        ..Change::new(ChangeKind::Failing, "")
+    };
+    let events = merged(vec![
+        (0, change("db", Some("no endpoint"))),
+        (1, change("web", Some("no endpoint"))),
+        (2, change("api", None)),
+        (3, change("kv", Some("waits for west"))),
+    ]);
+    let texts: Vec<_> = events.iter().map(|one| one.3.as_str()).collect();
+    assert_eq!(
+        texts,
+        ["The name of 3 services fails: for several reasons.", "",]
+    );
+}
+
+#[test]
 fn endless_changes_are_told_after_the_longest_wait() {
     let up = |number: u64| (number * 10, of(ChangeKind::Up, "east", "db"));
     let events = merged((0..1000).map(up).collect());

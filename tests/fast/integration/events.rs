@@ -145,6 +145,10 @@ fn each_change_of_objects_is_an_event() {
     }
     let after = server.items(&format!("events?after={}", ids[5]));
     assert_eq!(after, report[6..]);
+    // A reader of pages continues after the last one.
+    let page = |query: &str| server.api(&format!("{EVENTS}?limit=2{query}"))["items"].clone();
+    assert_eq!(page(&format!("&after={}", ids[1])), json!(report[2..4]));
+    assert_eq!(page(""), json!(report[report.len() - 2..]));
     // An unknown ID: everything.
     assert_eq!(server.items("events?after=12"), report);
     let bad = support::http::get(server.api, &format!("{EVENTS}?after=x")).unwrap();
