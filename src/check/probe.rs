@@ -88,6 +88,11 @@ impl Question {
         };
         reply.code == "NOERROR" && has_data
     }
+
+    /// Returns whether all addresses of a reply are those of endpoints, if the server says which they are.
+    fn is_known(&self, reply: &Reply) -> bool {
+        self.returned.is_none() || reply.addresses.is_subset(&self.known)
+    }
 }
 
 /// Returns the service of a name, or the smallest one that answers.
@@ -142,7 +147,9 @@ impl Probe {
     /// Returns whether a name server answers otherwise, so that all are asked again: a cache may have an older answer.
     pub fn differs(&self) -> bool {
         let mut replies = self.resolvers.iter();
+        let direct = self.direct_reply();
         replies.any(|(_, reply)| self.compare(reply).is_err())
+            || direct.is_some_and(|reply| !self.question.is_known(reply))
     }
 
     /// Returns the addresses that the first name server answers.
@@ -193,9 +200,20 @@ impl Probe {
         };
         let code = &reply.code;
         Some(match &question.failure {
-            _ if question.is_answered(reply) => {
+            _ if question.is_answered(reply) && question.is_known(reply) => {
                 let sentence = format!("{server} answers {question}: {}", data(reply));
                 Finding::ok(CHECK, sentence)
+            }
+            _ if question.is_answered(reply) => {
+                let data = data(reply);
+                let sentence = format!(
+                    "{server} answers {question} with {data}, which no endpoint of the service has"
+                );
+                Finding::failing(
+                    CHECK,
+                    sentence,
+                    "--dns is another server: compare it with the address of the global-dns Service",
+                )
             }
             // The server's own problem says how bad a closed gate is.
             Some(failure) if code == "SERVFAIL" => {
@@ -225,7 +243,10 @@ impl Probe {
             .map_err(|why| (format!("does not answer {question}: {why}"), NO_REPLY))?;
         let server_answers = match &self.direct {
             Some((_, udp, _)) => udp.as_ref().is_ok_and(|reply| question.is_answered(reply)),
-            None => question.failure.is_none(),
+            None => {
+                let has_data = question.rtype == RecordType::SOA || !question.known.is_empty();
+                question.failure.is_none() && has_data
+            }
         };
         let (code, data) = (&reply.code, data(reply));
         match (server_answers, question.is_answered(reply)) {
@@ -241,8 +262,10 @@ impl Probe {
                 format!("answers {question} with {data}, and the server does not"),
                 COMPARE,
             )),
-            (false, false) => Ok("has no answer either"),
-            (true, false) => Err(match code.as_str() {
+            (false, false) if question.failure.is_none() || code == "SERVFAIL" => {
+                Ok("has no answer either")
+            }
+            (_, false) => Err(match code.as_str() {
                 "NOERROR" => (
                     format!("answers {question} without records: another server has the zone"),
                     ADD,

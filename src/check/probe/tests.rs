@@ -121,6 +121,22 @@ fn closed_gate_is_not_failing_again() {
     let probe = probe(question, Some(fails.clone()), Ok(fails));
     let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
     assert_eq!(states, [State::Attention, State::Ok]);
+    // The gate does not hide that the zone is not forwarded.
+    let missing = Probe {
+        resolvers: vec![(probe.resolvers[0].0, Ok(reply("NXDOMAIN", &[])))],
+        ..probe
+    };
+    assert_eq!(state_of(&missing), State::Failing);
+}
+
+/// Both `--dns` and the stanza lead to the server of another cluster.
+#[test]
+fn another_server_is_not_the_server() {
+    let other = data(&["10.9.9.9"]);
+    let probe = probe(question(json!({})), Some(other.clone()), Ok(other));
+    let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
+    assert_eq!(states, [State::Failing, State::Ok]);
+    assert!(probe.differs());
 }
 
 #[test]
