@@ -15,6 +15,7 @@ use serde_json::json;
 use super::document::{Column, Document, Section};
 use super::endpoint::EndpointReport;
 use super::error::ViewError;
+use super::page::{MAX_LIMIT, limit};
 use super::problem::ProblemReport;
 use super::server::Shown;
 use super::table::ServiceRow;
@@ -39,11 +40,12 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
         .ok_or_else(|| ViewError::invalid("name", text, "it is not a domain name"))?;
     let name = ReadName::new(shown, table, &name);
     document.exit = if exists(&name.reading) { 0 } else { 3 };
-    let endpoints = shown.page(&name.endpoints, document)?.into_iter();
-    let endpoints = endpoints.map(|one| name.reply.report(one));
+    let page = shown.page(&name.endpoints, document)?;
+    let more = name.endpoints.len() - page.len();
+    let endpoints = page.into_iter().map(|one| name.reply.report(one));
     let endpoints = Section::of::<EndpointReport>("endpoints", endpoints);
     document.sections = match filter.next {
-        None => name.sections(endpoints),
+        None => name.sections(endpoints, rest(more, limit(filter))),
         Some(_) => vec![endpoints],
     };
     document.sections.retain(|section| !section.rows.is_empty());
@@ -59,7 +61,7 @@ pub fn is_subject(text: &str) -> bool {
 
 impl ReadName<'_> {
     /// Returns the sections of the first page.
-    fn sections(&self, endpoints: Section) -> Vec<Section> {
+    fn sections(&self, endpoints: Section, rest: Section) -> Vec<Section> {
         let row = self.service.map(|one| ServiceRow::new(self.shown, one));
         let mut service = Section::of::<ServiceRow>("service", row);
         // There is room for all columns of one row.
@@ -74,6 +76,7 @@ impl ReadName<'_> {
             Section::of::<AnswerReport>("answers", &answers),
             self.records(&answers),
             endpoints,
+            rest,
             self.nearest(),
             self.events(),
         ]
@@ -135,6 +138,15 @@ impl ReadName<'_> {
         let events = known.of_services(&key.into_iter().collect(), &clusters, at, MAX_CHANGES);
         Section::of::<Event>("events", events)
     }
+}
+
+/// Returns how many more endpoints there are, unless the other pages follow.
+fn rest(more: usize, limit: usize) -> Section {
+    let mut section = Section::new("", [Column::text("")]);
+    if more > 0 && limit < MAX_LIMIT {
+        section.push_text([format!("{more} more endpoints; -o wide shows all")]);
+    }
+    section
 }
 
 /// Returns what a person does about the problems, once for each kind and hint.

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use super::endpoint::EndpointReport;
-use super::explain::AnswerReport;
+use super::explain::{AnswerReport, RecordReport};
 use super::problem::ProblemReport;
 use super::status::Status;
 use super::table::ServiceRow;
@@ -28,6 +28,7 @@ pub fn schemas() -> Value {
         },
         "events": schema::<Event>(),
         "status": schema::<Status>(),
+        "zone": schema::<RecordReport>(),
     })
 }
 

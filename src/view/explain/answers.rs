@@ -25,7 +25,7 @@ pub(in crate::view) struct AnswerReport {
     ttl: Option<u32>,
     /// Why it is SERVFAIL: the text of the extended error, or what its code means.
     reason: Option<String>,
-    /// The number of records, and how many of them fit into a reply: over UDP with 1,232 octets, and over TCP.
+    /// The number of records, and how many of them fit into a reply: over UDP with `answers.udpMax` octets, and over TCP.
     count: usize,
     over_udp: usize,
     over_tcp: usize,
@@ -49,8 +49,7 @@ pub(in crate::view) struct RecordReport {
     endpoint: Option<usize>,
 }
 
-/// Maximum length of a reply over UDP, for clients that announce so much (`answers.udpMax`), and over TCP, in octets.
-const UDP_LIMIT: usize = 1232;
+/// Maximum length of a reply over TCP, in octets.
 const TCP_LIMIT: usize = u16::MAX as usize;
 
 // === impl AnswerReport ===
@@ -80,6 +79,8 @@ impl AnswerReport {
             let endpoint = is_of_endpoint.then(|| name.endpoints.iter().position(is_source));
             RecordReport::of_line(&record.to_string(), endpoint.flatten())
         });
+        // Clients announce so much.
+        let udp_max = name.shown.server.settings["answers"]["udpMax"].as_u64();
         let fitting = |limit| records_within(&answer, name.name, limit);
         Self {
             rtype: rtype.to_string(),
@@ -88,7 +89,11 @@ impl AnswerReport {
             reason: answer.failure(),
             records: listed.collect(),
             count: in_answer().count(),
-            over_udp: fitting(UDP_LIMIT),
+            over_udp: fitting(
+                udp_max
+                    .and_then(|max| max.try_into().ok())
+                    .unwrap_or(TCP_LIMIT),
+            ),
             over_tcp: fitting(TCP_LIMIT),
         }
     }

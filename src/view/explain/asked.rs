@@ -32,13 +32,13 @@ pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Nam
         _ => (text, false),
     };
     let whole = Name::from_text(&text)?;
-    let is_complete = text.ends_with('.') || zones.find(&whole).is_some();
+    let relative = text.trim_end_matches('.');
+    let mut domains = CLUSTER_DOMAINS.iter();
+    let own = domains.find_map(|domain| relative.strip_suffix(domain));
+    let is_complete = own.is_none() && text.ends_with('.') || zones.find(&whole).is_some();
     if is_complete && !is_service {
         return Some(whole);
     }
-    let own = CLUSTER_DOMAINS
-        .iter()
-        .find_map(|domain| text.strip_suffix(domain));
     let text = own.unwrap_or(&text);
     let mut candidates: Vec<Name> = Vec::new();
     for text in [Some(text.to_owned()), name_of_object(table, text)]
@@ -66,7 +66,7 @@ pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Nam
 /// Returns the host of a URL or of a host with a port; another text as it is.
 fn host_of(text: &str) -> String {
     let text = match text.split_once("://") {
-        Some((_, rest)) => rest.split(['/', '?', '#']).next().unwrap_or_default(),
+        Some((_, rest)) => rest.split(['/', '?', '#', ',']).next().unwrap_or_default(),
         None => text,
     };
     match text.parse::<Authority>() {
@@ -102,6 +102,11 @@ mod tests {
             ("_mongodb._tcp.db", "_mongodb._tcp.db.global."),
             ("db-0.db.prod.svc.cluster.local", "db-0.db.prod.global."),
             ("db.prod.svc", "db.prod.global."),
+            ("db.prod.svc.cluster.local.", "db.prod.global."),
+            (
+                "mongodb://db.prod:27017,db-1.db.prod:27017/data",
+                "db.prod.global.",
+            ),
             (
                 "postgres://user:secret@db.prod.global:5432/data",
                 "db.prod.global.",

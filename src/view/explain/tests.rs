@@ -23,7 +23,7 @@ struct Explained {
     nearest: Vec<String>,
 }
 
-fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
+fn server_of(watched: &[&str], table: Table) -> Server {
     let publisher = Publisher::default();
     let built = Built {
         table,
@@ -40,6 +40,11 @@ fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
         Identity::default(),
     );
     server.namespaces = watched.iter().map(|name| name.parse().unwrap()).collect();
+    server
+}
+
+fn explained_in(watched: &[&str], table: Table, name: &str) -> Explained {
+    let server = server_of(watched, table);
     let filter = Filter {
         name: Some(name.to_owned()),
         ..Filter::default()
@@ -434,5 +439,58 @@ fn cluster_without_a_link_is_a_problem_of_the_names_of_its_services() {
         let explained = explained_in(&[], table.clone(), name);
         let is_unlinked = explained.problems.contains(&unlinked);
         assert_eq!(is_unlinked, expected, "{explained:?}");
+    }
+}
+
+/// A reply has at most so many octets over UDP. A page has so many endpoints.
+#[test]
+fn answers_and_endpoints_that_do_not_fit_are_counted() {
+    let objects = (1..=25).flat_map(|number| {
+        let address = format!("10.96.0.{number}");
+        [endpoint(
+            "prod",
+            "db",
+            "east",
+            &format!("db-{number}"),
+            &[&address],
+        )]
+    });
+    let objects: Vec<Value> = [mirror("prod", "db", "east")]
+        .into_iter()
+        .chain(objects)
+        .collect();
+    for (limit, udp_max, expected) in [
+        (
+            Some(20),
+            512,
+            [
+                "75, 10 over UDP (TC)",
+                "5 more endpoints; -o wide shows all",
+            ],
+        ),
+        (
+            Some(20),
+            4096,
+            ["75", "5 more endpoints; -o wide shows all"],
+        ),
+        (None, 4096, ["75", "ok"]),
+    ] {
+        let mut server = server_of(&[], table(&objects));
+        server.settings = json!({"answers": {"udpMax": udp_max}}).into();
+        let filter = Filter {
+            name: Some("db.prod".to_owned()),
+            limit,
+            ..Filter::default()
+        };
+        let document = document(View::Explain, &server, &filter).unwrap();
+        let cells = document
+            .sections
+            .iter()
+            .flat_map(|one| &one.rows)
+            .flat_map(|row| &row.cells);
+        let cells: Vec<&str> = cells.map(String::as_str).collect();
+        for cell in expected {
+            assert!(cells.contains(&cell), "{cell}: {cells:?}");
+        }
     }
 }
