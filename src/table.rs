@@ -110,10 +110,10 @@ mod short;
 pub mod store;
 
 pub use build::{Built, build};
-pub use content::{Claim, NoOwner, ShortName, Table};
+pub use content::{Claim, NoOwner, Published, ShortName, Table};
 pub use context::Timers;
 pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind};
-pub use history::{Moment, Published};
+pub use history::Moment;
 pub use name_index::{Members, Property, SharedPort};
 pub use problems::Impact;
 pub use publish::Publisher;

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::told::table;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, compare};
-use crate::cli::{Api, Cluster, FleetArgs, KubeconfigArgs, Place};
+use crate::cli::{Api, Cluster, FleetArgs, KubeconfigArgs, Place, note};
 use crate::log::error_chain;
 
 /// The servers of a cluster, with their names.
@@ -109,6 +109,12 @@ async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers
             };
             let cluster = Arc::new(Cluster::open(&kubeconfig, false).await?);
             let replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
+            if replicas.len() > MAX_REPLICAS {
+                let (url, count) = (cluster.url(), replicas.len());
+                note(&format!(
+                    "{url} has {count} replicas; {MAX_REPLICAS} of them are compared"
+                ));
+            }
             let replicas = replicas.into_iter().take(MAX_REPLICAS);
             let named = replicas.map(|one| (one.to_string(), Api::Replica(cluster.clone(), one)));
             named.collect()

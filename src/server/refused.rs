@@ -52,7 +52,8 @@ impl RefusedClients {
 
 impl RefusedClient {
     fn is_held(&self, now: u32) -> bool {
-        now.saturating_sub(self.last) < HOLD_SECONDS
+        // The clock may go back.
+        now.abs_diff(self.last) < HOLD_SECONDS
     }
 }
 

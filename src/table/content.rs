@@ -1,4 +1,4 @@
-//! The [`Table`]: all services, the owners of short names, and the indexes that answers need.
+//! The [`Table`]: all services, the owners of short names, and the indexes that answers need. A [`Published`] one has numbers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use super::service::{Service, answers_hash, hash_of};
 use super::shared::{SharedMap, set};
 use super::store::Skipped;
 use crate::model::{
-    ClusterName, Few, Hostname, Line, Namespace, Problem, ServiceKey, ServiceName, Text,
+    ClusterName, Few, Hostname, Line, Namespace, Problem, ProblemKind, ServiceKey, ServiceName,
+    Text, Timestamp,
 };
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
@@ -30,6 +31,21 @@ pub struct Table {
     pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
     /// The problems of links: one for each cluster that nobody maintains, and one if the states are unknown. Sorted.
     pub(super) link_problems: Arc<[Problem]>,
+}
+
+/// A table with the numbers that identify it.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// The table. `None` before the first complete table.
+    pub table: Option<Table>,
+    /// Number of swaps since the start of the process. It tells clients of the API whether their copy is current.
+    pub version: u64,
+    /// Number of published tables with other answers than the previous one, starting at 1.
+    pub generation: u64,
+    /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
+    pub serial: u32,
+    /// The time since which there is a table, or none.
+    pub since: Option<Timestamp>,
 }
 
 /// A host that a headless mirror lists: its namespace, its hostname, and the service. A Service with the name of the host can stand
@@ -90,6 +106,17 @@ const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 thread_local! {
     /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
     pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+// === impl Published ===
+
+impl Published {
+    /// Returns the problem that there is no table, if there is none.
+    pub fn problem(&self) -> Option<Problem> {
+        let problem = Problem::new(ProblemKind::NoTable, "refusing queries");
+        let is_missing = self.table.is_none();
+        is_missing.then(|| problem.holds_since(self.since))
+    }
 }
 
 // === impl Table ===

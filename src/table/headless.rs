@@ -175,16 +175,20 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
 /// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
 pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext<'_>) {
     let orphans = orphans.into_iter();
-    for ((_, parent, link), mirrors) in orphans.filter(|(key, _)| !context.rules.excludes(key.2)) {
-        context.report(mirrors.into_iter().map(|(object, item, _)| {
-            let service = &item.service;
-            let detail = format!(
-                "no parent: headless mirror '{parent}' of {service} in cluster '{link}' does not exist"
-            );
-            let problem = Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link);
-            problem.of_object(ObjectRef::service(object))
-        }));
-    }
+    let orphans = orphans.filter(|(key, _)| !context.rules.excludes(key.2));
+    context.report(orphans.filter_map(|((_, parent, link), mirrors)| {
+        let (object, item, _) = mirrors.first()?;
+        let others = match mirrors.len() {
+            1 => String::new(),
+            count => format!(" (and of {} others)", count - 1),
+        };
+        let service = &item.service;
+        let detail = format!(
+            "no parent{others}: headless mirror '{parent}' of {service} in cluster '{link}' is missing or unusable"
+        );
+        let problem = Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link);
+        Some(problem.of_object(ObjectRef::service(object)))
+    }));
 }
 
 // === Dead ports ===

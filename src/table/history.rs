@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Table;
+use super::content::Published;
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
 const STEP: Duration = Duration::from_millis(100);
@@ -47,21 +47,6 @@ pub(super) struct History {
     hour: Timestamp,
     /// The services that change too often, whatever their number of versions.
     pub(super) flapping: BTreeSet<ServiceKey>,
-}
-
-/// A table with the numbers that identify it.
-#[derive(Debug, Default)]
-pub struct Published {
-    /// The table. `None` before the first complete table.
-    pub table: Option<Table>,
-    /// Number of swaps since the start of the process. It tells clients of the API whether their copy is current.
-    pub version: u64,
-    /// Number of published tables with other answers than the previous one, starting at 1.
-    pub generation: u64,
-    /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
-    pub serial: u32,
-    /// The time since which there is a table, or none.
-    pub since: Option<Timestamp>,
 }
 
 /// A table, and the time since which it answered: until the next one.
@@ -112,7 +97,7 @@ impl History {
             if last.published.generation == next.generation && keys.iter().all(is_same) {
                 return vec![std::mem::replace(&mut last.published, next)];
             }
-            last.changed = last.published.unshared(keys);
+            last.changed = unshared(last, keys);
         }
         self.tables.push_back(Moment::new(now, next, is_busy));
         let mut gone = Vec::from_iter(self.thin());
@@ -188,25 +173,14 @@ impl History {
     }
 }
 
-// === impl Published ===
-
-impl Published {
-    /// Returns the problem that there is no table, if there is none.
-    pub fn problem(&self) -> Option<Problem> {
-        let problem = Problem::new(ProblemKind::NoTable, "refusing queries");
-        let is_missing = self.table.is_none();
-        is_missing.then(|| problem.holds_since(self.since))
-    }
-
-    /// Returns what a table that differs in these services does not share with this one, in endpoints.
-    fn unshared(&self, keys: &ServiceKeys) -> usize {
-        let Some(table) = &self.table else {
-            return 0;
-        };
-        let services = keys.iter().filter_map(|key| table.find(key));
-        let endpoints = |one: &Service| one.endpoints.len() + one.not_ready.len() + NODES;
-        HEAD + services.map(endpoints).sum::<usize>()
-    }
+/// Returns what a table that differs in these services does not share with that of a moment, in endpoints.
+fn unshared(moment: &Moment, keys: &ServiceKeys) -> usize {
+    let Some(table) = &moment.published.table else {
+        return 0;
+    };
+    let services = keys.iter().filter_map(|key| table.find(key));
+    let endpoints = |one: &Service| one.endpoints.len() + one.not_ready.len() + NODES;
+    HEAD + services.map(endpoints).sum::<usize>()
 }
 
 // === impl Moment ===

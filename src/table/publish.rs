@@ -11,7 +11,8 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::Built;
-use super::history::{History, Moment, Published};
+use super::content::Published;
+use super::history::{History, Moment};
 use crate::model::{ServiceKey, Timestamp};
 
 /// Publishes tables. There is one for each process.

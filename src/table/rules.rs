@@ -99,7 +99,7 @@ impl Rules {
 
     /// Returns whether the cluster of a link is excluded.
     pub(super) fn excludes(&self, link: &ClusterName) -> bool {
-        self.excluded_clusters.contains(&self.name_of(link))
+        !self.excluded_clusters.is_empty() && self.excluded_clusters.contains(&self.name_of(link))
     }
 
     /// Returns the order that the settings have for one service. `Some(None)`: it has none, whatever the default is.

@@ -195,9 +195,9 @@ impl Store {
     pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Item)> {
         let names = self.services.range((service.clone(), Text::new())..);
         let names = names.take_while(move |(of, _)| of == service);
-        let mut cursor = self.cursor(Kind::Service);
+        let (own, mut cursor) = (ObjectKey::of_service(service), self.cursor(Kind::Service));
         names.filter_map(move |(_, name)| {
-            let key = ObjectKey::of_service(service).sibling(name);
+            let key = own.sibling(name);
             let (found, object) = cursor.seek(&key).next()?;
             Some((found, object.item().filter(|_| *found == key)?))
         })

@@ -57,7 +57,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(50);
 pub const RELIST: Duration = Duration::from_secs(12 * 60 * 60);
 /// Interval of the requests for a kind that the API server does not define. A failed request for it is cheap, and counts
 /// as activity of the feed.
-const UNDEFINED_POLL: Duration = Duration::from_secs(30);
+const UNDEFINED_POLL: Duration = Duration::from_secs(12);
 /// The pause before another list follows one that lacks most objects. After a shorter one, one outage could cause both
 /// lists.
 const DOUBT_PAUSE: Duration = Duration::from_secs(10);

@@ -3,6 +3,8 @@
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
+use support::objects::{mirror, objects};
+use support::process::run_global_dns;
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::wait::wait_for;
@@ -78,6 +80,28 @@ fn server_without_a_table_is_loading() {
     // One cause for all watches. A table does not need that of Links.
     assert_eq!(causes.len(), 2, "{causes:?}");
     assert_eq!(all[1]["kind"], "source-unavailable");
+}
+
+#[test]
+fn first_look_and_explanations_say_that_the_api_server_fails() {
+    let objects = objects().with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]));
+    let standin = StandIn::start(Behavior::Normal, &objects.0).unwrap();
+    let server = Server::of_cluster(&standin.kubeconfig, &[]);
+    wait_for("the first table", || server.status()["generation"].as_u64());
+    let url = format!("--server=http://{}", server.api);
+    // What is said above the row of the service.
+    let above = |arguments: &[&str]| {
+        let text = run_global_dns(arguments).stdout;
+        let row = text.find("db.prod  ").unwrap_or_else(|| panic!("{text}"));
+        text[..row].contains("source-unavailable")
+    };
+    let commands: [&[&str]; 2] = [&["table", &url], &["explain", "db.prod", &url]];
+    assert!(commands.iter().all(|command| !above(command)));
+    standin.set_behavior(Behavior::InternalErrors);
+    standin.lose_history();
+    for command in commands {
+        wait_for("the problem", || above(command).then_some(()));
+    }
 }
 
 #[test]
