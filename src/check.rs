@@ -2,11 +2,13 @@
 //!
 //! The functions here are pure. They take what servers say (objects of their API, as maps), objects of the API
 //! server, and replies of name servers, which `app` gathers. A field that is missing is not told by that version of the
-//! server, and a kind of problem that this program does not know is printed like any other. Only [`dns_client`] uses the network.
+//! server, and a kind of problem that this program does not know is printed like any other. Only [`dns_client`] and
+//! [`connection`] use the network.
 //!
 //! Failing: answers are wrong or missing until somebody acts. Attention: something deserves a look. A server's own problems come
 //! first; nothing that a server knows is computed again.
 
+pub mod connection;
 pub mod dns_client;
 pub mod finding;
 pub mod fleet;
