@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use rustix::process::setpriority_process;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use support::certificates::{Identity, issue_valid};
+use support::certificates::Identity;
 use support::http::get;
 use support::objects::{Manifest, mirror};
 use support::output::print_line;
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 
-use super::floods::harness::Listeners;
+use super::floods::harness::{IDENTITY, Listeners};
 use super::floods::honest::{Client, Way, is_right};
 
 const NAMESPACES: usize = 500;
@@ -67,7 +67,7 @@ struct Delays {
 fn readers_delay_neither_probes_nor_answers() {
     let standin = StandIn::start(Behavior::Normal, &objects()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    issue_valid().write(folder.path());
+    IDENTITY.write(folder.path());
     let [certificate, key] = Identity::settings(folder.path());
     let flags = ["listen.tls=['127.0.0.1:0']", &certificate, &key];
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
