@@ -8,6 +8,7 @@ mod asked;
 mod name;
 mod nearest;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -82,14 +83,17 @@ impl ReadName<'_> {
         ]
     }
 
-    /// Returns the problems that concern the name, and those of the server. Those of other services concern other names.
-    fn all_problems(&self) -> BTreeSet<Problem> {
+    /// Returns the problems that concern the name, and those of the server, the worst first. Those of other services concern other
+    /// names.
+    fn all_problems(&self) -> Vec<Problem> {
         let mut problems = self.problems();
         if !matches!(self.reading, Reading::Outside) {
             let of_server = self.shown.problems().into_iter();
             let concerns = |key: &ServiceKey| self.key.as_ref() == Some(key);
             problems.extend(of_server.filter(|one| one.service.as_ref().is_none_or(concerns)));
         }
+        let mut problems = Vec::from_iter(problems);
+        problems.sort_by_key(|one| Reverse(one.kind.row().level));
         problems
     }
 
@@ -150,10 +154,11 @@ fn rest(more: usize, limit: usize) -> Section {
 }
 
 /// Returns what a person does about the problems, once for each kind and hint.
-fn what_to_do(problems: &BTreeSet<Problem>) -> Section {
+fn what_to_do(problems: &[Problem]) -> Section {
     let mut section = Section::new("what to do", [Column::text(""), Column::text("")]);
+    let mut told = BTreeSet::new();
     let hints = problems.iter().map(|one| (one.kind, one.hint()));
-    for (kind, hint) in hints.collect::<BTreeSet<_>>() {
+    for (kind, hint) in hints.filter(|hint| told.insert(hint.clone())) {
         let page = kind.anchor();
         section.push_text([kind.to_string(), format!("{hint}; in the manual: {page}")]);
     }

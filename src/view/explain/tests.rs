@@ -198,10 +198,11 @@ fn missing_name_has_its_reason_the_problems_and_the_nearest_names() {
     let mut objects = shop();
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", false)]));
     objects.push(mirror("prod", "idle", "west"));
+    // The worst first: a note is the last one.
     let of_db = [
         "not-exported prod/db: cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported",
-        "pod-not-ready prod/db: cluster 'hub': db-0",
         "missing-host Service/prod/db-west: no host of cluster 'west'",
+        "pod-not-ready prod/db: cluster 'hub': db-0",
     ];
     for (name, reading, problems) in [
         (
