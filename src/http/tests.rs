@@ -286,6 +286,26 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
         let text = String::from_utf8(octets(response).await.to_vec()).unwrap();
         assert!(text.starts_with(sentence), "{text}");
     }
+    for view in View::VARIANTS {
+        let path = format!("/api/v1/{}?offset=7", view.name());
+        assert_eq!(get(&api, &path, &[]).await.status(), 400, "{path}");
+    }
+}
+
+/// A page has at least one row and at most a thousand, whatever a request says.
+#[tokio::test]
+async fn page_has_a_limited_number_of_rows() {
+    let publisher = Publisher::default();
+    let services: Vec<Value> = (0..1100)
+        .map(|number| service_mirror("prod", &format!("s{number}"), "east", "10.0.0.1"))
+        .collect();
+    publish(&publisher, &services);
+    let api = api(&publisher);
+    for (limit, rows) in [("0", 1), ("7", 7), ("1000", 1000), ("5000", 1000)] {
+        let page = items(&api, &format!("table?limit={limit}")).await;
+        assert_eq!(page["items"].as_array().unwrap().len(), rows);
+        assert!(page["continue"].is_string());
+    }
 }
 
 /// The schemas are made of the types of the objects, so that a field without one does not compile.
@@ -300,6 +320,7 @@ async fn each_view_with_objects_has_a_schema() {
         "problems",
         "events",
         "status",
+        "zone",
     ] {
         assert!(schemas[view].is_object(), "{view}");
     }
