@@ -51,7 +51,7 @@ async fn watch(
         .document(View::Events, &filter, Output::Text)
         .await?;
     let told = list.sections.into_iter().skip(1).flat_map(|one| one.rows);
-    told.for_each(|row| note(&row.cells.concat()));
+    told.for_each(|row| note(&local_text(&row.cells.concat())));
     loop {
         match follow(&server.api, &mut filter, args.print.output).await {
             Ok(()) => note("the server ended the stream; reconnecting"),
