@@ -109,10 +109,10 @@ async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers
             };
             let cluster = Arc::new(Cluster::open(&kubeconfig, false).await?);
             let replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
-            if replicas.len() > MAX_REPLICAS {
-                let (url, count) = (cluster.url(), replicas.len());
+            let (url, count) = (cluster.url(), replicas.len());
+            if count > MAX_REPLICAS {
                 note(&format!(
-                    "{url} has {count} replicas; {MAX_REPLICAS} of them are compared"
+                    "{url}: {MAX_REPLICAS} of {count} replicas are compared"
                 ));
             }
             let replicas = replicas.into_iter().take(MAX_REPLICAS);

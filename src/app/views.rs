@@ -17,10 +17,8 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         ..Filter::default()
     };
     if args.print.output == Output::Zone {
-        let zone = match args.view.settings.zone.as_deref() {
-            Some([zone]) => Some(zone.name.to_string()),
-            _ => None,
-        };
+        let mut zones = args.view.settings.zone.iter().flatten();
+        let zone = zones.next().map(|zone| zone.name.to_string());
         let filter = Filter { zone, ..all };
         return remote.show(View::Zone, &filter, &args.print).await;
     }

@@ -50,10 +50,7 @@ async fn connect(target: Target) -> Finding {
     let opened = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
     let time = started.elapsed().as_secs_f64() * 1000.0;
     let reached = match opened {
-        Err(_) => Err(format!(
-            "no connection within {} s",
-            CONNECT_TIMEOUT.as_secs()
-        )),
+        Err(_) => Err(format!("no connection within {CONNECT_TIMEOUT:?}")),
         Ok(Err(error)) => Err(error.to_string()),
         Ok(Ok(stream)) => is_reached(stream, address.port()).await,
     };
