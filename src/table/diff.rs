@@ -3,7 +3,6 @@
 //! A change says what was seen in the objects of this cluster, not what may have happened in another one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::{NoOwner, Table};
@@ -236,7 +235,6 @@ fn changed_endpoints(
 ) -> BTreeMap<ChangeKind, Changed<'_>> {
     use ChangeKind::{Address, Grew, Joined, Kind, Left, Shrank};
     let pairs = pairs(endpoints);
-    let ips = |one: &Endpoint| -> Vec<IpAddr> { one.addresses.iter().map(|one| one.ip).collect() };
     let is_turned = |pair: &Versions<Option<&Endpoint>>| match pair {
         [Some(old), Some(new)] => old.is_selected != new.is_selected,
         _ => false,
@@ -257,7 +255,7 @@ fn changed_endpoints(
     for [old, new] in pairs {
         let kinds = match [old, new] {
             [Some(old), Some(new)] => {
-                let is_moved = old.ports != new.ports || ips(old) != ips(new);
+                let is_moved = !old.has_same_data(new);
                 [is_moved.then_some(Address), turn([old, new])]
             }
             [Some(_), None] => [loss, None],

@@ -136,6 +136,12 @@ impl Endpoint {
         ]
     }
 
+    /// Returns whether another endpoint has the same name, ports and addresses.
+    pub(super) fn has_same_data(&self, other: &Self) -> bool {
+        let [own, others] = [self, other].map(|one| one.addresses.iter().map(|address| address.ip));
+        self.labels() == other.labels() && self.ports == other.ports && own.eq(others)
+    }
+
     /// Reports another endpoint of the same name.
     pub(super) fn conflict(&self, other: &Self) -> Problem {
         let objects = self.objects.iter().chain(other.objects.iter());

@@ -88,11 +88,9 @@ impl History {
         let is_busy = !is_first && self.count_versions(keys, now);
         if let Some(last) = self.tables.back_mut() {
             let is_same = |key: &ServiceKey| {
-                let [old, new] = [&last.published, &next].map(|one| {
-                    let service = one.table.as_ref()?.find(key)?;
-                    Some((service.failure, service.gateway_down, &service.endpoints))
-                });
-                old == new
+                let [old, new] = [&last.published, &next].map(|one| one.table.as_ref()?.find(key));
+                old.zip(new)
+                    .is_some_and(|(old, new)| old.differs_in_problems_alone(new))
             };
             if last.published.generation == next.generation && keys.iter().all(is_same) {
                 return vec![std::mem::replace(&mut last.published, next)];

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use strum::Display;
 
-use super::endpoint::{Address, Endpoint, MissingHost, ServiceKind};
+use super::endpoint::{Endpoint, MissingHost, ServiceKind};
 use super::failover::{Failover, Gate};
 use super::name_index::{Members, NameIndex, Property};
 use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ServiceKey};
@@ -115,6 +115,16 @@ impl Service {
         fails || !self.range_at(scope).is_empty() || self.missing_at(scope).is_some()
     }
 
+    /// Returns whether another version of the service has the same state.
+    pub(super) fn differs_in_problems_alone(&self, other: &Self) -> bool {
+        let problems = self.problems.clone();
+        *self
+            == Self {
+                problems,
+                ..other.clone()
+            }
+    }
+
     /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.
     pub fn all_clusters(&self) -> impl Iterator<Item = &ClusterName> {
         let mirrors = self.mirrors.iter().map(|(cluster, _)| cluster);
@@ -170,7 +180,7 @@ pub(super) fn answers_differ(old: Option<&Service>, new: Option<&Service>) -> bo
     // The data of an endpoint changes more often than what its names return, and is found without hashes.
     let mut pairs = before.iter().zip(after);
     before.len() != after.len()
-        || pairs.any(|(before, after)| !before.has_same_data(after))
+        || !pairs.all(|(before, after)| before.has_same_data(after))
         || answers_hash(old) != answers_hash(new)
 }
 
@@ -205,19 +215,6 @@ impl Hash for Service {
                 feed(all.within(self.range_at(&of_cluster[0].labels()[1..])));
             }
         }
-    }
-}
-
-// === impl Endpoint ===
-
-impl Endpoint {
-    /// Returns whether another endpoint has the same hash: it has the same name and data in answers.
-    fn has_same_data(&self, other: &Self) -> bool {
-        let ip = |address: &Address| address.ip;
-        let addresses = self.addresses.iter().map(ip);
-        self.labels() == other.labels()
-            && self.ports == other.ports
-            && addresses.eq(other.addresses.iter().map(ip))
     }
 }
 

@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::*;
 use crate::table::EndpointLiveness;
 use crate::table::Table;
-use crate::testing::{endpoint, gateway, mirror, service_keys, table};
+use crate::testing::{endpoint, gateway, local, mirror, service_keys, table};
 
 /// A history with tables of services that have an endpoint each; its number is in the address.
 struct Scene {
@@ -178,4 +178,16 @@ fn another_state_with_the_same_answers_is_a_moment_of_its_own() {
     let expected = [EndpointLiveness::Alive, EndpointLiveness::GatewayDown];
     assert_eq!([1500, 2500].map(liveness_at), expected.map(Some));
     assert_eq!(scene.number_at("db", 2500), 1);
+    // So does a pod that starts, and answers nothing yet.
+    let pod = local("prod", "db", &[("db-0", "10.0.0.1", false)]);
+    let starting = published(table(&[&objects[..], &pod].concat()), scene.generation);
+    scene
+        .history
+        .push(starting, &service_keys(&["db"]), at(3000));
+    let not_ready_at = |time: u64| {
+        let moment = scene.history.at(at(time)).unwrap();
+        let service = moment.published.table.as_ref()?.service("prod", "db");
+        Some(service?.not_ready.len())
+    };
+    assert_eq!([2500, 3500].map(not_ready_at), [Some(0), Some(1)]);
 }
