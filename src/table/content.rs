@@ -207,8 +207,12 @@ impl Table {
 
     /// Returns the service that owns a short name.
     pub fn short_service(&self, service: &str) -> Option<&Service> {
-        let namespace = self.short_name(service)?.owner.as_ref().ok()?;
-        self.service(namespace.as_str(), service)
+        self.owner(service, self.short_name(service)?)
+    }
+
+    /// Returns the service that owns a short name that was looked up.
+    pub fn owner(&self, service: &str, short: &ShortName) -> Option<&Service> {
+        self.service(short.owner.as_ref().ok()?.as_str(), service)
     }
 
     /// Returns whether a service owns its short name.

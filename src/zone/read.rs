@@ -105,8 +105,7 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         return Reading::Missing(zone, MissingReason::NoService);
     };
     let short = table.short_name(service);
-    let owner = short.and_then(|short| short.owner.as_ref().ok());
-    let owner = owner.and_then(|namespace| table.service(namespace.as_str(), service));
+    let owner = short.and_then(|short| table.owner(service, short));
     let reading = match (short, owner) {
         (Some(short), Some(owner)) => {
             // The names of one cluster are all hidden or none.
