@@ -63,9 +63,16 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
             .as_ref()
             .map_or(0, |table| table.services().count())
     };
+    // `/livez` sees progress meanwhile, also in the pauses after panics.
     let wait = async |count: usize| {
+        let mut silence = Duration::ZERO;
         while answered() != count {
             sleep(Duration::from_millis(1)).await;
+            silence += Duration::from_millis(1);
+            if feeds.heartbeat.take() {
+                silence = Duration::ZERO;
+            }
+            assert!(silence < 2 * heartbeat::INTERVAL, "{silence:?}");
         }
     };
     wait(20).await;

@@ -177,13 +177,10 @@ pub(super) fn has_ready(slices: ServiceSlices<'_>) -> Option<bool> {
     let ready = slices.into_iter().filter_map(|(_, slice)| match slice {
         Slice::Addresses { ready, .. } => *ready,
         // A slice that Kubernetes does not manage, of a Service without a selector.
-        Slice::Endpoints(listed) => {
-            let ready = listed.entries.iter().map(|one| one.ready);
-            ready.reduce(|one, other| one || other)
-        }
+        Slice::Endpoints(listed) => listed.entries.iter().map(|one| one.ready).max(),
         Slice::Hosts(_) => None,
     });
-    ready.reduce(|one, other| one || other)
+    ready.max() // one that is ready is enough
 }
 
 // === Merging ===

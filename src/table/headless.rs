@@ -180,7 +180,7 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
         let (object, item, _) = mirrors.first()?;
         let others = match mirrors.len() {
             1 => String::new(),
-            count => format!(" (and of {} others)", count - 1),
+            count => format!(", like {} others", count - 1),
         };
         let service = &item.service;
         let detail = format!(

@@ -116,6 +116,7 @@ struct ServerState {
     /// Open watches that receive no more events.
     unreachable_watchers: Vec<Watcher>,
     requests: Vec<ApiRequest>,
+    forwards: usize,
     /// The required token.
     token: Option<String>,
     /// The resources that the client may not use.
@@ -180,6 +181,7 @@ impl StandIn {
             watchers: Vec::new(),
             unreachable_watchers: Vec::new(),
             requests: Vec::new(),
+            forwards: 0,
             token: credentials.as_ref().map(Credentials::token),
             forbidden: BTreeSet::new(),
         };
@@ -305,7 +307,12 @@ impl StandIn {
         }
     }
 
-    /// Returns all requests so far.
+    /// Returns the number of port-forwards so far.
+    pub fn forwards(&self) -> usize {
+        lock(&self.state).forwards
+    }
+
+    /// Returns all requests so far, without port-forwards.
     pub fn requests(&self) -> Vec<ApiRequest> {
         lock(&self.state).requests.clone()
     }

@@ -223,3 +223,24 @@ fn answer_says_why_it_fails() {
         assert_eq!(failure(now, "db.prod.example"), None);
     }
 }
+
+/// Rule M3. Somebody else may write slices of a mirror, too.
+#[test]
+fn slice_without_endpoints_does_not_say_that_a_gateway_is_down() {
+    let down = json!([{"addresses": ["192.0.2.1"], "conditions": {"ready": false}}]);
+    for (endpoints, expected) in [
+        (json!([]), "A 10.96.0.1, A 10.96.0.2"),
+        (down, "A 10.96.0.2"),
+    ] {
+        let mut slice = crate::testing::gateway("prod", "db-0-east", true);
+        slice["metadata"]["labels"] = json!({"kubernetes.io/service-name": "db-0-east"});
+        slice["endpoints"] = endpoints;
+        let objects = [
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+            endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+            slice,
+        ];
+        check(&table(&objects), &[("db.prod.global A", expected)]);
+    }
+}

@@ -243,3 +243,14 @@ fn member_without_endpoints_keeps_its_names() {
         assert_eq!(conflicts, ["east.db"]);
     }
 }
+
+/// Linkerd makes them before or after their parent. That may be a thousand.
+#[test]
+fn endpoint_mirrors_without_their_parent_are_one_problem() {
+    let hosts = ["db-0", "db-1", "db-2"];
+    let hosts = hosts.map(|host| endpoint("prod", "db", "east", host, &["10.96.0.1"]));
+    let table = table(&hosts);
+    let problems: Vec<String> = table.problems().map(|one| one.detail.to_string()).collect();
+    let expected = "no parent, like 2 others: headless mirror 'db-east' of prod/db in cluster 'east' is missing or unusable";
+    assert_eq!(problems, [expected]);
+}

@@ -31,7 +31,9 @@ pub(super) async fn serve(
     if let (Some(Extension(upgrade)), Some(ports)) = (upgrade, query.get("ports"))
         && uri.path().ends_with("/portforward")
     {
-        return if lock(&shared).forbidden.contains("pods/portforward") {
+        let mut state = lock(&shared);
+        state.forwards += 1;
+        return if state.forbidden.contains("pods/portforward") {
             forbid("pods/portforward")
         } else {
             forward(&headers, upgrade, ports)

@@ -9,6 +9,7 @@ use support::ports::free_port;
 use support::process::{Log, Process, ProcessOutput, run, run_global_dns};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
+use support::wait::wait_for;
 
 /// The zone and the TTL of the server, which are not the defaults.
 const FLAGS: [&str; 2] = ["--zone=g.test", "ttl=7"];
@@ -228,9 +229,15 @@ fn missing_permission_is_named_with_the_way_out() {
     }
 }
 
-/// No event is lost when a replica ends.
+/// No event is lost when a replica ends, whether the next one has recorded events or none.
 #[test]
 fn watch_finds_another_replica_when_its_own_ends() {
+    for has_events in [true, false] {
+        watch_moves_to_another_replica(has_events);
+    }
+}
+
+fn watch_moves_to_another_replica(has_events: bool) {
     let [first, second] = [(); 2].map(|()| Server::with_objects(of_server(), &FLAGS));
     let api_server = api_server(&[replica("dns", "dns-0", first.api.port())]);
     let kubeconfig = format!("--kubeconfig={}", api_server.kubeconfig.display());
@@ -247,10 +254,21 @@ fn watch_finds_another_replica_when_its_own_ends() {
     first.rewrite(&with("new").text());
     shows(&mut process, "Cluster east joined prod/new");
     api_server.put(&replica("dns", "dns-0", second.api.port()));
-    second.rewrite(&with("last").text());
+    if has_events {
+        second.rewrite(&with("last").text());
+    }
     drop(first);
     shows(&mut process, "reconnecting");
+    if !has_events {
+        // It asks for the status twice and for the list, and opens the stream.
+        let before = api_server.forwards();
+        let are_made = || api_server.forwards() >= before + 4;
+        wait_for("the stream", || are_made().then_some(()));
+        second.rewrite(&with("last").text());
+    }
     shows(&mut process, "Cluster east joined prod/last");
+    let missed = process.log().text().contains("no longer has all events");
+    assert!(!missed, "{}", process.log().text());
     // Without a handler, it ends the process at once. A shell that starts the tests in the background makes them ignore
     // SIGINT.
     process.signal("TERM").unwrap();
