@@ -46,10 +46,12 @@ async fn watch(
     mut filter: Filter,
 ) -> anyhow::Result<ExitCode> {
     // The sentences below the list, such as that no service matches.
-    let list = server
-        .api
-        .document(View::Events, &filter, Output::Text)
-        .await?;
+    let shortest = Filter {
+        limit: Some(1),
+        ..filter.clone()
+    };
+    let list = server.api.document(View::Events, &shortest, Output::Text);
+    let list = list.await?;
     let told = list.sections.into_iter().skip(1).flat_map(|one| one.rows);
     told.for_each(|row| note(&local_text(&row.cells.concat())));
     loop {

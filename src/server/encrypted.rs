@@ -12,6 +12,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 
 use socket2::Socket;
+use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
@@ -19,7 +20,7 @@ pub use certificate::{Certificate, Files};
 
 use super::accept::accept;
 use super::answerer::Answerer;
-use super::bind::{BACKLOG, BindError, ClosedUdp, bind, listen, tcp};
+use super::bind::{BACKLOG, BindError, ClosedUdp, bind, tcp};
 use super::connections::Connections;
 use super::listen_address::ListenAddress;
 use super::thread;
@@ -76,7 +77,8 @@ impl Encrypted {
                 let (loaded, answerer) = (certificate.loaded(), answerer.clone());
                 tls::serve(stream, place, client, loaded, answerer)
             };
-            listeners.spawn(accept(listen(socket)?, connections, stop, serve));
+            let listener = TcpListener::from_std(socket.into())?;
+            listeners.spawn(accept(listener, connections, stop, serve));
         }
         for socket in quic {
             let (certificate, answerer) = (certificate.clone(), answerer.clone());

@@ -178,19 +178,12 @@ impl Change {
             self.after.clone_from(&later.after);
         } else {
             // Addresses of one endpoint do not describe another one. A name that fails has a reason.
-            let reason = self
-                .after
-                .take()
-                .filter(|_| self.kind == ChangeKind::Failing);
-            let is_one = reason == later.after;
-            let reason = reason.map(|one| {
-                if is_one {
-                    one
-                } else {
-                    Line::from("for several reasons")
-                }
-            });
-            (self.before, self.after) = (None, reason);
+            self.before = None;
+            self.after = match self.kind {
+                ChangeKind::Failing if self.after == later.after => self.after.take(),
+                ChangeKind::Failing => Some("for several reasons".into()),
+                _ => None,
+            };
             self.endpoints.extend(later.endpoints.iter().cloned());
             let mut seen = BTreeSet::new();
             self.endpoints

@@ -59,9 +59,9 @@ impl View {
             checked.map_err(|error| ViewError::invalid(name, value, &error))?;
         }
         let filter: Filter = parsed(query).map_err(unreadable)?;
-        let kinds: Vec<&str> = ChangeKind::VARIANTS.iter().map(Into::into).collect();
-        let is_unknown = |one: &&String| self == Self::Events && !kinds.contains(&one.as_str());
+        let is_unknown = |one: &&String| self == Self::Events && one.parse::<ChangeKind>().is_err();
         if let Some(kind) = filter.kind.iter().find(is_unknown) {
+            let kinds: Vec<&str> = ChangeKind::VARIANTS.iter().map(Into::into).collect();
             let why = format!("the kinds are {}", kinds.join(", "));
             return Err(ViewError::invalid("kind", kind, &why));
         }

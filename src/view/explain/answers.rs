@@ -81,6 +81,7 @@ impl AnswerReport {
         });
         // Clients announce so much.
         let udp_max = name.shown.server.settings["answers"]["udpMax"].as_u64();
+        let udp_max = udp_max.and_then(|max| max.try_into().ok());
         let fitting = |limit| records_within(&answer, name.name, limit);
         Self {
             rtype: rtype.to_string(),
@@ -89,11 +90,7 @@ impl AnswerReport {
             reason: answer.failure(),
             records: listed.collect(),
             count: in_answer().count(),
-            over_udp: fitting(
-                udp_max
-                    .and_then(|max| max.try_into().ok())
-                    .unwrap_or(TCP_LIMIT),
-            ),
+            over_udp: fitting(udp_max.unwrap_or(TCP_LIMIT)),
             over_tcp: fitting(TCP_LIMIT),
         }
     }

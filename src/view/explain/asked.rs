@@ -14,7 +14,7 @@ const CLUSTER_DOMAINS: [&str; 2] = [".svc.cluster.local", ".svc"];
 
 /// Reads a name, `NAMESPACE/SERVICE`, or an address, which stands for the name of its endpoint. A URL and a port are removed. The
 /// name of a mirror is that of its endpoints. Adds a zone to a name that lacks one: if it exists there, or ends with a namespace or a
-/// service that is known, or has at most two labels. A name with a final dot is complete. Returns `None` if the text is none of
+/// service that is known, or has at most two labels. A name with a final dot is complete, unless it is one of Kubernetes. Returns `None` if the text is none of
 /// these.
 pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Name> {
     let text = host_of(text);

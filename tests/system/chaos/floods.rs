@@ -268,7 +268,7 @@ fn busy_clients_do_not_block_honest_clients() {
             let udp = UdpSocket::bind((attacker(thread), 0)).unwrap();
             udp.set_nonblocking(true).unwrap();
             let (mut batches, mut datagrams) = (0, 0);
-            let (mut waiting, mut answered) = (0, Instant::now());
+            let (mut waiting, mut answered) = (0_u32, Instant::now());
             while Instant::now() < until {
                 open.retain_mut(|stream| {
                     batches += 1;
@@ -281,7 +281,7 @@ fn busy_clients_do_not_block_honest_clients() {
                 });
                 // Each client sends again when it has its answer, or after a second without any.
                 while udp.recv(&mut [0; 1232]).is_ok() {
-                    waiting -= waiting.min(1);
+                    waiting = waiting.saturating_sub(1);
                     answered = Instant::now();
                 }
                 if answered.elapsed() > Duration::from_secs(1) {
