@@ -14,7 +14,7 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::extract::{Path, Request, State as FromState};
+use axum::extract::{Path, RawQuery, Request, State as FromState};
 use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use axum::middleware::from_fn_with_state;
@@ -64,7 +64,7 @@ pub fn api_routes(server: Server, hosts: ApiHosts) -> Router {
     let streams = Arc::new(Semaphore::new(stream::MAX_STREAMS));
     Router::new()
         .route("/api/v1/{view}", get(view))
-        .route("/api/v1/schemas", get(async || Json(schemas())))
+        .route("/api/v1/schemas", get(view_schemas))
         .with_state((server, streams))
         .merge(page::routes())
         .layer(CompressionLayer::new())
@@ -138,6 +138,16 @@ async fn view(
         }
         Ok(document) => Json(document.into_items()).into_response(),
         Err(error) => error.into_response(),
+    }
+}
+
+/// Answers with the schemas of all views.
+async fn view_schemas(RawQuery(query): RawQuery) -> Response {
+    match query {
+        None => Json(schemas()).into_response(),
+        Some(query) => {
+            ViewError::invalid("the query string", &query, "schemas takes none").into_response()
+        }
     }
 }
 

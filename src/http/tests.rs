@@ -278,6 +278,22 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
             "at: 'now' cannot be used: use RFC 3339",
         ),
         ("events?kind=x", 400, "kind: 'x' cannot be used"),
+        (
+            "problems?kind=x",
+            400,
+            "kind: 'x' cannot be used: it is one of unusable-object, ",
+        ),
+        (
+            "table?state=down",
+            400,
+            "state: 'down' cannot be used: it is one of ok, attention, failing",
+        ),
+        (
+            "endpoints?state=ok",
+            400,
+            "state: 'ok' cannot be used: it is one of down, expected, ",
+        ),
+        ("schemas?x=1", 400, "the query string: 'x=1' cannot be used"),
         ("explain?name=a..b", 400, "name: 'a..b' cannot be used"),
         ("nothing", 404, "there is no such view; the views are"),
     ] {

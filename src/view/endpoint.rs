@@ -6,7 +6,7 @@ use std::ptr;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use strum::IntoStaticStr;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::age::Age;
 use super::document::{Cell, Column, Report};
@@ -59,6 +59,7 @@ pub(super) struct EndpointReport {
     Ord,
     Serialize,
     IntoStaticStr,
+    VariantArray,
     JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]

@@ -25,7 +25,8 @@ pub enum ViewError {
 // === impl ViewError ===
 
 impl ViewError {
-    pub(super) fn invalid(parameter: &str, value: &str, why: &str) -> Self {
+    /// Makes the error of a parameter whose value cannot be used.
+    pub fn invalid(parameter: &str, value: &str, why: &str) -> Self {
         let shown: String = value.chars().take(MAX_SHOWN).collect();
         let shown = shown.escape_debug();
         Self::Invalid(format!("{parameter}: '{shown}' cannot be used: {why}"))

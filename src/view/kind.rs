@@ -3,8 +3,11 @@
 use serde::Deserialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
+use super::endpoint::EndpointState;
 use super::error::ViewError;
 use super::filter::Filter;
+use crate::model::ProblemKind;
+use crate::table::Impact;
 use crate::table::change::ChangeKind;
 
 /// The views: `/api/v1/NAME`, and what the commands print.
@@ -59,13 +62,25 @@ impl View {
             checked.map_err(|error| ViewError::invalid(name, value, &error))?;
         }
         let filter: Filter = parsed(query).map_err(unreadable)?;
-        let is_unknown = |one: &&String| self == Self::Events && one.parse::<ChangeKind>().is_err();
-        if let Some(kind) = filter.kind.iter().find(is_unknown) {
-            let kinds: Vec<&str> = ChangeKind::VARIANTS.iter().map(Into::into).collect();
-            let why = format!("the kinds are {}", kinds.join(", "));
-            return Err(ViewError::invalid("kind", kind, &why));
+        for (name, values) in [("state", &filter.state), ("kind", &filter.kind)] {
+            let known = self.values(name);
+            if let Some(value) = values.iter().find(|one| !known.contains(&one.as_str())) {
+                let why = format!("it is one of {}", known.join(", "));
+                return Err(ViewError::invalid(name, value, &why));
+            }
         }
         Ok(filter)
+    }
+
+    /// Returns the values of a parameter that selects some of a fixed set.
+    fn values(self, parameter: &str) -> Vec<&'static str> {
+        match (self, parameter) {
+            (Self::Table, "state") => names::<Impact>(),
+            (Self::Endpoints, "state") => names::<EndpointState>(),
+            (Self::Problems, "kind") => names::<ProblemKind>(),
+            (Self::Events, "kind") => names::<ChangeKind>(),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the parameters that a filter of this view may have.
@@ -80,6 +95,10 @@ impl View {
         };
         names.split(' ')
     }
+}
+
+fn names<K: VariantArray + Copy + Into<&'static str>>() -> Vec<&'static str> {
+    K::VARIANTS.iter().map(|one| (*one).into()).collect()
 }
 
 fn parsed<'q, T: Deserialize<'q>>(query: &'q str) -> Result<T, String> {

@@ -233,7 +233,7 @@ fn query_that_cannot_be_read_is_refused_with_a_sentence() {
         ),
         (
             "kind=gateway",
-            "kind: 'gateway' cannot be used: the kinds are joined, left, grew, ",
+            "kind: 'gateway' cannot be used: it is one of joined, left, grew, ",
         ),
         ("namespace=a%20b", "namespace: 'a b' cannot be used: "),
     ] {
