@@ -988,6 +988,10 @@ fn check_problems(server: &Server, _: &mut Seen) {
         *levels.get_mut(level).unwrap() += 1;
     }
     assert_eq!(status["problems"], json!(levels));
+    // Errors come before warnings, but for those of services that fail.
+    let is_lower = |one: &&&Value| one["level"] == "warning" && one["failing"] == 0;
+    let mut lower = causes.iter().skip_while(|one| !is_lower(one));
+    assert!(lower.all(|one| one["level"] != "error"), "{causes:#?}");
     let mut caused: BTreeMap<&str, usize> = BTreeMap::new();
     for cause in causes {
         *caused.entry(cause["kind"].as_str().unwrap()).or_default() +=
