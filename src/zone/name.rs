@@ -35,19 +35,19 @@ impl Name {
             if label_length > 63 || end > 255 {
                 return None;
             }
-            let label = bytes.get(at..end)?;
-            // Length octets are below 64, so the conversion of letters does not change them.
-            for (to, from) in name.octets[at..end].iter_mut().zip(label) {
-                *to = from.to_ascii_lowercase();
-            }
             if label_length == 0 {
                 name.length = end as u8; // at most 255, checked above
-                return Some(name);
+                break;
             }
             *name.starts.get_mut(usize::from(name.count))? = at as u8; // less than `end`
             name.count += 1;
             at = end;
         }
+        // Length octets are below 64, so the conversion of letters does not change them.
+        let octets = &mut name.octets[..=at];
+        octets.copy_from_slice(&bytes[..=at]);
+        octets.make_ascii_lowercase();
+        Some(name)
     }
 
     /// Parses the text of a name. The name is absolute, with or without a final dot.
@@ -84,12 +84,11 @@ impl Name {
         }
     }
 
-    /// Returns label `index`, counted from the left, if it is ASCII.
-    pub fn label(&self, index: usize) -> Option<&str> {
-        let label = &self.octets[self.start_of(index) + 1..self.start_of(index + 1)];
-        std::str::from_utf8(label)
-            .ok()
-            .filter(|label| label.is_ascii())
+    /// Returns the first labels, if all of them are ASCII.
+    pub fn labels(&self, count: usize) -> Option<impl Iterator<Item = &str>> {
+        let text = str::from_utf8(&self.octets[..self.start_of(count)]);
+        let text = text.ok().filter(|text| text.is_ascii())?;
+        Some((0..count).map(|index| &text[self.start_of(index) + 1..self.start_of(index + 1)]))
     }
 }
 

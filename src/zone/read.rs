@@ -68,16 +68,14 @@ fn read_in<'t>(
 ) -> Reading<'t> {
     // The longest form is `_P._R.H.C.S.N`.
     let mut labels = [""; 6];
-    if below > labels.len() {
+    let (Some(labels), Some(own)) = (labels.get_mut(..below), name.labels(below)) else {
         return Reading::Missing(zone, MissingReason::NoForm);
-    }
-    for (index, to) in labels[..below].iter_mut().enumerate() {
-        match name.label(index) {
-            Some(label) => *to = label,
-            None => return Reading::Missing(zone, MissingReason::NoForm),
-        }
-    }
-    match &labels[..below] {
+    };
+    labels
+        .iter_mut()
+        .zip(own)
+        .for_each(|(to, label)| *to = label);
+    match &*labels {
         [] => Reading::Apex(zone, zones.parent(zone)),
         ["ns", "dns"] => Reading::NsHost(zone),
         ["dns"] if zone.grammar == Grammar::Mcs => Reading::Empty(zone),

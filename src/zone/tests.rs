@@ -122,7 +122,9 @@ fn name_is_written_as_in_a_zone_file() {
     assert!(Name::from_text("a..b").is_none());
     assert!(Name::from_text(&"x".repeat(64)).is_none());
     let name = Name::from_text("prod.global").unwrap();
-    assert_eq!(name.label(1), Some("global"));
+    assert!(name.labels(2).unwrap().eq(["prod", "global"]));
+    let name = Name::read(b"\x02db\x02\xc3\xa9\x06global\x00").unwrap();
+    assert!(name.labels(1).is_some() && name.labels(2).is_none());
 }
 
 #[test]

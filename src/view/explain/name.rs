@@ -47,7 +47,7 @@ impl<'t> ReadName<'t> {
         let zone = zones.find(name);
         let is_mcs = zone.is_some_and(|(zone, _)| zone.grammar == Grammar::Mcs);
         let count = zone.map_or(name.count(), |(_, count)| count);
-        let mut labels: Vec<&str> = (0..count).filter_map(|index| name.label(index)).collect();
+        let mut labels: Vec<&str> = name.labels(count).into_iter().flatten().collect();
         labels.pop_if(|last| is_mcs && *last == "svc");
         let mut read = Self {
             reading: read(zones, table, name),

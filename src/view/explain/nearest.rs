@@ -18,7 +18,7 @@ const MAX_COMPARED: usize = 1000;
 /// Returns the names that exist and are most similar to a name that does not.
 pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> {
     let own = zones.find(name).map(|(zone, _)| &zone.name);
-    let has_port = name.label(0).is_some_and(|label| label.starts_with('_'));
+    let has_port = name.to_string().starts_with('_');
     let mut found = BTreeSet::new();
     for zone in zones.iter() {
         if own.is_some_and(|own| *own != zone.name) {
