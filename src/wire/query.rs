@@ -76,11 +76,12 @@ impl Query {
 ///
 /// If the message is not a valid query. The error determines the reply.
 pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
-    if packet.len() < HEADER || packet[2] & 0x80 != 0 {
+    let header = packet.first_chunk::<HEADER>();
+    let Some(header) = header.filter(|header| header[2] & 0x80 == 0) else {
         return Err(Reject::Drop);
-    }
-    let opcode = packet[2] >> 3 & 0x0f;
-    let counts = [4, 6, 8, 10].map(|at| read_u16(packet, at));
+    };
+    let opcode = header[2] >> 3 & 0x0f;
+    let counts = [4, 6, 8, 10].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
     if counts[0] != 1 {
         return Err(reject_question_count(packet, opcode, counts));
     }

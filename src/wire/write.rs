@@ -137,9 +137,8 @@ impl Message<'_> {
         // RA, Z, AD and CD are clear (RFC 4035 section 3.1.6 on CD).
         let rcode = (reply.rcode as u16 & 0x0f) as u8; // masked to four bits
         self.out[..4].copy_from_slice(&[packet[0], packet[1], 0x80 | opcode | aa | tc | rd, rcode]);
-        for (at, count) in [4, 6, 8, 10].into_iter().zip(self.counts) {
-            self.out[at..at + 2].copy_from_slice(&count.to_be_bytes());
-        }
+        let counts = self.counts.map(u16::to_be_bytes);
+        self.out[4..HEADER].copy_from_slice(counts.as_flattened());
         Written {
             length: self.length,
             is_truncated,
