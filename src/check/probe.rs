@@ -39,7 +39,7 @@ pub struct Question {
 pub struct Probe {
     /// The question.
     pub question: Question,
-    /// The server, with its reply over UDP, and over TCP. `None`: its address is not known.
+    /// The server, with its reply over UDP, and over TCP. `None`: its address is not known. It may not be reachable from here.
     pub direct: Option<(SocketAddr, Fact<Reply>, Fact<Reply>)>,
     /// The name servers of the cluster, in the order of `/etc/resolv.conf`, with their replies.
     pub resolvers: Vec<(SocketAddr, Fact<Reply>)>,
@@ -241,8 +241,9 @@ impl Probe {
         let reply = reply
             .as_ref()
             .map_err(|why| (format!("does not answer {question}: {why}"), NO_REPLY))?;
-        let server_answers = match &self.direct {
-            Some((_, udp, _)) => udp.as_ref().is_ok_and(|reply| question.is_answered(reply)),
+        let server_answers = match self.direct_reply() {
+            Some(reply) => question.is_answered(reply),
+            // The API says what the server answers.
             None => {
                 let has_data = question.rtype == RecordType::SOA || !question.known.is_empty();
                 question.failure.is_none() && has_data

@@ -75,6 +75,20 @@ fn resolver_without_an_answer_is_failing() {
             let probe = probe(question(json!({})), direct, resolver.clone());
             assert_eq!(state_of(&probe), State::Failing, "{probe:?}");
         }
+        let own = unreachable(probe(question(json!({})), None, resolver));
+        assert_eq!(state_of(&own), State::Failing, "{own:?}");
+    }
+    let own = probe(question(json!({})), None, Ok(data(&["10.0.0.1"])));
+    assert_eq!(state_of(&unreachable(own)), State::Ok);
+}
+
+/// The address of `--dns` cannot be reached from here.
+fn unreachable(probe: Probe) -> Probe {
+    let late = || Err("no reply".to_owned());
+    let server = SocketAddr::from(([192, 0, 2, 1], 53));
+    Probe {
+        direct: Some((server, late(), late())),
+        ..probe
     }
 }
 
