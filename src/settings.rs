@@ -46,6 +46,7 @@ pub struct Settings {
     #[default(constant(DEFAULT_CLUSTER_NAME))]
     pub cluster_name: ClusterName,
     /// Zones to answer for. If a name is in several, the longest one decides. Never make a zone a search domain.
+    #[schemars(length(min = 1))]
     #[default(vec![constant("global")])]
     pub zones: Vec<ZoneSetting>,
     /// Namespaces to watch. The server then needs permissions only there. Empty: all namespaces.

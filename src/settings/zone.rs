@@ -28,10 +28,11 @@ pub struct ZoneSetting {
 )]
 enum ZoneForm {
     /// The name of a zone with the names of this server, such as `global`.
-    Name(String),
+    Name(#[schemars(regex(pattern = r"^[a-zA-Z0-9.-]+$"))] String),
     /// A zone with its grammar: `{name: clusterset.local, grammar: mcs}`.
     Full {
         /// Name of the zone.
+        #[schemars(regex(pattern = r"^[a-zA-Z0-9.-]+$"))]
         name: String,
         /// Grammar of the names in it.
         grammar: Grammar,

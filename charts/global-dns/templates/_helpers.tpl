@@ -40,7 +40,7 @@ of the release; empty for an object of the cluster) and `annotations`.
 {{- define "global-dns.metadata" -}}
 name: {{ .name | default (include "global-dns.fullname" .root) }}
 {{- with ternary .namespace .root.Release.Namespace (hasKey . "namespace") }}
-namespace: {{ . }}
+namespace: {{ . | quote }}
 {{- end }}
 labels: {{- include "global-dns.labels" . | nindent 2 }}
 {{- with merge dict (default dict .annotations) .root.Values.commonAnnotations }}

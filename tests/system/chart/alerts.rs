@@ -192,6 +192,7 @@ fn alerts_fire_after_their_delay_and_only_above_their_limit() -> Result<()> {
 /// Returns the rules of all alerts.
 pub fn rules() -> Result<Vec<Value>> {
     let rendered = template(&with(json!({
+        "serviceMonitor": {"enabled": true},
         "alerts": {"enabled": true, "runbookURL": "https://docs.example.com/dns/"},
         "tls": {"secretName": "tls"},
     })))?;

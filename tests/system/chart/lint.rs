@@ -56,6 +56,9 @@ commonLabels: {team: 7}                          => at '/commonLabels/team': got
 updateStrategy: {maxSurge: 1}                    => at '/updateStrategy': additional properties 'maxSurge'
 podDisruptionBudget: {maxUnavailable: one}       => at '/podDisruptionBudget/maxUnavailable': 'one'
 networkPolicy: {egress: true}                    => at '/networkPolicy/egress': got boolean
+alerts: {enabled: true}                          => at '/serviceMonitor/enabled': value must be true
+config: {zones: []}                              => at '/config/zones': minItems: got 0, want 1
+config: {zones: [a b]}                           => at '/config/zones/0'
 alerts: {runbookURL: docs/alerts}                => at '/alerts/runbookURL': 'docs/alerts' does not match pattern
 "#;
 

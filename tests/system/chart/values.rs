@@ -66,6 +66,7 @@ a load balancer for every listener:
 node ports, DNS over TLS:
   service: {type: NodePort}
   tls: {secretName: global-dns-tls}
+  serviceMonitor: {enabled: true}
   alerts: {enabled: true}
 
 an API behind an Ingress, external addresses:
