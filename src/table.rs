@@ -111,14 +111,14 @@ pub mod store;
 
 pub use build::{Built, build};
 pub use content::{Claim, NoOwner, Published, ShortName, Table};
-pub use context::Timers;
+pub use context::{NextTimers, Timers};
 pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 pub use history::Moment;
 pub use name_index::{Members, Property, SharedPort};
 pub use problems::Impact;
 pub use publish::Publisher;
 pub use rules::{Aliases, DEFAULT_CLUSTER_NAME, Grammar, LocalMembers, Rules, ShortNames};
-pub use service::{NameFailure, Service};
+pub use service::{HostKey, NameFailure, Service};
 pub use store::Store;
 
 #[cfg(test)]

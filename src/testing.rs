@@ -248,7 +248,7 @@ pub(crate) fn published(table: Table) -> Published {
         is_changed: true,
         has_other_answers: true,
         services: Default::default(),
-        timers: Vec::new(),
+        timers: Default::default(),
     };
     let now = publisher.publish(built, Timestamp::from_seconds(1_790_000_000), 1_790_000_000);
     let now = now.unwrap_or_default();

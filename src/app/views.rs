@@ -35,13 +35,9 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
 /// Prints the explanation of a name. As in kubectl, the name of a service may be with `--namespace`.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let mut remote = find(&args.view).await.0?;
-    let namespace = args.view.source.namespace;
-    let name = match namespace.as_slice() {
-        [namespace] if !args.name.contains(['.', '/', ':']) => format!("{namespace}/{}", args.name),
-        _ => args.name,
-    };
     let filter = Filter {
-        name: Some(name),
+        name: Some(args.name),
+        namespace: args.view.source.namespace,
         at: args.at,
         limit: (args.print.output == Output::Text).then_some(FEW),
         ..Filter::default()

@@ -9,7 +9,7 @@ use hickory_server::net::runtime::TokioRuntimeProvider;
 use hickory_server::net::tcp::TcpClientStream;
 use hickory_server::net::udp::UdpClientStream;
 use hickory_server::net::{DnsHandle, NetError};
-use hickory_server::proto::op::{DnsRequest, DnsRequestOptions, DnsResponse, Query};
+use hickory_server::proto::op::{DnsRequest, DnsRequestOptions, DnsResponse, Query, ResponseCode};
 use hickory_server::proto::rr::{Name, RData, RecordType as HickoryType};
 
 use super::finding::Fact;
@@ -24,7 +24,9 @@ pub struct Reply {
     pub is_truncated: bool,
     /// The primary name server of the SOA record in the answer section, in lower case.
     pub primary: Option<String>,
-    /// The addresses of the answer section.
+    /// Whether the answer section has records, and the code is NOERROR.
+    pub has_records: bool,
+    /// The addresses of the answer section; of an SRV record, those of its target that came with it.
     pub addresses: BTreeSet<IpAddr>,
 }
 
@@ -54,7 +56,10 @@ pub async fn query(
         response = exchange(server, true, &query).await;
     }
     let message = response.map_err(|error| error.to_string())?;
-    let data = message.answers.iter().map(|record| &record.data);
+    let of_targets = message.additionals.iter();
+    let of_targets = of_targets.filter(|_| rtype == RecordType::SRV);
+    let data = message.answers.iter().chain(of_targets);
+    let data = data.map(|record| &record.data);
     let address = |data: &RData| match data {
         RData::A(address) => Some(IpAddr::V4(address.0)),
         RData::AAAA(address) => Some(IpAddr::V6(address.0)),
@@ -68,6 +73,8 @@ pub async fn query(
         // The variants are called as the codes are.
         code: format!("{:?}", message.metadata.response_code).to_uppercase(),
         is_truncated: message.metadata.truncation,
+        has_records: message.metadata.response_code == ResponseCode::NoError
+            && !message.answers.is_empty(),
         primary: data.clone().find_map(primary),
         addresses: data.filter_map(address).collect(),
     })

@@ -20,16 +20,18 @@ use crate::zone::RecordType;
 pub struct Question {
     /// The absolute name, with the final dot.
     pub name: String,
-    /// A or AAAA; SOA for a zone without a service.
+    /// A or AAAA; SRV for the name of a port; SOA for a zone without a service.
     pub rtype: RecordType,
-    /// All endpoints of its service.
+    /// All endpoints of its service, or of the name.
     pub endpoints: Vec<Value>,
     /// Their addresses.
     pub known: BTreeSet<IpAddr>,
-    /// Those that the server returns, if the name is that of the whole service.
+    /// Those that the server returns, if the question is for addresses.
     pub returned: Option<BTreeSet<IpAddr>>,
     /// Whether the answers may have different parts of the known addresses, because the service has an order of failover.
     pub has_order: bool,
+    /// Whether the server says that it has such records.
+    pub exists: bool,
     /// Why the server says that the name fails, such as a closed gate.
     pub failure: Option<String>,
 }
@@ -48,79 +50,87 @@ pub struct Probe {
 /// What a name server answers, compared with the server: how it agrees, or what is wrong and what to do.
 type Verdict = Result<&'static str, (String, &'static str)>;
 
+/// The types that are asked for.
+const TYPES: [RecordType; 4] = [
+    RecordType::A,
+    RecordType::AAAA,
+    RecordType::SRV,
+    RecordType::SOA,
+];
+
 // === The question ===
 
 impl Question {
-    /// Returns the question for a zone: a given name of the zone, else the name of the smallest service that answers, else
-    /// the SOA record of the zone. `suffix` follows the namespace in the names of services. If all addresses of the service are
-    /// IPv6, the question is for AAAA.
-    pub fn of_zone(zone: &str, suffix: &str, name: Option<&str>, table: &ServerTable) -> Self {
-        let service = service_of(zone, suffix, name, &table.services);
-        let own = service.map(|one| full_name(one, suffix));
-        let is_own = |one: &&Value| service.is_some_and(|service| key_of(one) == key_of(service));
-        let endpoints: Vec<Value> = table.endpoints.iter().filter(is_own).cloned().collect();
-        let known: BTreeSet<IpAddr> = endpoints.iter().flat_map(addresses).collect();
-        let is_v6 = !known.is_empty() && known.iter().all(IpAddr::is_ipv6);
-        let returned = endpoints.iter().filter(|one| one["returned"] == true);
-        let returned = returned.flat_map(addresses);
-        let returned = returned.filter(|one| one.is_ipv6() == is_v6).collect();
-        let is_whole = own.is_some() && (name.is_none() || name == own.as_deref());
+    /// Returns the question for a zone: the name of the smallest service that answers, else the SOA record of the zone. `suffix`
+    /// follows the namespace in the names of services. If all addresses of the service are IPv6, the question is for AAAA.
+    pub fn of_zone(zone: &str, suffix: &str, table: &ServerTable) -> Self {
+        let services = table.services.iter();
+        let answering = services
+            .filter(|one| text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0));
+        let Some(service) = answering.min_by_key(|one| one["returned"].as_u64()) else {
+            return Self::new(zone.to_owned(), RecordType::SOA, Vec::new());
+        };
+        let [namespace, name] = key_of(service);
+        let own = table.endpoints.iter();
+        let own: Vec<_> = own.filter(|one| key_of(one) == key_of(service)).collect();
+        let mut known = own.iter().flat_map(|one| addresses(one));
+        let rtype = match known.any(|one| one.is_ipv4()) {
+            true => RecordType::A,
+            false => RecordType::AAAA,
+        };
+        let name = format!("{name}.{namespace}.{suffix}");
         Self {
-            rtype: match (name, &own) {
-                (None, None) => RecordType::SOA,
-                _ if is_v6 => RecordType::AAAA,
-                _ => RecordType::A,
-            },
-            name: name.map_or_else(|| own.unwrap_or_else(|| zone.to_owned()), str::to_owned),
-            endpoints,
-            known,
-            returned: is_whole.then_some(returned),
-            has_order: service.is_some_and(|one| !one["failover"].is_null()),
-            failure: service.and_then(|one| Some(one["failure"].as_str()?.to_owned())),
+            has_order: !service["failover"].is_null(),
+            ..Self::new(name, rtype, own.into_iter().cloned().collect())
         }
     }
 
-    /// Returns whether a reply has what the question asks for.
-    fn is_answered(&self, reply: &Reply) -> bool {
-        let has_data = match self.rtype {
-            RecordType::SOA => reply.primary.is_some(),
-            _ => !reply.addresses.is_empty(),
+    /// Returns the question for a name, for the first type that it has, from the items of its explanation.
+    pub fn of_name(explained: &[Value]) -> Self {
+        let of = |section: &'static str| {
+            let items = explained.iter();
+            items.filter(move |one| one["section"] == section)
         };
-        reply.code == "NOERROR" && has_data
+        let name = explained.iter().find(|one| !one["reading"].is_null());
+        let name = name.map_or("", |one| text(one, "name")).to_owned();
+        let answer = of("answers").find(|one| one["result"] == "NOERROR");
+        let rtype = TYPES
+            .into_iter()
+            .find(|rtype| answer.is_some_and(|one| text(one, "rtype") == rtype.to_string()));
+        let rtype = rtype.unwrap_or(RecordType::A);
+        let failing = of("answers").find(|one| one["result"] == "SERVFAIL");
+        Self {
+            // The addresses of the targets may not fit.
+            has_order: of("service").any(|one| !one["failover"].is_null())
+                || rtype == RecordType::SRV,
+            exists: answer.is_some(),
+            failure: failing.map(|one| text(one, "reason").to_owned()),
+            ..Self::new(name, rtype, of("endpoints").cloned().collect())
+        }
+    }
+
+    fn new(name: String, rtype: RecordType, endpoints: Vec<Value>) -> Self {
+        let returned = endpoints.iter().filter(|one| one["returned"] == true);
+        let is_v6 = rtype == RecordType::AAAA;
+        let returned = returned
+            .flat_map(addresses)
+            .filter(|one| one.is_ipv6() == is_v6);
+        Self {
+            name,
+            rtype,
+            known: endpoints.iter().flat_map(addresses).collect(),
+            returned: matches!(rtype, RecordType::A | RecordType::AAAA).then(|| returned.collect()),
+            endpoints,
+            has_order: false,
+            exists: true,
+            failure: None,
+        }
     }
 
     /// Returns whether all addresses of a reply are those of endpoints, if the server says which they are.
     fn is_known(&self, reply: &Reply) -> bool {
         self.returned.is_none() || reply.addresses.is_subset(&self.known)
     }
-}
-
-/// Returns the service of a name, or the smallest one that answers.
-fn service_of<'s>(
-    zone: &str,
-    suffix: &str,
-    name: Option<&str>,
-    services: &'s [Value],
-) -> Option<&'s Value> {
-    let mut services = services.iter();
-    let Some(name) = name else {
-        let answering = services
-            .filter(|one| text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0));
-        return answering.min_by_key(|one| one["returned"].as_u64());
-    };
-    let is_within = |own: String| name == own || name.ends_with(&format!(".{own}"));
-    let is_short = |one: &&Value| {
-        one["ownsShortName"] == true && is_within(format!("{}.{zone}", text(one, "service")))
-    };
-    let full = services
-        .clone()
-        .find(|one| is_within(full_name(one, suffix)));
-    full.or_else(|| services.find(is_short))
-}
-
-fn full_name(service: &Value, suffix: &str) -> String {
-    let [namespace, service] = key_of(service);
-    format!("{service}.{namespace}.{suffix}")
 }
 
 fn addresses(endpoint: &Value) -> impl Iterator<Item = IpAddr> {
@@ -188,8 +198,12 @@ impl Probe {
                              firewall blocks UDP or TCP";
         const EXPLAIN: &str = "global-dns explain NAME says why; or --dns is another server; REFUSED: the name is in none of its \
                                zones, or limits.allow excludes this machine";
-        let (server, udp, tcp) = self.direct.as_ref()?;
         let question = &self.question;
+        let Some((server, udp, tcp)) = &self.direct else {
+            let is_missing = !question.exists && question.failure.is_none();
+            let sentence = format!("the server has no {question}");
+            return is_missing.then(|| Finding::failing(CHECK, sentence, EXPLAIN));
+        };
         let reply = match (udp, tcp) {
             (Ok(reply), Ok(_)) => reply,
             (Err(why), _) | (_, Err(why)) => {
@@ -200,11 +214,11 @@ impl Probe {
         };
         let code = &reply.code;
         Some(match &question.failure {
-            _ if question.is_answered(reply) && question.is_known(reply) => {
+            _ if reply.has_records && question.is_known(reply) => {
                 let sentence = format!("{server} answers {question}: {}", data(reply));
                 Finding::ok(CHECK, sentence)
             }
-            _ if question.is_answered(reply) => {
+            _ if reply.has_records => {
                 let data = data(reply);
                 let sentence = format!(
                     "{server} answers {question} with {data}, which no endpoint of the service has"
@@ -242,15 +256,11 @@ impl Probe {
             .as_ref()
             .map_err(|why| (format!("does not answer {question}: {why}"), NO_REPLY))?;
         let server_answers = match self.direct_reply() {
-            Some(reply) => question.is_answered(reply),
-            // The API says what the server answers.
-            None => {
-                let has_data = question.rtype == RecordType::SOA || !question.known.is_empty();
-                question.failure.is_none() && has_data
-            }
+            Some(reply) => reply.has_records,
+            None => question.exists,
         };
         let (code, data) = (&reply.code, data(reply));
-        match (server_answers, question.is_answered(reply)) {
+        match (server_answers, reply.has_records) {
             (true, true) if self.is_same(reply) => Ok("answers as the server does"),
             (true, true) if self.is_part(reply) => {
                 Ok("answers other endpoints of the service, as an order or a rotation does")

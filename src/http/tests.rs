@@ -100,7 +100,7 @@ fn publish_at(publisher: &Publisher, objects: &[Value], now: Timestamp) {
         is_changed: true,
         has_other_answers: true,
         services: ServiceKeys::new(),
-        timers: Vec::new(),
+        timers: Default::default(),
     };
     publisher.publish(built, now, 1);
 }

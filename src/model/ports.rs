@@ -47,9 +47,14 @@ pub struct Ports(ThinArc<(), Port>);
 // === impl Port ===
 
 impl Port {
-    /// Returns whether a port has the same name and protocol, and so the same labels `_P._R`.
+    /// Returns the name and protocol, which make the labels `_P._R`.
+    pub fn label(&self) -> (Option<&PortName>, Protocol) {
+        (self.name.as_ref(), self.protocol)
+    }
+
+    /// Returns whether a port has the same name and protocol.
     pub fn has_same_name(&self, other: &Self) -> bool {
-        self.name == other.name && self.protocol == other.protocol
+        self.label() == other.label()
     }
 
     /// Returns whether the port has the labels `_name._protocol`.
@@ -98,14 +103,6 @@ impl Ports {
     /// Returns whether something else uses the same allocation.
     pub(super) fn is_used(&self) -> bool {
         ThinArc::strong_count(&self.0) > 1
-    }
-
-    /// Returns the union of two sets of ports.
-    pub fn union(&self, other: &Self) -> Self {
-        if self == other {
-            return self.clone();
-        }
-        self.iter().chain(other.iter()).cloned().collect()
     }
 }
 

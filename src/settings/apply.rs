@@ -7,7 +7,7 @@ use super::{Settings, ZoneSetting};
 use crate::model::Namespace;
 use crate::server::encrypted::Files;
 use crate::server::platform::host_name;
-use crate::table::{Aliases, Grammar, Rules};
+use crate::table::{Aliases, Grammar, Rules, ShortNames};
 use crate::wire::{Access, ResponseSettings};
 use crate::zone::{Zone, Zones};
 
@@ -16,6 +16,7 @@ impl Settings {
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;
         let bases = self.zones.iter().map(longest_base);
+        let has = |grammar| self.zones.iter().any(|zone| zone.grammar == grammar);
         Rules {
             cluster_name: self.cluster_name.clone(),
             cluster_aliases: self.cluster_aliases.clone(),
@@ -23,7 +24,11 @@ impl Settings {
             ttl: self.ttl,
             gateway_down: self.gateway_down,
             local_members: self.local_members,
-            short_names: short.which,
+            // The grammar `mcs` has no short names.
+            short_names: match has(Grammar::Global) {
+                true => short.which,
+                false => ShortNames::None,
+            },
             pinned_names: short.pinned.clone(),
             default_namespace: short.default_namespace.clone(),
             longest_zone: bases.max().unwrap_or_default(),
@@ -34,7 +39,7 @@ impl Settings {
             failover_delay: self.failover.delay.0,
             failback_delay: self.failover.back.0,
             unlinked_after: self.links.unlinked_after.0,
-            has_mcs_zones: self.zones.iter().any(|zone| zone.grammar == Grammar::Mcs),
+            has_mcs_zones: has(Grammar::Mcs),
         }
     }
 

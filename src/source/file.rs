@@ -166,12 +166,13 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
     let lists: Vec<(Feed, Objects)> = feeds.all().into_iter().map(of_feed).collect();
     let mut links = lists.iter().filter(|(feed, _)| feed.kind == Kind::Link);
     let has_links = links.any(|(_, links)| !links.is_empty());
-    for (feed, _) in &lists {
-        feeds.note_listed(feed, (!has_links).then_some(LinkList::NotGiven));
-    }
     // A person writes files, so they are not doubted.
     let doubt = None;
-    updates.send(Update::Reset { lists, doubt }).await
+    updates.send(Update::Reset { lists, doubt }).await?;
+    for feed in feeds.all() {
+        feeds.note_listed(&feed, (!has_links).then_some(LinkList::NotGiven));
+    }
+    Ok(())
 }
 
 /// The metadata that shows a change of a file: time, size and inode, which changes if the file is replaced. `None`: the

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
-use super::context::{BuildContext, BuiltService, ServiceTimers, Timers};
+use super::context::{BuildContext, BuiltService, NextTimers, ServiceTimers, Timers};
 use super::rules::Rules;
 use super::service::answers_differ;
 use super::shared::set;
@@ -33,8 +33,8 @@ pub struct Built {
     pub has_other_answers: bool,
     /// The services that differ from those of the previous table.
     pub services: ServiceKeys,
-    /// What the next build remembers of these services.
-    pub timers: Vec<(ServiceKey, ServiceTimers)>,
+    /// What the next build remembers.
+    pub timers: NextTimers,
 }
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
@@ -58,9 +58,10 @@ fn build_with(
     timers: &Timers,
     build_service: impl Fn(BuildContext<'_>) -> BuiltService,
 ) -> Built {
-    let mut built = Built::begin(last, store, rules, timers);
-    let known = built.table.known_clusters.clone();
-    let services = closure(last, dirty, &known, rules);
+    let mut built = Built::begin(last, store, timers);
+    let known = known_clusters(store, rules);
+    let has_other_clusters = known != *timers.known_clusters;
+    let services = closure(last, dirty, has_other_clusters, rules);
     for key in &services {
         let sources = rules.aliases.sources_of(key);
         let of_services = iter::once(key).chain(sources);
@@ -82,16 +83,19 @@ fn build_with(
         short::assign_owners(&mut built.table, last, &services, rules, timers);
     built.is_changed |= is_changed;
     built.has_other_answers |= has_other_answers;
+    built.timers.known_clusters = match has_other_clusters {
+        true => Arc::new(known),
+        false => timers.known_clusters.clone(),
+    };
     built
 }
 
 // === impl Built ===
 
 impl Built {
-    /// Begins with the services of the last table, and with the objects and clusters that the build reads.
-    fn begin(last: &Table, store: &Store, rules: &Rules, timers: &Timers) -> Self {
+    /// Begins with the services of the last table, and with the objects and links that the build reads.
+    fn begin(last: &Table, store: &Store, timers: &Timers) -> Self {
         let mut table = last.clone();
-        table.known_clusters = Arc::new(known_clusters(store, rules));
         table.skipped = store.skipped().clone();
         table.links = timers.links.states.clone();
         if table.links != last.links {
@@ -100,14 +104,13 @@ impl Built {
             table.link_problems = problems.into();
         }
         let is_changed = !table.skipped.ptr_eq(&last.skipped) && table.skipped != last.skipped
-            || table.links != last.links
-            || table.known_clusters != last.known_clusters;
+            || table.links != last.links;
         Self {
             table,
             is_changed,
             has_other_answers: false,
             services: ServiceKeys::new(),
-            timers: Vec::new(),
+            timers: NextTimers::default(),
         }
     }
 
@@ -118,7 +121,7 @@ impl Built {
         } = context;
         self.is_changed |= set(&mut self.table.non_members, key, built.non_member);
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
-            self.timers.push((key.clone(), built.timers));
+            self.timers.services.push((key.clone(), built.timers));
         }
         let new = built.service.map(|mut new| {
             let known = old.map_or(&[][..], |old| &old.problems);
@@ -161,7 +164,7 @@ fn panicked(last: &Table, context: BuildContext<'_>) -> BuiltService {
 fn closure(
     last: &Table,
     dirty: &ServiceKeys,
-    known: &BTreeSet<ClusterName>,
+    has_other_clusters: bool,
     rules: &Rules,
 ) -> ServiceKeys {
     let mut services = dirty.clone();
@@ -175,7 +178,7 @@ fn closure(
     let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();
     services.extend(aliases);
-    if *last.known_clusters != *known {
+    if has_other_clusters {
         // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
         let ordered = last.services().filter(|one| one.failover.is_some());
         services.extend(ordered.map(|service| service.key.clone()));

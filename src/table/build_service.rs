@@ -118,9 +118,10 @@ fn service(
     let is_headless = candidates.iter().any(|one| one.rank == Rank::Headless)
         || !is_known && own.as_ref().is_some_and(OwnService::is_headless);
     let (mut federated, mut mirrors) = (BTreeSet::new(), BTreeSet::new());
-    let mut missing = Vec::new();
+    let (mut missing, mut hosts) = (Vec::new(), BTreeSet::new());
     for one in &mut candidates {
         missing.append(&mut one.missing);
+        hosts.extend(std::mem::take(&mut one.hosts));
         let clusters = one.clusters.iter().cloned();
         if one.item.kind == ItemKind::HeadlessMirror {
             mirrors.extend(clusters.map(|cluster| (cluster, ObjectRef::service(one.object))));
@@ -140,6 +141,7 @@ fn service(
         mirrors: mirrors.into_iter().collect(),
         federated: federated.into_iter().collect(),
         missing: missing.into(),
+        hosts: hosts.into_iter().collect(),
         names: NameIndex::new(&endpoints, decided.gateway_down, has_mcs_zones),
         endpoints: endpoints.into(),
         not_ready: not_ready.into(),

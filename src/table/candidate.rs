@@ -3,13 +3,18 @@
 //! all candidates are merged, so that each cluster and hostname occurs once.
 
 use std::collections::{BTreeSet, HashSet};
+use std::iter;
 
 use super::context::BuildContext;
-use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, Rank, ServiceKind, Source};
+use super::endpoint::{
+    Endpoint, EndpointLiveness, MissingHost, Rank, ServiceKind, Source, distinct,
+};
 use super::rules::Rules;
+use super::service::HostKey;
 use super::store::ServiceSlices;
 use crate::model::{
-    ClusterName, Item, ItemKind, ObjectKey, Port, Ports, Problem, ProblemKind, Slice,
+    ClusterName, Item, ItemKind, MAX_LISTED, ObjectKey, ObjectRef, Port, Ports, Problem,
+    ProblemKind, Slice, list_some,
 };
 
 /// What one item offers for the clusters that it stands for (rule K1).
@@ -30,6 +35,8 @@ pub(super) struct Candidate<'s> {
     pub(super) not_ready: Vec<Endpoint>,
     /// The hosts without an endpoint that a headless mirror lists.
     pub(super) missing: Vec<MissingHost>,
+    /// All hosts without an endpoint mirror that it lists.
+    pub(super) hosts: Vec<HostKey>,
     /// Which names it answers.
     pub(super) role: Role,
 }
@@ -76,6 +83,7 @@ impl<'s> Candidate<'s> {
             endpoints,
             not_ready: Vec::new(),
             missing: Vec::new(),
+            hosts: Vec::new(),
             role: Role::Answers,
         }
     }
@@ -204,13 +212,9 @@ pub(super) fn merge(
     }
     // Endpoints of one name keep their order. Most are sorted already, which takes one comparison each.
     endpoints.sort_by(|one, other| one.name().cmp(&other.name()));
-    endpoints.dedup_by(|endpoint, first| {
-        let is_same = endpoint.name() == first.name();
-        if is_same {
-            unite(first, endpoint, context);
-        }
-        is_same
-    });
+    let same = groups(endpoints, |one, other| one.name() == other.name());
+    let united = same.map(|(first, others)| unite(first, others, context));
+    let mut endpoints: Vec<Endpoint> = united.collect();
     // A pod may be ready in another slice.
     not_ready.retain(|pod| {
         let same = endpoints.binary_search_by(|one| one.name().cmp(&pod.name()));
@@ -222,17 +226,70 @@ pub(super) fn merge(
     [endpoints, not_ready]
 }
 
-/// Unites two endpoints of one name. Nobody maintains the addresses of an unlinked cluster (rule L3): another endpoint replaces
-/// its own.
-fn unite(first: &mut Endpoint, other: &mut Endpoint, context: BuildContext<'_>) {
-    let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
-    match (is_unlinked(first), is_unlinked(other)) {
-        (true, false) => std::mem::swap(first, other),
-        (false, true) => {}
-        (true, true) | (false, false) => {
-            let is_conflict = other.addresses != first.addresses;
-            context.report(is_conflict.then(|| first.conflict(other)));
-            first.merge(other);
+/// Unites endpoints of one name. Nobody maintains the addresses of an unlinked cluster (rule L3): others replace its own.
+fn unite(first: Endpoint, mut others: Vec<Endpoint>, context: BuildContext<'_>) -> Endpoint {
+    if others.is_empty() {
+        return first;
+    }
+    others.insert(0, first);
+    let is_linked = |one: &Endpoint| one.liveness != EndpointLiveness::Unlinked;
+    if others.iter().any(is_linked) {
+        others.retain(is_linked);
+    }
+    let first = others.remove(0);
+    let is_conflict = others.iter().any(|one| one.addresses != first.addresses);
+    context.report(is_conflict.then(|| first.conflict(&others)));
+    first.merged(&others)
+}
+
+/// Groups sorted endpoints: each with those behind it that are the same.
+pub(super) fn groups<T>(
+    sorted: Vec<T>,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> impl Iterator<Item = (T, Vec<T>)> {
+    let mut rest = sorted.into_iter().peekable();
+    iter::from_fn(move || {
+        let first = rest.next()?;
+        let others = iter::from_fn(|| rest.next_if(|next| is_same(&first, next))).collect();
+        Some((first, others))
+    })
+}
+
+impl Endpoint {
+    /// Reports other endpoints of the same name.
+    pub(super) fn conflict(&self, others: &[Self]) -> Problem {
+        let all = iter::once(self).chain(others);
+        let objects: BTreeSet<&ObjectRef> = all.flat_map(|one| one.objects.iter()).collect();
+        let (endpoint, objects) = (self.describe(), list_some(objects, MAX_LISTED));
+        let count = 1 + others.len();
+        let detail = format!("{endpoint} has {count} entries, in {objects}; merged");
+        Problem::new(ProblemKind::Endpoint, detail)
+    }
+
+    /// Merges other endpoints of the same name into it, all at once: the time must not grow with the square of their number.
+    pub(super) fn merged(mut self, others: &[Self]) -> Self {
+        if others.is_empty() {
+            return self;
+        }
+        let all = || iter::once(&self).chain(others);
+        let addresses = distinct(all().flat_map(|one| one.addresses.iter().map(|own| own.ip)));
+        let lists: HashSet<&Ports> = all().map(|one| &one.ports).collect();
+        let ports = match lists.len() {
+            1 => self.ports.clone(),
+            _ => lists
+                .into_iter()
+                .flat_map(|ports| ports.iter().cloned())
+                .collect(),
+        };
+        let liveness = all().map(|one| one.liveness).min();
+        let objects: BTreeSet<&ObjectRef> = all().flat_map(|one| one.objects.iter()).collect();
+        let objects = objects.into_iter().cloned().collect();
+        self.liveness = liveness.unwrap_or(self.liveness);
+        Self {
+            addresses,
+            ports,
+            objects,
+            ..self
         }
     }
 }

@@ -154,10 +154,12 @@ impl Change {
     /// Returns whether another change undoes it for one of its services.
     pub fn is_undone_by(&self, later: &Self) -> bool {
         let kinds = [self.kind, later.kind];
+        let is_back_to_before = self.before != self.after && self.before == later.after;
         let is_back = OPPOSITES
             .iter()
             .any(|&[one, other]| kinds == [one, other] || kinds == [other, one])
-            || self.kind == later.kind && later.is_trouble() != self.is_trouble();
+            || self.kind == later.kind
+                && (later.is_trouble() != self.is_trouble() || is_back_to_before);
         is_back
             && self.cluster == later.cluster
             && (!self.services.is_disjoint(&later.services)

@@ -1,18 +1,15 @@
 //! The [`Table`]: all services, the owners of short names, and the indexes that answers need. A [`Published`] one has numbers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
 
-use super::endpoint::{Endpoint, ServiceKind};
 use super::links::LinkStates;
 use super::service::{Service, answers_hash, hash_of};
 use super::shared::{SharedMap, set};
 use super::store::Skipped;
 use crate::model::{
-    ClusterName, Few, Hostname, Line, Namespace, Problem, ProblemKind, ServiceKey, ServiceName,
-    Text, Timestamp,
+    Few, Line, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Text, Timestamp,
 };
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
@@ -25,8 +22,6 @@ pub struct Table {
     pub(super) skipped: Skipped,
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub links: Arc<LinkStates>,
-    /// The clusters that something here knows (rule K5a).
-    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
     pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
     /// The problems of links: one for each cluster that nobody maintains, and one if the states are unknown. Sorted.
@@ -268,21 +263,7 @@ impl ShortName {
 
 /// Returns the hosts of a service that depend on a Service of their own, or may do so.
 fn listed_hosts(service: &Service) -> Vec<HostOfService> {
-    let missing = service.missing.iter();
-    let missing = missing.map(|host| (&host.mirror.key.namespace, &host.hostname));
-    // An endpoint of several objects has the kind of the first one.
-    let is_adopted = |endpoint: &&Endpoint| {
-        let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
-        is_mirror || endpoint.objects.len() > 1
-    };
-    let adopted = service.endpoints.iter().filter(is_adopted);
-    let adopted = adopted.flat_map(|endpoint| {
-        let namespaces = endpoint.objects.iter().map(|object| &object.key.namespace);
-        namespaces.filter_map(|namespace| Some((namespace, endpoint.hostname.as_ref()?)))
-    });
-    let host = |(namespace, hostname): (&Text, &Hostname)| {
-        let key = Some(service.key.clone());
-        (namespace.clone(), hostname.text().clone(), key)
-    };
-    missing.chain(adopted).map(host).collect()
+    let hosts = service.hosts.iter().cloned();
+    let hosts = hosts.map(|(namespace, host)| (namespace, host, Some(service.key.clone())));
+    hosts.collect()
 }

@@ -62,12 +62,22 @@ pub struct Timers {
     pub is_following: bool,
     /// Links and Leases.
     pub links: Links,
+    /// The clusters that something knew at the last build.
+    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
     services: BTreeMap<ServiceKey, ServiceTimers>,
+}
+
+/// What a build returns for the next one.
+#[derive(Debug, Default)]
+pub struct NextTimers {
+    /// The timers of services that differ from those before.
+    pub(super) services: Vec<(ServiceKey, ServiceTimers)>,
+    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
 }
 
 /// The timers of one service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServiceTimers {
+pub(super) struct ServiceTimers {
     /// That of its failover.
     pub(super) failover: Option<Debounce>,
     pub(super) order: Option<KeptOrder>,
@@ -172,9 +182,10 @@ impl Timers {
         }
     }
 
-    /// Records the timers that a build returned.
-    pub fn apply(&mut self, timers: Vec<(ServiceKey, ServiceTimers)>) {
-        for (service, timers) in timers {
+    /// Records what a build returned.
+    pub fn apply(&mut self, next: NextTimers) {
+        self.known_clusters = next.known_clusters;
+        for (service, timers) in next.services {
             if timers == ServiceTimers::default() {
                 self.services.remove(&service);
             } else {

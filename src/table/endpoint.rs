@@ -1,14 +1,11 @@
 //! The endpoints of the table.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
 use strum::{Display, IntoStaticStr, VariantArray};
 
-use crate::model::{
-    ClusterName, Few, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind,
-};
+use crate::model::{ClusterName, Few, Hostname, Item, ObjectKey, ObjectRef, Ports, ProblemKind};
 
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,25 +137,6 @@ impl Endpoint {
     pub(super) fn has_same_data(&self, other: &Self) -> bool {
         let [own, others] = [self, other].map(|one| one.addresses.iter().map(|address| address.ip));
         self.labels() == other.labels() && self.ports == other.ports && own.eq(others)
-    }
-
-    /// Reports another endpoint of the same name.
-    pub(super) fn conflict(&self, other: &Self) -> Problem {
-        let objects = self.objects.iter().chain(other.objects.iter());
-        let objects: Vec<String> = objects.map(ToString::to_string).collect();
-        let (endpoint, objects) = (self.describe(), objects.join(" and "));
-        let detail = format!("{endpoint} comes from {objects}; merged");
-        Problem::new(ProblemKind::Endpoint, detail)
-    }
-
-    /// Merges another endpoint of the same name into it.
-    pub(super) fn merge(&mut self, other: &Self) {
-        let addresses = self.addresses.iter().chain(other.addresses.iter());
-        self.addresses = distinct(addresses.map(|address| address.ip));
-        self.ports = self.ports.union(&other.ports);
-        self.liveness = self.liveness.min(other.liveness);
-        let objects: BTreeSet<_> = self.objects.iter().chain(other.objects.iter()).collect();
-        self.objects = objects.into_iter().cloned().collect();
     }
 
     /// Returns the name of the endpoint as the subject of a sentence.

@@ -43,7 +43,7 @@ pub(super) fn candidate<'s>(
     let mirrors = mirrors.remove(&(&object.namespace, object.name.text(), link));
     let mut listed = listed_hosts(object, context);
     let mut endpoints = endpoints(mirrors.unwrap_or_default(), cluster, &mut listed, context);
-    let mut missing = Vec::new();
+    let (mut missing, mut hosts) = (Vec::new(), Vec::new());
     for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
         let expected = object.sibling(&Text::from(format!("{hostname}-{link}")));
         let host = MissingHost {
@@ -53,6 +53,7 @@ pub(super) fn candidate<'s>(
             mirror: ObjectRef::service(object),
             expected: ObjectRef::service(&expected),
         };
+        hosts.push((object.namespace.clone(), hostname.text().clone()));
         match adopt(&host, &listed.ports, context) {
             Some(endpoint) => endpoints.push(endpoint),
             None => missing.push(host),
@@ -64,6 +65,7 @@ pub(super) fn candidate<'s>(
     missing.retain(|_| !candidate.is_unlinked);
     Some(Candidate {
         missing,
+        hosts,
         ..candidate
     })
 }
@@ -83,14 +85,16 @@ fn endpoints<'s>(
             &*listed.ports
         });
         let listed = listed.unwrap_or_default();
-        // Most mirrors have the numbers of their pods. A mirror keeps the ports that it was made with: those of the slices are newer.
-        if listed.is_empty() || listed.iter().any(|ports| **ports != mirror.ports) {
-            dead_ports.add(&mirror.ports, &[listed, &[&host.pod_ports]].concat());
-        }
+        let of_slices = PodPorts::new(listed);
+        // A mirror keeps the ports that it was made with: those of the slices are newer.
+        dead_ports.add(
+            &mirror.ports,
+            [&of_slices, &PodPorts::new(&[&host.pod_ports])],
+        );
         Endpoint {
             cluster: Some(cluster.clone()),
             hostname: Some(host.hostname.clone()),
-            ports: ports_of_host(&mirror.ports, listed),
+            ports: of_slices.ports_of(&mirror.ports),
             // Without a slice that says so, it is alive (rule M3).
             liveness: match has_ready(context.store.slices_near(&mut slices, object)) {
                 Some(true) | None => EndpointLiveness::Alive,
@@ -126,20 +130,6 @@ fn listed_hosts<'s>(
     listed
 }
 
-/// Returns the ports that a host has, of those of its mirror: those with the names that its slices have, if there are any
-/// (rule M1c). An endpoint mirror keeps the names that it was made with.
-fn ports_of_host(ports: &Ports, listed: &[&Ports]) -> Ports {
-    let is_listed = |port: &&Port| {
-        let mut all = listed.iter().flat_map(|ports| ports.iter());
-        all.any(|one| one.has_same_name(port))
-    };
-    match ports.iter().filter(is_listed).count() {
-        0 => ports.clone(),
-        count if count == ports.len() => ports.clone(),
-        _ => Ports::interned(ports.iter().filter(is_listed).cloned()),
-    }
-}
-
 /// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
 /// address of that Service instead of making an endpoint mirror.
 fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Option<Endpoint> {
@@ -154,7 +144,7 @@ fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Opt
     let mirror = store.item_at(object).filter(stands_for_host)?;
     Some(Endpoint {
         hostname: Some(host.hostname.clone()),
-        ports: ports_of_host(&mirror.ports, ports),
+        ports: PodPorts::new(ports).ports_of(&mirror.ports),
         ..cluster_ip_endpoint((object, mirror), Some(host.cluster.clone()), context)
     })
 }
@@ -191,7 +181,38 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
     }));
 }
 
-// === Dead ports ===
+// === Ports of pods ===
+
+/// The ports of the pods of a host, one for each name and protocol, sorted by these: that in the first list.
+struct PodPorts<'p>(SmallVec<[&'p Port; 4]>);
+
+impl<'p> PodPorts<'p> {
+    fn new(lists: &[&'p Ports]) -> Self {
+        let mut ports: SmallVec<[&Port; 4]> = lists.iter().flat_map(|ports| ports.iter()).collect();
+        ports.sort_by(|one, other| one.label().cmp(&other.label()));
+        ports.dedup_by(|one, other| one.label() == other.label());
+        Self(ports)
+    }
+
+    /// Returns the port with the name and protocol of another one.
+    fn find(&self, port: &Port) -> Option<&'p Port> {
+        let found = self
+            .0
+            .binary_search_by(|one| one.label().cmp(&port.label()));
+        found.ok().map(|index| self.0[index])
+    }
+
+    /// Returns the ports that a host has, of those of its mirror: those with the names that its slices have, if there are any
+    /// (rule M1c). An endpoint mirror keeps the names that it was made with.
+    fn ports_of(&self, ports: &Ports) -> Ports {
+        let is_listed = |port: &&Port| self.find(port).is_some();
+        match ports.iter().filter(is_listed).count() {
+            0 => ports.clone(),
+            count if count == ports.len() => ports.clone(),
+            _ => Ports::interned(ports.iter().filter(is_listed).cloned()),
+        }
+    }
+}
 
 /// The TCP ports of a service in one cluster that its pods have under another number, each with that number. No stream from another
 /// cluster reaches them: for an endpoint mirror, Linkerd's gateway connects to the pod at the port of the Service, not at its
@@ -200,12 +221,11 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
 struct DeadPorts<'p>(BTreeSet<(&'p Port, u16)>);
 
 impl<'p> DeadPorts<'p> {
-    /// Adds the ports that have another number in the first list of ports of pods with their name.
-    fn add(&mut self, ports: &'p Ports, of_pods: &[&Ports]) {
+    /// Adds the ports that have another number in the first of the pods' ports with their name.
+    fn add<const N: usize>(&mut self, ports: &'p Ports, of_pods: [&PodPorts<'_>; N]) {
         for port in ports.iter().filter(|one| one.protocol == Protocol::Tcp) {
-            let is_same = |one: &&Port| one.has_same_name(port);
-            let mut same = of_pods.iter().flat_map(|ports| ports.iter().find(is_same));
-            let of_pod = same.next().filter(|own| own.number != port.number);
+            let of_pod = of_pods.iter().find_map(|ports| ports.find(port));
+            let of_pod = of_pod.filter(|own| own.number != port.number);
             self.0.extend(of_pod.map(|own| (port, own.number)));
         }
     }
@@ -236,7 +256,7 @@ pub(super) fn exported_problem(
         if let Slice::Endpoints(listed) = slice
             && listed.entries.iter().any(has_hostname)
         {
-            dead.add(&item.ports, &[&listed.ports]);
+            dead.add(&item.ports, [&PodPorts::new(&[&listed.ports])]);
         }
     }
     dead.problem(&context.rules.cluster_name)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::candidate::{Candidate, cluster_ip};
+use super::candidate::{Candidate, cluster_ip, groups};
 use super::context::BuildContext;
 use super::endpoint::{Rank, Source, distinct};
 use super::headless::exported_problem;
@@ -168,17 +168,15 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, report: impl Fn(Problem)) -> 
         _ => one.address.is_ipv4() != other.address.is_ipv4(),
     };
     pods.sort_by(|(_, one), (_, other)| one.hostname.cmp(&other.hostname));
-    pods.dedup_by(|(pod, endpoint), (first_pod, first)| {
-        let is_same = endpoint.hostname == first.hostname;
-        if is_same {
-            if !is_one_pod(first_pod, pod) {
-                report(first.conflict(endpoint));
-            }
-            first.merge(endpoint);
+    let same = groups(pods, |(_, one), (_, other)| one.hostname == other.hostname);
+    let joined = same.map(|((pod, first), others)| {
+        let (other_pods, others): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+        if !other_pods.iter().all(|other| is_one_pod(pod, other)) {
+            report(first.conflict(&others));
         }
-        is_same
+        first.merged(&others)
     });
-    pods.into_iter().map(|(_, endpoint)| endpoint).collect()
+    joined.collect()
 }
 
 /// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is

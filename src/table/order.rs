@@ -26,7 +26,7 @@ const KEPT: Duration = Duration::from_secs(10);
 /// from a Service that stays ends at once.
 pub(super) fn kept_order(context: BuildContext<'_>) -> Option<KeptOrder> {
     let service = ObjectKey::of_service(context.key);
-    if context.own().is_some() || context.store.has_plain_service(&service) {
+    if context.own().is_some() || context.store.has_other_service(&service) {
         let order = context.settings()?.failover.clone()??;
         return Some(KeptOrder { order, end: None });
     }

@@ -167,7 +167,7 @@ mod tests {
             is_changed: true,
             has_other_answers,
             services: ServiceKeys::new(),
-            timers: Vec::new(),
+            timers: Default::default(),
         }
     }
 

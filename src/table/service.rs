@@ -11,7 +11,7 @@ use strum::Display;
 use super::endpoint::{Endpoint, MissingHost, ServiceKind};
 use super::failover::{Failover, Gate};
 use super::name_index::{Members, NameIndex, Property};
-use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ServiceKey};
+use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ServiceKey, Text};
 
 /// One service with the endpoints of all its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,9 @@ pub struct Service {
     pub federated: Box<[ClusterName]>,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
+    /// Hosts that a headless mirror lists and that have no endpoint mirror, also of an unlinked cluster, sorted. A Service with such a
+    /// name can stand for the host (rule M1b).
+    pub hosts: Box<[HostKey]>,
     /// Whether a mirror or a member of this cluster exists. Such a service keeps its names, even if it has
     /// no endpoints. Without any of these, it is here for its settings or for skipped objects, and hides no name of another
     /// service.
@@ -52,6 +55,9 @@ pub struct Service {
     /// Its problems, sorted.
     pub problems: Box<[Problem]>,
 }
+
+/// The namespace and the name of a host that a headless mirror lists.
+pub type HostKey = (Text, Text);
 
 /// The reason for which the own name of a service fails. Names of its clusters and hosts fail only because of endpoint mirrors
 /// that are missing. The texts are parts of sentences, and for clients (RFC 8914, EXTRA-TEXT).

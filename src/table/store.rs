@@ -181,9 +181,11 @@ impl Store {
 // === impl Store: queries of a build ===
 
 impl Store {
-    /// Returns whether a key is that of a Service of this cluster that is neither headless nor exported and has no settings.
-    pub fn has_plain_service(&self, service: &ObjectKey) -> bool {
-        self.objects(Kind::Service).get(service) == Some(&Object::Plain)
+    /// Returns whether a key is that of a Service that is no item: it is neither headless nor exported and has no settings, or it
+    /// cannot be used.
+    pub fn has_other_service(&self, service: &ObjectKey) -> bool {
+        let object = self.objects(Kind::Service).get(service);
+        matches!(object, Some(Object::Plain | Object::Skipped(_)))
     }
 
     /// Returns the item with the key of a Service.

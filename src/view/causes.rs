@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::age::Age;
 use super::document::Section;
 use super::problem::{Counts, ProblemReport};
-use crate::model::problem::ROWS;
+use crate::model::problem::{ProblemRow, ROWS};
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey};
 use crate::table::{Impact, Published, Table};
 
@@ -122,14 +122,16 @@ impl Causes {
         section
     }
 
-    /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
-    /// newest. The first ones are listed.
+    /// Returns the section of some causes that need attention. Errors of the server come first, then those that make most services
+    /// fail, then by level, then the newest. The first ones are listed.
     fn section_of(&self, is_shown: impl Fn(&ProblemReport) -> bool) -> Section {
         let serious = self.by_key.iter();
         let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
         serious.sort_by_key(|(_, cause)| {
-            let level = cause.first.kind.row().level;
-            Reverse((cause.impact(), cause.counts.failing, level, cause.age.since))
+            let ProblemRow { level, family, .. } = cause.first.kind.row();
+            let is_of_server = (*family, *level) == (Family::Server, Level::Error);
+            let (impact, failing) = (cause.impact(), cause.counts.failing);
+            Reverse((impact, is_of_server, failing, *level, cause.age.since))
         });
         let reports = serious.into_iter();
         let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref()));

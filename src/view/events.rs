@@ -26,13 +26,15 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) {
         None => drop(events.drain(..events.len().saturating_sub(limit))),
     }
     let since = known_since.to_text();
-    let none = || format!("no such change since {since}");
-    let unmatched = || filter.unmatched(&shown.services()).unwrap_or_else(none);
-    let unmatched = events.is_empty().then(unmatched);
+    let is_empty = events.is_empty();
+    let none = || is_empty.then(|| format!("no such change since {since}"));
+    // An event that names no service does not show that one matches.
+    let is_of_none = events.iter().all(|one| one.change.services.is_empty());
+    let unmatched = is_of_none.then(|| filter.unmatched(&shown.services()).or_else(none));
     document.sections.push(Section::of::<Event>("", events));
     let incomplete = || format!("this server knows the events since {since}");
     document.fail_if(0, (!is_complete).then(incomplete));
-    document.fail_if(0, unmatched);
+    document.fail_if(0, unmatched.flatten());
 }
 
 /// Returns whether an event is selected: by its keys, its kind and its time. An event that names no service concerns all.

@@ -37,7 +37,7 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
     let (filter, zones) = (shown.filter, &shown.server.zones);
     let text = filter.name.as_deref().unwrap_or_default();
     let table = shown.table().ok_or(ViewError::NoTable)?;
-    let name = read_asked(zones, table, text)
+    let name = read_asked(zones, table, text, &filter.namespace)
         .ok_or_else(|| ViewError::invalid("name", text, "it is not a domain name"))?;
     let name = ReadName::new(shown, table, &name);
     document.exit = if exists(&name.reading) { 0 } else { 3 };
@@ -55,7 +55,7 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
 
 /// Returns whether a text is a name or an address, before a server is asked.
 pub fn is_subject(text: &str) -> bool {
-    read_asked(&Zones(Vec::new()), &Table::default(), text).is_some()
+    read_asked(&Zones(Vec::new()), &Table::default(), text, &[]).is_some()
 }
 
 // === impl ReadName ===

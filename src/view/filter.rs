@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Namespace, Timestamp, most_similar};
+use crate::model::{Line, Namespace, Timestamp, most_similar};
 use crate::table::Service;
 
 /// What a request selects. Empty lists select everything.
@@ -147,7 +147,9 @@ fn forms([service, namespace]: [&str; 2]) -> [String; 3] {
 
 fn clusters(service: &Service) -> impl Iterator<Item = &str> {
     let endpoints = service.endpoints.iter().chain(&service.not_ready);
-    endpoints.map(|endpoint| endpoint.labels()[1])
+    let expected = service.missing_clusters().iter();
+    let clusters = endpoints.map(|endpoint| endpoint.labels()[1]);
+    clusters.chain(expected.map(Line::as_str))
 }
 
 /// Returns a question for the name that is most similar to a given one, if one is similar.

@@ -87,7 +87,7 @@ impl View {
     fn parameters(self) -> impl Iterator<Item = &'static str> {
         let names = match self {
             Self::Table | Self::Endpoints => "namespace cluster state text at limit continue",
-            Self::Explain => "name at limit continue",
+            Self::Explain => "name namespace at limit continue",
             Self::Problems => "namespace cluster kind text at limit continue",
             Self::Events => "namespace cluster kind text since after limit",
             Self::Status => "at",

@@ -113,7 +113,11 @@ impl ServiceRow {
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
         let (gate, table) = (service.gate.as_ref(), shown.table());
+        // The first of the worst ones. That of a cluster without a Link is not one of the service.
         let problems = service.problems.iter().map(|problem| problem.kind);
+        let problem = problems.min_by_key(|kind| Reverse(kind.row().level));
+        let mut endpoints = service.endpoints.iter();
+        let of_endpoint = || endpoints.find_map(|one| one.liveness.problem());
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
@@ -131,7 +135,7 @@ impl ServiceRow {
             expected: gate.map_or_else(String::new, |gate| gate.expected.clusters()),
             missing_clusters: missing.map(ToString::to_string).collect(),
             failure: Failure::of_service(service).map(|failure| failure.to_string()),
-            problem: problems.max_by_key(|kind| kind.row().level),
+            problem: problem.or_else(of_endpoint),
         }
     }
 }

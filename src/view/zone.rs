@@ -45,8 +45,8 @@ fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone, Vi
         let zone = zones.iter().find(|zone| Some(&zone.name) == name.as_ref());
         return zone.ok_or_else(|| ViewError::invalid("zone", text, &served));
     }
-    let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
-    match forward.collect::<Vec<_>>().as_slice() {
+    let is_usual = |zone: &&Zone| zone.grammar == Grammar::Global || zones.0.len() == 1;
+    match zones.iter().filter(is_usual).collect::<Vec<_>>().as_slice() {
         [only] => Ok(only),
         _ => Err(ViewError::invalid("zone", "", &served)),
     }

@@ -15,6 +15,7 @@ use crate::check::probe::{Probe, Question};
 use crate::check::told::Told;
 use crate::cli::{Api, CheckArgs};
 use crate::log::error_chain;
+use crate::view::{Filter, View};
 
 /// The file with the system's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -37,14 +38,22 @@ pub(super) async fn findings(args: &CheckArgs, source: &Api, told: &Told) -> Vec
         unknown(&why, "set --resolver to the address of the cluster's DNS");
         Vec::new()
     });
-    let mut probes = ask_all(args, &resolvers, told).await;
-    if probes.iter().any(Probe::differs) {
+    let ask = async |told| {
+        anyhow::Ok(ask_all(args, &resolvers, questions(args, source, told).await?).await)
+    };
+    let mut probes = ask(told).await;
+    if probes.iter().flatten().any(Probe::differs) {
         sleep(CACHED).await;
-        match told::read(source, &args.view.source.namespace).await {
-            Ok(told) => probes = ask_all(args, &resolvers, &told).await,
-            Err(error) => unknown(&error_chain(error.as_ref()), "try again"),
-        }
+        let told = told::read(source, &args.view.source.namespace).await;
+        probes = match told {
+            Ok(told) => ask(&told).await,
+            Err(error) => Err(error),
+        };
     }
+    let probes = probes.unwrap_or_else(|error| {
+        unknown(&error_chain(error.as_ref()), "try again");
+        Vec::new()
+    });
     findings.extend(probes.iter().flat_map(Probe::findings));
     if args.connect {
         findings.extend(connect_all(&probes).await);
@@ -73,27 +82,34 @@ fn resolvers(args: &CheckArgs) -> Fact<Vec<SocketAddr>> {
     }
 }
 
-/// Returns a question for each zone. The name of `--name` is that of its zone, or of the first one.
-fn questions(args: &CheckArgs, Told { status, table }: &Told) -> Vec<Question> {
-    let zones = || items(status, "zones").filter_map(Value::as_str);
+/// Returns the question for the name of `--name`, or else one for each zone.
+async fn questions(
+    args: &CheckArgs,
+    source: &Api,
+    Told { status, table }: &Told,
+) -> anyhow::Result<Vec<Question>> {
+    if let Some(name) = &args.name {
+        let filter = Filter {
+            name: Some(name.to_string()),
+            ..Filter::default()
+        };
+        let explained = source.items(View::Explain, &filter).await?;
+        return Ok(vec![Question::of_name(&explained)]);
+    }
+    let zones = items(status, "zones").filter_map(Value::as_str);
     let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
-    let name = args.name.as_ref().map(ToString::to_string);
-    let is_within = |zone: &&str| name.iter().any(|name| name.ends_with(&format!(".{zone}")));
-    let own = zones()
-        .filter(is_within)
-        .max_by_key(|zone| zone.len())
-        .or_else(|| zones().next());
-    let questions = zones().zip(suffixes).map(|(zone, suffix)| {
-        let name = name.as_deref().filter(|_| own == Some(zone));
-        Question::of_zone(zone, suffix, name, table)
-    });
-    questions.collect()
+    let questions = zones.zip(suffixes);
+    let questions = questions.map(|(zone, suffix)| Question::of_zone(zone, suffix, table));
+    Ok(questions.collect())
 }
 
-/// Sends a question for each zone to the server and to all name servers, at the same time.
-async fn ask_all(args: &CheckArgs, resolvers: &[SocketAddr], told: &Told) -> Vec<Probe> {
-    let probes = questions(args, told).into_iter();
-    let probes = probes.map(async |question| {
+/// Sends each question to the server and to all name servers, at the same time.
+async fn ask_all(
+    args: &CheckArgs,
+    resolvers: &[SocketAddr],
+    questions: Vec<Question>,
+) -> Vec<Probe> {
+    let probes = questions.into_iter().map(async |question| {
         let (name, rtype) = (question.name.as_str(), question.rtype);
         let direct = async {
             let server = args.dns?;

@@ -164,7 +164,9 @@ impl<'c, 'm> Row<'c, 'm> {
         let expected = reference.map(|(_, cell)| ready(cell));
         let mut compared = Vec::new();
         for (observer, cell) in all() {
-            let is_equal = observer.cluster == cluster || Some(ready(cell)) == expected;
+            // An address of no single cluster has no link of its own.
+            let is_own = cluster.is_empty() || observer.cluster == cluster;
+            let is_equal = is_own || Some(ready(cell)) == expected;
             match links::cause(observer, cluster).filter(|_| !is_equal) {
                 Some(cause) => found.add_service(key, [cause]),
                 None => compared.push((observer, cell.clone())),

@@ -6,6 +6,7 @@ fn reply(code: &str, addresses: &[&str]) -> Reply {
     Reply {
         code: code.to_owned(),
         is_truncated: false,
+        has_records: !addresses.is_empty(),
         primary: None,
         addresses: addresses.iter().map(|one| one.parse().unwrap()).collect(),
     }
@@ -29,7 +30,7 @@ fn question(service: Value) -> Question {
     });
     let mut table = table(&[row]);
     table.endpoints = endpoints.to_vec();
-    Question::of_zone("global.", "global.", None, &table)
+    Question::of_zone("global.", "global.", &table)
 }
 
 fn table(services: &[Value]) -> ServerTable {
@@ -127,10 +128,11 @@ fn same_addresses_an_order_and_a_rotation_are_no_difference() {
 
 #[test]
 fn closed_gate_is_not_failing_again() {
-    let gate = json!({"failure": "waits for west", "answer": "SERVFAIL"});
-    let name = "db.prod.global.";
-    let row = json!({"namespace": "prod", "service": "db", "failure": gate["failure"]});
-    let question = Question::of_zone("global.", "global.", Some(name), &table(&[row]));
+    let question = Question::of_name(&[
+        json!({"name": "db.prod.global.", "reading": "service", "exists": true}),
+        json!({"section": "answers", "rtype": "A", "result": "SERVFAIL", "reason": "waits for west"}),
+    ]);
+    assert!(!question.exists);
     let fails = reply("SERVFAIL", &[]);
     let probe = probe(question, Some(fails.clone()), Ok(fails));
     let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
@@ -161,32 +163,64 @@ fn question_is_the_smallest_service_that_answers_or_the_zone() {
         row("web", 2, "NOERROR"),
         row("gate", 1, "SERVFAIL"),
     ];
-    let of = |name: Option<&str>, services: &[Value]| {
+    let of = |services: &[Value]| {
         let (zone, suffix) = ("clusterset.local.", "svc.clusterset.local.");
-        Question::of_zone(zone, suffix, name, &table(services))
+        Question::of_zone(zone, suffix, &table(services))
     };
-    assert_eq!(of(None, &services).name, "web.prod.svc.clusterset.local.");
-    let none = of(None, &services[2..]);
+    assert_eq!(of(&services).name, "web.prod.svc.clusterset.local.");
+    let none = of(&services[2..]);
     assert_eq!(
         (none.name.as_str(), none.rtype),
         ("clusterset.local.", RecordType::SOA)
     );
-    // The server does not return all endpoints for the name of a host.
-    for (name, is_known) in [("db-0.east.db", false), ("db", true)] {
-        let name = format!("{name}.prod.svc.clusterset.local.");
-        let question = of(Some(&name), &services);
-        assert_eq!(
-            (question.name, question.returned.is_some()),
-            (name, is_known)
-        );
+}
+
+/// The server says what it answers for a name, whatever the other names of the service are.
+#[test]
+fn name_is_asked_for_as_the_server_explains_it() {
+    let explained = |results: [&str; 3]| {
+        let mut items = vec![
+            json!({"name": "db-0.east.db.prod.global.", "reading": "endpoint", "exists": true}),
+            json!({"section": "service", "namespace": "prod", "service": "db"}),
+        ];
+        for (rtype, result) in ["A", "AAAA", "SRV"].iter().zip(results) {
+            items.push(json!({"section": "answers", "rtype": rtype, "result": result}));
+        }
+        items.push(json!({"section": "endpoints", "addresses": ["10.0.0.1"], "returned": true}));
+        Question::of_name(&items)
+    };
+    let own = explained(["NOERROR", "NODATA", "NOERROR"]);
+    assert_eq!(own.to_string(), "db-0.east.db.prod.global. A");
+    for (resolver, expected) in [
+        (data(&["10.0.0.1"]), State::Ok),
+        (data(&["10.0.0.2"]), State::Failing),
+        (reply("NXDOMAIN", &[]), State::Failing),
+    ] {
+        assert_eq!(state_of(&probe(own.clone(), None, Ok(resolver))), expected);
     }
+    // A resolver may leave out the addresses of the targets.
+    let port = explained(["NODATA", "NODATA", "NOERROR"]);
+    assert_eq!(port.rtype, RecordType::SRV);
+    let without = Reply {
+        has_records: true,
+        ..data(&[])
+    };
+    for resolver in [without, data(&["10.0.0.1"])] {
+        let probe = probe(port.clone(), None, Ok(resolver));
+        assert_eq!(state_of(&probe), State::Ok, "{probe:?}");
+    }
+    let none = explained(["NXDOMAIN"; 3]);
+    let probe = probe(none, None, Ok(reply("NXDOMAIN", &[])));
+    let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
+    assert_eq!(states, [State::Failing, State::Ok]);
 }
 
 #[test]
 fn zone_without_services_is_compared_by_its_soa_record() {
-    let question = || Question::of_zone("global.", "global.", None, &table(&[]));
+    let question = || Question::of_zone("global.", "global.", &table(&[]));
     let of = |primary: &str| Reply {
         primary: Some(primary.to_owned()),
+        has_records: true,
         ..data(&[])
     };
     let own = of("ns.dns.global.");

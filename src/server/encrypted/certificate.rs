@@ -272,7 +272,9 @@ impl Certificate {
 
     fn reload(&self, contents: Contents) {
         let load = |contents| self.files.load(contents, self.stop.child_token());
-        *self.unusable.lock() = match contents.and_then(load) {
+        let loaded = contents.and_then(load);
+        let mut unusable = self.unusable.lock();
+        *unusable = match loaded {
             Ok(loaded) => {
                 let file = self.files.certificate.display();
                 let valid_until = Timestamp::from_seconds(loaded.validity.ends).to_text();
@@ -281,7 +283,12 @@ impl Certificate {
                 info!(%file, valid_until, "Reloaded the certificate");
                 None
             }
-            Err(problem) => Some(problem.holds_since(Timestamp(unix_milliseconds()))),
+            Err(problem) => {
+                let mut problem = [problem];
+                let now = Timestamp(unix_milliseconds());
+                Problem::date(Some(unusable.as_slice()), &mut problem, now);
+                problem.into_iter().next()
+            }
         };
     }
 }

@@ -134,17 +134,18 @@ impl Watcher {
     async fn list_and_watch(&mut self, reason: Reason) -> Reason {
         let is_doubt = matches!(reason, Reason::Doubt);
         let Some((objects, version)) = self.list(reason).await else {
+            self.send_list(Objects::new(), None).await;
             let undefined = Some(LinkList::Undefined);
             self.feeds.note_listed(&self.requests.feed, undefined);
-            self.send_list(Objects::new(), None).await;
             sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;
             return Reason::Due;
         };
         self.version = version;
-        self.feeds.note_listed(&self.requests.feed, None);
         let (doubt, doubted) = oneshot::channel();
         self.send_list(objects, Some(doubt).filter(|_| !is_doubt))
             .await;
+        // The update loop has the list before it decides about links.
+        self.feeds.note_listed(&self.requests.feed, None);
         if doubted.await.is_ok() {
             sleep(DOUBT_PAUSE).await;
             return Reason::Doubt;

@@ -5,7 +5,7 @@ use super::*;
 use crate::model::{Namespace, Problem, ProblemKind, Timestamp};
 use crate::table::{NoOwner, ShortNames};
 use crate::testing::{
-    Server, endpoint, local, mirror, rules, service_mirror, store, table, table_by,
+    Server, endpoint, link, local, mirror, rules, service_mirror, store, table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -275,12 +275,11 @@ fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
         wake: Some(Timestamp::from_seconds(90)),
         ..ServiceTimers::default()
     };
-    timers.apply(
-        services
-            .iter()
-            .map(|key| (key.clone(), due.clone()))
-            .collect(),
-    );
+    let due = services.iter().map(|key| (key.clone(), due.clone()));
+    timers.apply(NextTimers {
+        services: due.collect(),
+        ..NextTimers::default()
+    });
     assert_eq!(timers.due(), services);
     let panics = |_: BuildContext<'_>| panic!("at each build");
     let built = build_with(&last, &store, &services, &rules(), &timers, panics);
@@ -378,4 +377,39 @@ fn mirrors_may_only_lower_the_ttl() {
     assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
     let own = "Setting of a service has no effect: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
     assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
+}
+
+/// The problems of orders name the clusters that something knows. Nothing else depends on these.
+#[test]
+fn cluster_that_no_service_has_changes_nothing_but_problems_of_orders() {
+    let ordered = local("prod", "web", &[]).map(|object| match object["kind"].as_str() {
+        Some("Service") => annotated(object, "global-dns/failover", "mars:east"),
+        _ => object,
+    });
+    for (more, is_changed) in [(&[][..], false), (&ordered[..], true)] {
+        let objects = [&shop()[..], more].concat();
+        let mut server = Server::new(rules());
+        assert!(server.see(0, &objects));
+        assert!(!server.see(1, &objects));
+        let with_link = [&objects[..], &[link("mars", "mars")]].concat();
+        assert_eq!(server.see(2, &with_link), is_changed);
+        assert_eq!(server.see(3, &objects), is_changed);
+    }
+}
+
+/// A slice of a thousand pods with one hostname must not cost a million steps.
+#[test]
+fn conflict_of_many_pods_is_one_problem() {
+    let address = |number| format!("10.0.{}.{}", number / 250, number % 250 + 1);
+    let addresses: Vec<String> = (0..1000).map(address).collect();
+    let hosts = addresses.iter().map(|one| ("db-0", one.as_str(), true));
+    let hosts: Vec<_> = hosts.collect();
+    let objects = [&shop()[..], &local("prod", "db", &hosts)].concat();
+    let table = table(&objects);
+    let own = table.service("prod", "db").unwrap();
+    let pod = own.endpoints.iter().find(|one| one.is_local()).unwrap();
+    assert_eq!(pod.addresses.len(), 1000);
+    let conflicts = details(&table, ProblemKind::Endpoint);
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    assert!(conflicts[0].contains("has 1000 entries"), "{conflicts:?}");
 }

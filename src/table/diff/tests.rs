@@ -410,3 +410,22 @@ fn service_whose_short_name_ends_or_begins_to_answer_has_a_change() {
     assert_eq!(lines(&[], &prod), [""; 0]);
     assert_eq!(lines(&prod, &all(&[&prod, &of("shop", "web")])), [""; 0]);
 }
+
+/// Two changes of half a second are told as one, unless the second takes the first back.
+#[test]
+fn change_that_is_taken_back_is_undone() {
+    let ttl = |states: [Option<&str>; 2]| {
+        let states = states.map(|one| one.map(str::to_owned));
+        let key = "prod/db".parse().unwrap();
+        Change::between(ChangeKind::Ttl, states, None).of_service(&key)
+    };
+    for (first, second, is_undone) in [
+        ([Some("5"), Some("9")], [Some("9"), Some("5")], true),
+        ([Some("5"), Some("9")], [Some("9"), Some("7")], false),
+        ([None, Some("9")], [Some("9"), None], true),
+        ([None, None], [None, None], false),
+    ] {
+        let is_undone_by = ttl(first).is_undone_by(&ttl(second));
+        assert_eq!(is_undone_by, is_undone, "{first:?} {second:?}");
+    }
+}

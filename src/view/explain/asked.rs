@@ -6,6 +6,7 @@ use hyper::http::uri::Authority;
 
 use super::name::exists;
 use super::nearest::{name_of_address, name_of_object};
+use crate::model::Namespace;
 use crate::table::{Claim, Grammar, Table};
 use crate::zone::{Name, Zone, Zones, read};
 
@@ -13,11 +14,16 @@ use crate::zone::{Name, Zone, Zones, read};
 const CLUSTER_DOMAINS: [&str; 2] = [".svc.cluster.local", ".svc"];
 
 /// Reads a name, `NAMESPACE/SERVICE`, or an address, which stands for the name of its endpoint. A URL and a port are removed. The
-/// name of a mirror is that of its endpoints. Adds a zone to a name that lacks one: if it exists there, or ends with a namespace or a
-/// service that is known, or has at most two labels. A name with a final dot is complete, unless it is one of Kubernetes. Returns `None` if the text is none of
-/// these.
-pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Name> {
-    let text = host_of(text);
+/// name of a mirror is that of its endpoints. A name of one label is that of a service in each of `namespaces`, if there are some.
+/// Adds a zone to a name that lacks one: if it exists there, or ends with a namespace or a service that is known, or has at most two
+/// labels. A name with a final dot is complete, unless it is one of Kubernetes. Returns `None` if the text is none of these.
+pub(super) fn read_asked(
+    zones: &Zones,
+    table: &Table,
+    text: &str,
+    namespaces: &[Namespace],
+) -> Option<Name> {
+    let text = host_of(&text.to_ascii_lowercase());
     let text = match text.parse::<IpAddr>() {
         Err(_) => text,
         Ok(address) => match name_of_address(table, address.to_canonical()) {
@@ -31,7 +37,7 @@ pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Nam
         }
         _ => (text, false),
     };
-    let whole = Name::from_text(&text)?;
+    let whole = Name::from_text(&text).filter(|name| name.count() > 0)?;
     let relative = text.trim_end_matches('.');
     let mut domains = CLUSTER_DOMAINS.iter();
     let own = domains.find_map(|domain| relative.strip_suffix(domain));
@@ -40,15 +46,20 @@ pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Nam
         return Some(whole);
     }
     let text = own.unwrap_or(&text);
-    let mut candidates: Vec<Name> = Vec::new();
-    for text in [Some(text.to_owned()), name_of_object(table, text)]
-        .iter()
-        .flatten()
-    {
-        let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
-        let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
-        candidates.extend(forward.filter_map(with_zone));
+    let namespaces = namespaces.iter().filter(|_| !text.contains('.'));
+    let mut texts: Vec<String> = namespaces.map(|one| format!("{text}.{one}")).collect();
+    let is_service = is_service || !texts.is_empty();
+    if texts.is_empty() {
+        texts.push(text.to_owned());
+        texts.extend(name_of_object(table, text));
     }
+    let mut all: Vec<&Zone> = zones.iter().collect();
+    all.sort_by_key(|zone| zone.grammar == Grammar::Mcs);
+    let with_zones = texts.iter().flat_map(|text| {
+        let zones = all.iter();
+        zones.filter_map(move |zone| Name::from_text(&format!("{text}.{}", zone.name_suffix())))
+    });
+    let candidates: Vec<Name> = with_zones.collect();
     let is_real = |name: &&Name| exists(&read(zones, table, name));
     let last = text.rsplit('.').next().unwrap_or_default();
     let is_known = is_service
@@ -63,11 +74,16 @@ pub(super) fn read_asked(zones: &Zones, table: &Table, text: &str) -> Option<Nam
     Some(chosen.cloned().unwrap_or(whole))
 }
 
-/// Returns the host of a URL or of a host with a port; another text as it is.
+/// Returns the host of a URL, with or without a scheme, or of a host with a port; another text as it is.
 fn host_of(text: &str) -> String {
-    let text = match text.split_once("://") {
-        Some((_, rest)) => rest.split(['/', '?', '#', ',']).next().unwrap_or_default(),
-        None => text,
+    let (has_scheme, rest) = match text.split_once("://") {
+        Some((_, rest)) => (true, rest),
+        None => (false, text),
+    };
+    let host = rest.split(['/', '?', '#', ',']).next().unwrap_or_default();
+    let text = match has_scheme || host.contains(['.', ':']) {
+        true => host,
+        false => text,
     };
     match text.parse::<Authority>() {
         Ok(authority) => authority.host().trim_matches(['[', ']']).to_owned(),
@@ -80,13 +96,15 @@ mod tests {
     use super::*;
     use crate::testing::{endpoint, mirror, table, zones};
 
-    fn asked(text: &str) -> String {
+    fn asked(zones: &Zones, text: &str, namespaces: &[&str]) -> Option<String> {
         let objects = [
             mirror("prod", "db", "east"),
             endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
         ];
-        let name = read_asked(&zones(&["global"]), &table(&objects), text);
-        name.unwrap().to_string()
+        let namespaces = namespaces.iter().map(|one| one.parse().unwrap());
+        let namespaces: Vec<Namespace> = namespaces.collect();
+        let name = read_asked(zones, &table(&objects), text, &namespaces);
+        name.map(|name| name.to_string())
     }
 
     #[test]
@@ -112,7 +130,10 @@ mod tests {
                 "db.prod.global.",
             ),
             ("db.prod:5432", "db.prod.global."),
+            ("db.prod:8080/health", "db.prod.global."),
+            ("DB-East.Prod", "east.db.prod.global."),
             ("db-east.prod", "east.db.prod.global."),
+            ("_sql._tcp.db-east.prod", "_sql._tcp.east.db.prod.global."),
             (
                 "db-0-east.prod.svc.cluster.local",
                 "db-0.east.db.prod.global.",
@@ -122,7 +143,47 @@ mod tests {
             ("10.96.0.2", "10.96.0.2."),
             ("www.example.org", "www.example.org."),
         ] {
-            assert_eq!(asked(text), expected, "{text}");
+            let name = asked(&zones(&["global"]), text, &[]);
+            assert_eq!(name.as_deref(), Some(expected), "{text}");
+        }
+        for text in ["", ".", "http://", "a..b"] {
+            assert_eq!(asked(&zones(&["global"]), text, &[]), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn name_of_one_label_is_of_the_given_namespaces() {
+        for (text, namespaces, expected) in [
+            ("db", &["prod"][..], "db.prod.global."),
+            ("DB:5432", &["shop", "prod"], "db.prod.global."),
+            ("db", &["shop"], "db.shop.global."),
+            ("db.prod", &["shop"], "db.prod.global."),
+        ] {
+            let name = asked(&zones(&["global"]), text, namespaces);
+            assert_eq!(name.as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn name_without_a_zone_is_of_any_zone() {
+        let mcs = |mut zones: Zones| {
+            zones.0.last_mut().unwrap().grammar = Grammar::Mcs;
+            zones
+        };
+        let (only, both) = (
+            mcs(zones(&["cs.local"])),
+            mcs(zones(&["global", "cs.local"])),
+        );
+        for (zones, text, expected) in [
+            (&only, "db.prod", "db.prod.svc.cs.local."),
+            (&only, "prod/db", "db.prod.svc.cs.local."),
+            (&only, "10.96.0.1", "db-0.east.db.prod.svc.cs.local."),
+            (&only, "db-0-east.prod", "db-0.east.db.prod.svc.cs.local."),
+            (&both, "db.prod", "db.prod.global."),
+            (&both, "db.prod.svc.cs.local", "db.prod.svc.cs.local."),
+        ] {
+            let name = asked(zones, text, &[]);
+            assert_eq!(name.as_deref(), Some(expected), "{text}");
         }
     }
 }

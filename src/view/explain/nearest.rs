@@ -52,8 +52,11 @@ pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> 
 }
 
 /// Returns the name for that of an object of Linkerd, both without a zone: `east.db.prod` for `db-east.prod`, `db-0.east.db.prod` for
-/// `db-0-east.prod`.
+/// `db-0-east.prod`. That of a port may be before it.
 pub(super) fn name_of_object(table: &Table, text: &str) -> Option<String> {
+    if let Some((port, rest)) = text.split_once('.').filter(|_| text.starts_with('_')) {
+        return Some(format!("{port}.{}", name_of_object(table, rest)?));
+    }
     let (object, namespace) = text.split_once('.')?;
     let object = ObjectRef::service(&ObjectKey::new(namespace, object));
     table.services_in(namespace).find_map(|service| {

@@ -30,7 +30,7 @@ fn server_of(watched: &[&str], table: Table) -> Server {
         is_changed: true,
         has_other_answers: true,
         services: Default::default(),
-        timers: Vec::new(),
+        timers: Default::default(),
     };
     publisher.publish(built, Timestamp::from_seconds(1), unix_seconds());
     let mut server = Server::of_objects(

@@ -106,7 +106,7 @@ fn hosts_of_one_name_are_united_and_reported() {
     assert_eq!(
         conflicts,
         [
-            "Endpoint has several sources: prod/db: 'db-0' of cluster 'east' comes from Service/db-east/db-0-east and \
+            "Endpoint has several sources: prod/db: 'db-0' of cluster 'east' has 2 entries, in Service/db-east/db-0-east, \
           Service/db-west/db-0-east; merged"
         ]
     );

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{ClusterName, ProblemKind, Timestamp};
 use crate::table::links::LinkList;
 use crate::table::{Rules, Timers, build};
-use crate::testing::{backends, federated, link, service_mirror, store};
+use crate::testing::{backends, federated, link, listing, service_mirror, store};
 
 const MINUTE: u64 = 60_000;
 
@@ -188,4 +188,33 @@ fn federation_of_thousands_of_clusters_is_bounded() {
     ];
     let world = World::start(&rules(), objects);
     assert_eq!(world.table.links.clusters.len(), 256);
+}
+
+/// A Service that appears later can stand for a host of an unlinked cluster (rule M1b), as it does after a restart.
+#[test]
+fn service_for_a_host_of_an_unlinked_cluster_is_found_when_it_appears() {
+    let listed = [
+        link("east", "east"),
+        mirror("prod", "db", "west"),
+        listing("prod", "db-west", &[("db-0", "10.96.0.7")]),
+    ];
+    let own = [
+        service_mirror("prod", "db-0", "west", "10.96.0.7"),
+        backends("prod", "db-0-west", true, true),
+    ];
+    let all = [&listed[..], &own].concat();
+    let mut world = World::start(&rules(), listed.to_vec());
+    let last = store(&listed);
+    let mut dirty = store(&all).services();
+    dirty.retain(|key| !last.services().contains(key));
+    let timers = &world.timers;
+    let built = build(&world.table, &store(&all), &dirty, &world.rules, timers);
+    world.objects = all;
+    world.build(0);
+    let answers = |table: &Table| {
+        let names = ["west.db.prod.global", "db-0.west.db.prod.global"];
+        names.map(|name| ask(&zones(&["global"]), table, name, RecordType::A))
+    };
+    assert_eq!(answers(&built.table), ["A 10.96.0.7"; 2]);
+    assert_eq!(answers(&world.table), ["A 10.96.0.7"; 2]);
 }

@@ -295,7 +295,7 @@ fn built(table: &Table) -> Built {
         is_changed: true,
         has_other_answers: true,
         services: ServiceKeys::new(),
-        timers: Vec::new(),
+        timers: Default::default(),
     }
 }
 
