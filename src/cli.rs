@@ -13,7 +13,7 @@ mod serve;
 mod values;
 mod view;
 
-pub use api::{Api, has_failed};
+pub use api::Api;
 pub use cluster::{Cluster, ClusterError, Replica};
 pub use command::{Cli, Command, read};
 pub use fleet::{FleetArgs, Place};

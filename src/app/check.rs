@@ -23,9 +23,9 @@ async fn diagnose(args: &CheckArgs) -> Document {
     let namespaces = &args.view.source.namespace;
     let (server, cluster) = find(&args.view).await;
     let told = match server {
-        Ok(server) => told::read(&server.api, namespaces)
+        Ok(server) => told::read(&server, namespaces)
             .await
-            .map(|told| (server.api, told)),
+            .map(|told| (server, told)),
         Err(error) => Err(error),
     };
     let settings = match &told {

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::io::StreamReader;
 
-use super::remote::{Remote, find_server};
+use super::remote::{find_again, find_server, show};
 use crate::cli::{Api, EventsArgs, Output, is_closed, local_text, note, print};
 use crate::model::{Timestamp, list_some};
 use crate::view::{Filter, View};
@@ -24,7 +24,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Prints the events of a running server, and with `--watch` follows them.
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     let (found, _) = find_server(&args.server, &args.kubeconfig, "").await;
-    let mut server = found.context("only a running server has events")?;
+    let server = found.context("only a running server has events")?;
     let filter = Filter {
         text: args.filter.clone(),
         cluster: args.cluster.clone(),
@@ -33,36 +33,32 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
         ..Filter::default()
     };
     match args.watch {
-        false => server.show(View::Events, &filter, &args.print).await,
+        false => show(&server, View::Events, &filter, &args.print).await,
         true => watch(&args, server, filter).await,
     }
 }
 
 /// Prints the events so far, then each event when it happens, until nobody reads the output. The filter selects what is not printed
 /// yet: the events after the last one, and since its time, because another server has other IDs.
-async fn watch(
-    args: &EventsArgs,
-    mut server: Remote,
-    mut filter: Filter,
-) -> anyhow::Result<ExitCode> {
+async fn watch(args: &EventsArgs, mut server: Api, mut filter: Filter) -> anyhow::Result<ExitCode> {
     // The sentences below the list, such as that no service matches.
     let shortest = Filter {
         limit: Some(1),
         ..filter.clone()
     };
-    let list = server.api.document(View::Events, &shortest, Output::Text);
+    let list = server.document(View::Events, &shortest, Output::Text);
     let list = list.await?;
     let told = list.sections.into_iter().skip(1).flat_map(|one| one.rows);
     told.for_each(|row| note(&local_text(&row.cells.concat())));
     loop {
-        match follow(&server.api, &mut filter, args.print.output).await {
+        match follow(&server, &mut filter, args.print.output).await {
             Ok(()) => note("the server ended the stream; reconnecting"),
             Err(error) if is_closed(&error) => return Err(error),
             Err(error) => note(&format!("{error:#}; reconnecting")),
         }
         let namespace = args.server.server_namespace.as_ref();
         sleep(RETRY_DELAY).await;
-        while server.find_again(namespace).await.is_err() {
+        while find_again(&mut server, namespace).await.is_err() {
             sleep(RETRY_DELAY).await;
         }
     }
@@ -77,7 +73,7 @@ async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Re
         filter.after = last;
     }
     for event in events {
-        show(&event, filter, output)?;
+        print_event(&event, filter, output)?;
     }
     let new = Filter {
         since: None,
@@ -95,7 +91,7 @@ async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Re
             (Some(("data", json)), "change") => {
                 let event = serde_json::from_str(json);
                 let event = event.context("cannot parse an event of the server")?;
-                show(&event, filter, output)?;
+                print_event(&event, filter, output)?;
             }
             (Some(("data", _)), "reset") => {
                 note("the server no longer has all events since the last one");
@@ -107,7 +103,7 @@ async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Re
 }
 
 /// Prints an event as a line. The filter selects later ones from now on.
-fn show(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Result<()> {
+fn print_event(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Result<()> {
     let text = |name: &str| event[name].as_str().unwrap_or_default();
     filter.after = event["id"].as_u64().or(filter.after);
     filter.since = Timestamp::from_text(text("time")).or(filter.since);

@@ -6,16 +6,14 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use std::vec;
 
 use anyhow::{Context as _, anyhow};
-use hyper::StatusCode;
 use tokio::time::timeout;
 
 use super::source::SelectedSource;
 use crate::cli::{
-    Api, Cluster, ClusterError, KubeconfigArgs, Output, PrintArgs, Replica, ServerArgs, ViewArgs,
-    has_failed, local_text, print,
+    Api, Cluster, ClusterError, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs,
+    local_text, print,
 };
 use crate::log::error_chain;
 use crate::model::Namespace;
@@ -26,93 +24,50 @@ const MAX_REPLICAS: usize = 3;
 /// Maximum time until a server shows that it is alive.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The server that a command asks.
-pub(super) struct Remote {
-    /// Its API.
-    pub(super) api: Api,
-    /// The ready replicas of its cluster that were not asked yet.
-    others: vec::IntoIter<Replica>,
-}
-
 /// A server, or why there is none, and the cluster in which it was looked for. `None`: a flag names the server or files.
 pub(super) type Found = (
-    anyhow::Result<Remote>,
+    anyhow::Result<Api>,
     Option<Result<Arc<Cluster>, ClusterError>>,
 );
 
-// === impl Remote ===
-
-impl Remote {
-    fn new(api: Api) -> Self {
-        Self {
-            api,
-            others: Vec::new().into_iter(),
-        }
+/// Prints the document of a view below the line that says who answered. Returns its exit code.
+pub(super) async fn show(
+    server: &Api,
+    view: View,
+    filter: &Filter,
+    args: &PrintArgs,
+) -> anyhow::Result<ExitCode> {
+    let document = server.document(view, filter, args.output).await?;
+    let heading = local_text(&heading(server, &document));
+    match args.output {
+        Output::Json => {}
+        Output::Zone => print(&format!("; {heading}\n"))?,
+        Output::Text | Output::Wide => print(&format!("{heading}\n\n"))?,
     }
+    args.print(document)
+}
 
-    /// Returns the cluster of the replica that was found.
-    fn cluster(&self) -> Option<&Arc<Cluster>> {
-        match &self.api {
-            Api::Replica(cluster, _) => Some(cluster),
-            Api::Url(_) | Api::InProcess(..) => None,
-        }
+/// Returns a line that says who answered.
+fn heading(server: &Api, document: &Document) -> String {
+    let at = document.at.as_ref();
+    let at = at.map_or_else(String::new, |at| format!(", at {at}"));
+    match server {
+        Api::InProcess(..) => "computed from objects, not answered by a server".to_owned(),
+        Api::Replica(_, replica) => format!("answered by {replica}{at}"),
+        Api::Url(_) => format!("answered by {}{at}", document.replica),
     }
+}
 
-    /// Prints the document of a view below the line that says who answered. Returns its exit code.
-    pub(super) async fn show(
-        &mut self,
-        view: View,
-        filter: &Filter,
-        args: &PrintArgs,
-    ) -> anyhow::Result<ExitCode> {
-        let document = self.document(view, filter, args.output).await?;
-        let heading = local_text(&self.heading(&document));
-        match args.output {
-            Output::Json => {}
-            Output::Zone => print(&format!("; {heading}\n"))?,
-            Output::Text | Output::Wide => print(&format!("{heading}\n\n"))?,
-        }
-        args.print(document)
+/// Finds the server again after it has failed: another replica, if it is one. Never another kind of server, which may have other
+/// data.
+pub(super) async fn find_again(
+    server: &mut Api,
+    namespace: Option<&Namespace>,
+) -> anyhow::Result<()> {
+    if let Api::Replica(cluster, _) = server {
+        *server = find_replica(cluster.clone(), namespace).await?;
     }
-
-    /// Returns the document of a view. If the history of this replica does not reach back to a time, others are asked.
-    async fn document(
-        &mut self,
-        view: View,
-        filter: &Filter,
-        output: Output,
-    ) -> anyhow::Result<Document> {
-        loop {
-            let asked = self.api.document(view, filter, output).await;
-            let is_unknown = |error: &anyhow::Error| has_failed(error, StatusCode::NOT_FOUND);
-            let is_early = filter.at.is_some() && asked.as_ref().is_err_and(is_unknown);
-            let other = is_early.then(|| self.others.next()).flatten();
-            let Some((cluster, other)) = self.cluster().cloned().zip(other) else {
-                return asked;
-            };
-            self.api = Api::Replica(cluster, other);
-        }
-    }
-
-    /// Returns a line that says who answered.
-    fn heading(&self, document: &Document) -> String {
-        let at = document.at.as_ref();
-        let at = at.map_or_else(String::new, |at| format!(", at {at}"));
-        match &self.api {
-            Api::InProcess(..) => "computed from objects, not answered by a server".to_owned(),
-            Api::Replica(_, replica) => format!("answered by {replica}{at}"),
-            Api::Url(_) => format!("answered by {}{at}", document.replica),
-        }
-    }
-
-    /// Finds the server again after it has failed: another replica, if it is one. Never another kind of server, which may have
-    /// other data.
-    pub(super) async fn find_again(&mut self, namespace: Option<&Namespace>) -> anyhow::Result<()> {
-        if let Some(cluster) = self.cluster() {
-            *self = find_replica(cluster.clone(), namespace).await?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Finds the server, or makes one of the objects that flags name.
@@ -124,7 +79,7 @@ pub(super) async fn find(args: &ViewArgs) -> Found {
                 .into_api(settings)
                 .await
         };
-        return (read.await.map(Remote::new), None);
+        return (read.await, None);
     }
     if !args.direct {
         let hint = "; --direct reads the objects of the cluster instead";
@@ -133,7 +88,7 @@ pub(super) async fn find(args: &ViewArgs) -> Found {
     let cluster = Cluster::open(&source.kubeconfig, false).await.map(Arc::new);
     let opened = cluster.clone().map(SelectedSource::Cluster);
     let read = async { opened?.into_api(settings).await };
-    (read.await.map(Remote::new), Some(cluster))
+    (read.await, Some(cluster))
 }
 
 /// Returns the named server, or a ready replica. The error ends with the hint, unless the kubeconfig cannot be used.
@@ -143,7 +98,7 @@ pub(super) async fn find_server(
     hint: &str,
 ) -> Found {
     if let Some(url) = &args.server {
-        return (Ok(Remote::new(Api::Url(url.clone()))), None);
+        return (Ok(Api::Url(url.clone())), None);
     }
     let cluster = Cluster::open(kubeconfig, false).await.map(Arc::new);
     let found = match cluster.clone() {
@@ -157,16 +112,12 @@ pub(super) async fn find_server(
 }
 
 /// Connects to the first ready replica that responds.
-async fn find_replica(
-    cluster: Arc<Cluster>,
-    namespace: Option<&Namespace>,
-) -> anyhow::Result<Remote> {
-    let mut others = cluster.replicas(namespace).await?.into_iter();
+async fn find_replica(cluster: Arc<Cluster>, namespace: Option<&Namespace>) -> anyhow::Result<Api> {
+    let replicas = cluster.replicas(namespace).await?.into_iter();
     let mut failure = anyhow!("no replica is ready");
-    for _ in 0..MAX_REPLICAS {
-        let Some(replica) = others.next() else { break };
+    for replica in replicas.take(MAX_REPLICAS) {
         match responding(Api::Replica(cluster.clone(), replica)).await {
-            Ok(remote) => return Ok(Remote { others, ..remote }),
+            Ok(found) => return Ok(found),
             Err(error) => failure = error,
         }
     }
@@ -174,9 +125,9 @@ async fn find_replica(
 }
 
 /// Returns a server that responds.
-async fn responding(api: Api) -> anyhow::Result<Remote> {
+async fn responding(api: Api) -> anyhow::Result<Api> {
     let seconds = PROBE_TIMEOUT.as_secs();
     let asked = timeout(PROBE_TIMEOUT, api.status()).await;
     asked.with_context(|| format!("no response within {seconds} s"))??;
-    Ok(Remote::new(api))
+    Ok(api)
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::remote::find;
+use super::remote::{find, show};
 use crate::cli::{ExplainArgs, Output, TableArgs};
 use crate::view::{Filter, View};
 
@@ -11,7 +11,7 @@ const FEW: usize = 20;
 
 /// Prints the table of a server, or a zone.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
-    let mut remote = find(&args.view).await.0?;
+    let server = find(&args.view).await.0?;
     let all = Filter {
         at: args.at,
         ..Filter::default()
@@ -20,7 +20,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         let mut zones = args.view.settings.zone.iter().flatten();
         let zone = zones.next().map(|zone| zone.name.to_string());
         let filter = Filter { zone, ..all };
-        return remote.show(View::Zone, &filter, &args.print).await;
+        return show(&server, View::Zone, &filter, &args.print).await;
     }
     let filter = Filter {
         namespace: args.view.source.namespace,
@@ -29,12 +29,12 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         text: args.filter,
         ..all
     };
-    remote.show(View::Table, &filter, &args.print).await
+    show(&server, View::Table, &filter, &args.print).await
 }
 
 /// Prints the explanation of a name. As in kubectl, the name of a service may be with `--namespace`.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let mut remote = find(&args.view).await.0?;
+    let server = find(&args.view).await.0?;
     let filter = Filter {
         name: Some(args.name),
         namespace: args.view.source.namespace,
@@ -42,5 +42,5 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         limit: (args.print.output == Output::Text).then_some(FEW),
         ..Filter::default()
     };
-    remote.show(View::Explain, &filter, &args.print).await
+    show(&server, View::Explain, &filter, &args.print).await
 }

@@ -40,8 +40,6 @@ pub enum Check {
     Permissions,
     /// No Link reports that mirroring fails.
     LinkStatus,
-    /// Kubernetes copies the Endpoints of mirrors to EndpointSlices.
-    EndpointSlices,
     /// The gateways of this cluster forget the address of a pod that is gone.
     GatewayCache,
     /// The server answers a name.

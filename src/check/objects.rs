@@ -9,11 +9,7 @@ use serde_json::Value;
 
 use super::finding::{Check, Fact, Finding, State, items, key_of, list, text};
 use super::told::Told;
-use crate::model::key;
 
-/// Selects mirrors, their Endpoints and their slices. Linkerd labels Services and Endpoints alike, and Kubernetes copies the
-/// labels of Endpoints to slices.
-pub const MIRRORS: &str = "mirror.linkerd.io/mirrored-service=true";
 /// Selects Services that this cluster exports through its gateway.
 pub const EXPORTED: &str = "mirror.linkerd.io/exported=true";
 /// Selects the Deployments of gateways.
@@ -46,7 +42,7 @@ struct Rule {
     hint: &'static str,
 }
 
-const RULES: [Rule; 3] = [
+const RULES: [Rule; 2] = [
     Rule {
         check: Check::LinkStatus,
         kinds: &["Link"],
@@ -55,15 +51,6 @@ const RULES: [Rule; 3] = [
         hint: "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
                reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, or turn \
                on enableNamespaceCreation for the link",
-    },
-    Rule {
-        check: Check::EndpointSlices,
-        kinds: &["Service", "Endpoints", "EndpointSlice"],
-        find: endpoint_slices,
-        what: "Endpoints of mirrors without an EndpointSlice",
-        hint: "nothing shows whether the gateways of these mirrors are down: turn on the controller \
-               endpointslice-mirroring-controller of kube-controller-manager (--controllers), or remove label \
-               endpointslice.kubernetes.io/skip-mirror from the exported Services",
     },
     Rule {
         check: Check::GatewayCache,
@@ -202,40 +189,6 @@ fn gateway_cache(objects: &Objects, _: &Told) -> Wrong {
         }
     }
     (State::Attention, wrong)
-}
-
-// === Mirrors ===
-
-/// Finds Endpoints of mirrors that Kubernetes does not copy to slices. A cluster may turn off the controller that does this
-/// (KEP-4974). Linkerd writes the readiness of gateways to Endpoints, and the server reads it from slices only.
-///
-/// The controller writes no slice for Endpoints without an address. Addresses that are not ready are copied, too. Endpoints can
-/// outlive their mirror, and such Endpoints are not copied.
-fn endpoint_slices(objects: &Objects, _: &Told) -> Wrong {
-    let existing: BTreeSet<[&str; 2]> = objects.select("Service", MIRRORS).map(name_of).collect();
-    let slices = objects.select("EndpointSlice", MIRRORS);
-    let copied = slices.map(|slice| [name_of(slice)[0], label(slice, key::SERVICE_NAME)]);
-    let copied: BTreeSet<[&str; 2]> = copied.collect();
-    let has_address = |object: &&Value| {
-        let has = |subset: &Value, field| items(subset, field).next().is_some();
-        items(object, "subsets").any(|one| has(one, "addresses") || has(one, "notReadyAddresses"))
-    };
-    let written = objects
-        .select("Endpoints", MIRRORS)
-        .filter(has_address)
-        .map(name_of);
-    let written = written.filter(|mirror| existing.contains(mirror));
-    let (with, without): (Vec<_>, Vec<_>) = written.partition(|mirror| copied.contains(mirror));
-    // Without any slice, the controller is off. Otherwise, it works, and leaves out some.
-    let state = if with.is_empty() {
-        State::Failing
-    } else {
-        State::Attention
-    };
-    let names = without
-        .iter()
-        .map(|mirror| format!("Endpoints/{}", mirror.join("/")));
-    (state, names.collect())
 }
 
 #[cfg(test)]

@@ -172,22 +172,15 @@ impl Probe {
     /// Returns the findings: about the server, and each name server of the cluster.
     pub fn findings(&self) -> Vec<Finding> {
         const CHECK: Check = Check::ClusterAnswer;
-        let resolvers = self.resolvers.iter().enumerate();
-        let resolvers = resolvers.map(|(number, (server, reply))| {
-            // Programs ask the first one; musl asks all at once.
-            let (state, further) = match number {
-                0 => (State::Failing, ""),
-                _ => (
-                    State::Attention,
-                    ", a further name server of /etc/resolv.conf,",
-                ),
-            };
-            let (state, sentence, hint) = match self.compare(reply) {
-                Ok(how) => (State::Ok, format!("{how}: {}", self.question), ""),
-                Err((sentence, hint)) => (state, sentence, hint),
-            };
-            Finding::new(state, CHECK, format!("{server}{further} {sentence}"), hint)
-        });
+        let resolvers = self
+            .resolvers
+            .iter()
+            .map(|(server, reply)| match self.compare(reply) {
+                Ok(how) => Finding::ok(CHECK, format!("{server} {how}: {}", self.question)),
+                Err((sentence, hint)) => {
+                    Finding::failing(CHECK, format!("{server} {sentence}"), hint)
+                }
+            });
         self.direct_answer().into_iter().chain(resolvers).collect()
     }
 

@@ -219,9 +219,8 @@ fn path_of(view: View, filter: &Filter) -> String {
     format!("/api/v1/{}{sign}{query}", view.name())
 }
 
-/// Returns whether a request failed with a status: 404, because the server does not know its time; 410, because the table of a list
-/// is gone.
-pub fn has_failed(error: &anyhow::Error, status: StatusCode) -> bool {
+/// Returns whether a request failed with a status: 410, because the table of a list is gone.
+fn has_failed(error: &anyhow::Error, status: StatusCode) -> bool {
     let failed = error.downcast_ref::<FailedRequest>();
     failed.is_some_and(|failed| failed.status == status)
 }

@@ -1,7 +1,5 @@
 //! The subcommands, with the examples of their help.
 
-use std::env::vars_os;
-
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{Resettable, StyledStr};
 use clap::error::{Error, ErrorKind};
@@ -10,14 +8,11 @@ use clap_complete::{Shell, generate};
 
 use super::fleet::FleetArgs;
 use super::groups::LogArgs;
-use super::print::note;
 use super::serve::{DemoArgs, ServeArgs};
 use super::view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};
 
 /// The name of the program.
 const NAME: &str = "global-dns";
-/// The start of the names of the environment variables of flags.
-const PREFIX: &str = "GLOBAL_DNS_";
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -167,14 +162,7 @@ pub struct CompletionsArgs {
 pub fn read() -> Cli {
     let parsed = command().try_get_matches();
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
-    let mut cli = parsed.unwrap_or_else(|error| {
-        let names = vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
-        let names: Vec<String> = names.filter(|name| name.starts_with(PREFIX)).collect();
-        if error.use_stderr() && !names.is_empty() {
-            note(&format!("the environment sets {}", names.join(", ")));
-        }
-        error.exit()
-    });
+    let mut cli = parsed.unwrap_or_else(|error| error.exit());
     if let Err(problem) = cli.load() {
         let error: Error = Error::raw(ErrorKind::ValueValidation, problem + "\n");
         error.exit();

@@ -2,13 +2,12 @@
 
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Endpoints, Namespace as KubeNamespace, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::check::finding::{Check, Finding};
-use crate::check::objects::{EXPORTED, GATEWAYS, MIRRORS, Objects};
+use crate::check::objects::{EXPORTED, GATEWAYS, Objects};
 use crate::check::{permissions, pods};
 use crate::cli::{CheckArgs, Cluster};
 use crate::model::Namespace;
@@ -73,22 +72,16 @@ pub(super) fn unreachable(why: &str) -> Finding {
     Finding::failing(Check::ApiServer, sentence, hint)
 }
 
-/// Reads the objects. Slices are listed after Endpoints, so that Kubernetes has had the time to copy even the newest ones.
+/// Reads the objects.
 async fn read_objects(cluster: &Cluster, namespaces: &[Namespace], links: &[Namespace]) -> Objects {
-    let copies = async {
-        let endpoints = cluster.select::<Endpoints>(&[MIRRORS], namespaces).await;
-        let slices = cluster.select::<EndpointSlice>(&[MIRRORS], namespaces);
-        [endpoints, slices.await]
-    };
     // Without namespaces of links, there are no gateways.
     let gateways: &[&str] = if links.is_empty() { &[] } else { &[GATEWAYS] };
-    let (services, [endpoints, slices], all_links, gateways, all) = tokio::join!(
-        cluster.select::<Service>(&[MIRRORS, EXPORTED], namespaces),
-        copies,
+    let (services, all_links, gateways, all) = tokio::join!(
+        cluster.select::<Service>(&[EXPORTED], namespaces),
         cluster.links(),
         cluster.select::<Deployment>(gateways, links),
         cluster.select::<KubeNamespace>(&[""], &[]),
     );
     let links = ("Link".to_owned(), all_links);
-    Objects([services, endpoints, slices, links, gateways, all].into())
+    Objects([services, links, gateways, all].into())
 }

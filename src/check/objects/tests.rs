@@ -3,7 +3,6 @@ use serde_json::json;
 use super::*;
 
 const EXPORT: &str = "mirror.linkerd.io/exported";
-const MIRRORED: &str = "mirror.linkerd.io/mirrored-service";
 
 fn told(settings: Value) -> Told {
     Told {
@@ -14,7 +13,7 @@ fn told(settings: Value) -> Told {
 
 /// Returns objects of some kinds, and none of the others.
 fn objects(some: Vec<(&str, Vec<Value>)>) -> Objects {
-    let kinds = "Service Endpoints EndpointSlice Link Deployment Namespace";
+    let kinds = "Service Link Deployment Namespace";
     let none = kinds
         .split(' ')
         .map(|kind| (kind.to_owned(), Ok(Vec::new())));
@@ -70,38 +69,6 @@ fn list_that_cannot_be_read_is_not_checked() {
     assert_eq!(unknown, [(State::Unknown, "link-status")]);
     // Nobody asked for objects.
     assert_eq!(check(&Objects::default(), &told(json!({}))), []);
-}
-
-#[test]
-fn endpoints_of_mirrors_need_slices() {
-    let labels = json!({MIRRORED: "true"});
-    let mirror = |name: &str| object("prod", name, labels.clone(), json!({}));
-    let endpoints = |name: &str| {
-        let mut one = mirror(name);
-        one["subsets"] = json!([{"notReadyAddresses": [{"ip": "192.0.2.1"}]}]);
-        one
-    };
-    let services = ["a", "b"].map(mirror);
-    // Endpoints outlive their mirror, and those without an address are not copied.
-    let written = [
-        endpoints("a"),
-        endpoints("b"),
-        endpoints("gone"),
-        mirror("empty"),
-    ];
-    let mut slice = mirror("a-1");
-    slice["metadata"]["labels"]["kubernetes.io/service-name"] = json!("a");
-    let found = |slices: Vec<Value>| {
-        let objects = objects(vec![
-            ("Service", services.to_vec()),
-            ("Endpoints", written.to_vec()),
-            ("EndpointSlice", slices),
-        ]);
-        endpoint_slices(&objects, &told(json!({})))
-    };
-    assert_eq!(found(Vec::new()).0, State::Failing);
-    let one = BTreeSet::from(["Endpoints/prod/b".to_owned()]);
-    assert_eq!(found(vec![slice]), (State::Attention, one));
 }
 
 #[test]
