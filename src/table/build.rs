@@ -60,7 +60,7 @@ fn build_with(
 ) -> Built {
     let mut built = Built::begin(last, store, timers);
     let known = known_clusters(store, rules);
-    let has_other_clusters = known != *timers.known_clusters;
+    let has_other_clusters = known != timers.known_clusters;
     let services = closure(last, dirty, has_other_clusters, rules);
     for key in &services {
         let sources = rules.aliases.sources_of(key);
@@ -83,10 +83,7 @@ fn build_with(
         short::assign_owners(&mut built.table, last, &services, rules, timers);
     built.is_changed |= is_changed;
     built.has_other_answers |= has_other_answers;
-    built.timers.known_clusters = match has_other_clusters {
-        true => Arc::new(known),
-        false => timers.known_clusters.clone(),
-    };
+    built.timers.known_clusters = known;
     built
 }
 

@@ -267,29 +267,23 @@ impl Endpoint {
     }
 
     /// Merges other endpoints of the same name into it, all at once: the time must not grow with the square of their number.
-    pub(super) fn merged(mut self, others: &[Self]) -> Self {
+    pub(super) fn merged(self, others: &[Self]) -> Self {
         if others.is_empty() {
             return self;
         }
         let all = || iter::once(&self).chain(others);
-        let addresses = distinct(all().flat_map(|one| one.addresses.iter().map(|own| own.ip)));
         let lists: HashSet<&Ports> = all().map(|one| &one.ports).collect();
-        let ports = match lists.len() {
-            1 => self.ports.clone(),
-            _ => lists
-                .into_iter()
-                .flat_map(|ports| ports.iter().cloned())
-                .collect(),
-        };
-        let liveness = all().map(|one| one.liveness).min();
+        let ports = lists.iter().flat_map(|ports| ports.iter().cloned());
         let objects: BTreeSet<&ObjectRef> = all().flat_map(|one| one.objects.iter()).collect();
-        let objects = objects.into_iter().cloned().collect();
-        self.liveness = liveness.unwrap_or(self.liveness);
         Self {
-            addresses,
-            ports,
-            objects,
-            ..self
+            addresses: distinct(all().flat_map(|one| one.addresses.iter().map(|own| own.ip))),
+            ports: match lists.len() {
+                1 => self.ports.clone(),
+                _ => ports.collect(),
+            },
+            liveness: all().map(|one| one.liveness).min().unwrap_or(self.liveness),
+            objects: objects.into_iter().cloned().collect(),
+            ..self.clone()
         }
     }
 }

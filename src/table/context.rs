@@ -63,7 +63,7 @@ pub struct Timers {
     /// Links and Leases.
     pub links: Links,
     /// The clusters that something knew at the last build.
-    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
+    pub(super) known_clusters: BTreeSet<ClusterName>,
     services: BTreeMap<ServiceKey, ServiceTimers>,
 }
 
@@ -72,7 +72,7 @@ pub struct Timers {
 pub struct NextTimers {
     /// The timers of services that differ from those before.
     pub(super) services: Vec<(ServiceKey, ServiceTimers)>,
-    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
+    pub(super) known_clusters: BTreeSet<ClusterName>,
 }
 
 /// The timers of one service.
