@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -106,22 +107,31 @@ fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Shuts servers down, one after another, under the load of the given number of clients. A client returns the number of
-/// answered queries, or an error for a lost one.
+/// Asks a server until it ends, and sends a word after the first reply. Returns the number of answered queries, or an error for a
+/// lost one.
+type Client = fn(SocketAddr, &Sender<()>) -> Result<u64>;
+
+/// Shuts servers down, one after another, under the load of the given number of clients, each of which has had a reply.
 fn no_query_is_lost(
     cluster: &Cluster,
     transport: &str,
     shutdowns: &[usize],
-    client: fn(SocketAddr) -> Result<u64>,
+    client: Client,
 ) -> Result<()> {
     let (mut answered, mut losses) = (0, Vec::new());
     for (&clients, number) in shutdowns.iter().zip(1..) {
         let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["grace=300ms"]);
         let address = server.dns;
+        let (first_reply, first_replies) = channel();
         let threads: Vec<_> = (0..clients)
-            .map(|_| thread::spawn(move || client(address)))
+            .map(|_| {
+                let first_reply = first_reply.clone();
+                thread::spawn(move || client(address, &first_reply))
+            })
             .collect();
-        thread::sleep(Duration::from_millis(100));
+        for _ in 0..clients {
+            first_replies.recv_timeout(LOSS_TIMEOUT)?;
+        }
         server.signal("TERM");
         let status = server.end()?;
         ensure!(status.code() == Some(0), "the server ended with {status}");
@@ -146,7 +156,7 @@ fn no_query_is_lost(
 }
 
 /// Sends queries one by one until the kernel refuses one, because the port is closed.
-fn datagrams_until_the_end(server: SocketAddr) -> Result<u64> {
+fn datagrams_until_the_end(server: SocketAddr, first_reply: &Sender<()>) -> Result<u64> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(LOSS_TIMEOUT))?;
@@ -162,13 +172,16 @@ fn datagrams_until_the_end(server: SocketAddr) -> Result<u64> {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(answered),
             Err(error) => bail!("query {answered} was neither answered nor refused: {error}"),
         }
+        if answered == 0 {
+            first_reply.send(())?;
+        }
     }
     bail!("the server never refused a query")
 }
 
 /// Writes bursts of queries into a connection until it ends. A burst is one segment, which the server's kernel accepts
 /// as a whole or not at all. If a part of a burst is answered, the rest must be answered too.
-fn bursts_until_the_end(server: SocketAddr) -> Result<u64> {
+fn bursts_until_the_end(server: SocketAddr, first_reply: &Sender<()>) -> Result<u64> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LOSS_TIMEOUT))?;
@@ -198,6 +211,9 @@ fn bursts_until_the_end(server: SocketAddr) -> Result<u64> {
                 }
             }
             answered += 1;
+            if answered == 1 {
+                first_reply.send(())?;
+            }
         }
     }
     Ok(answered)
