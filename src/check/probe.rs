@@ -289,15 +289,17 @@ impl Probe {
             return *primary == format!("ns.dns.{}", self.question.name);
         }
         let expected = self.direct_reply().map(|direct| &direct.addresses);
-        expected.or(self.question.returned.as_ref()) == Some(&reply.addresses)
+        match expected.or(self.question.returned.as_ref()) {
+            Some(expected) => *expected == reply.addresses,
+            None => reply.addresses.is_subset(&self.question.known),
+        }
     }
 
     /// Returns whether the addresses of a reply are a part of those of the service, where answers may be different parts.
     fn is_part(&self, reply: &Reply) -> bool {
         let direct = self.direct_reply();
         let is_truncated = reply.is_truncated || direct.is_some_and(|direct| direct.is_truncated);
-        let is_unknown = direct.is_none() && self.question.returned.is_none();
-        let may_differ = self.question.has_order || is_truncated || is_unknown;
+        let may_differ = self.question.has_order || is_truncated;
         may_differ && reply.primary.is_none() && reply.addresses.is_subset(&self.question.known)
     }
 

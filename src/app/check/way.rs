@@ -90,7 +90,8 @@ async fn questions(
 ) -> anyhow::Result<Vec<Question>> {
     if let Some(name) = &args.name {
         let filter = Filter {
-            name: Some(name.to_string()),
+            // Without its zone, as `explain` takes it.
+            name: Some(name.to_string().trim_end_matches('.').to_owned()),
             ..Filter::default()
         };
         let explained = source.items(View::Explain, &filter).await?;
