@@ -235,3 +235,23 @@ fn cluster_with_another_name_is_recognized_by_its_hosts() {
     let expected = "fleet-names: east calls itself 'east', and is 'eest' in hub";
     assert_eq!(failing(document), [expected]);
 }
+
+/// The cluster of a member has the Service itself, and no address of all clusters.
+#[test]
+fn federated_address_is_no_way_to_a_cluster_without_a_link() {
+    let document = fleet(|fleet| {
+        let of = [("", "federated", false), ("east", "local", true)];
+        for (member, (cluster, kind, is_own)) in fleet.iter_mut().zip(of) {
+            let mut one = endpoint(cluster, "", is_own);
+            (one["service"], one["kind"]) = (json!("web"), json!(kind));
+            table(member).endpoints.push(one);
+            let service = json!({"namespace": "prod", "service": "web", "ttl": 5, "endpoints": 1});
+            table(member).services.push(service);
+        }
+    });
+    let failing = failing(document);
+    assert!(
+        failing.iter().all(|one| !one.contains("neither a Link")),
+        "{failing:?}"
+    );
+}
