@@ -5,7 +5,7 @@ use super::*;
 use crate::model::{Namespace, Problem, ProblemKind, Timestamp};
 use crate::table::{NoOwner, ShortNames};
 use crate::testing::{
-    Server, endpoint, link, local, mirror, rules, service_mirror, store, table, table_by,
+    Server, backends, endpoint, link, local, mirror, rules, service_mirror, store, table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -412,4 +412,31 @@ fn conflict_of_many_pods_is_one_problem() {
     let conflicts = details(&table, ProblemKind::Endpoint);
     assert_eq!(conflicts.len(), 1, "{conflicts:?}");
     assert!(conflicts[0].contains("has 1000 entries"), "{conflicts:?}");
+}
+
+/// Such a Service can be read only while it has settings.
+#[test]
+fn order_that_is_removed_from_an_exported_service_without_an_address_ends_at_once() {
+    let of = |annotations: Value| {
+        let mut objects = vec![json!({
+            "metadata": {"namespace": "prod", "name": "web", "annotations": annotations,
+                "labels": {"mirror.linkerd.io/exported": "true"}},
+            "spec": {"type": "ExternalName", "externalName": "web.example.org"},
+        })];
+        for (cluster, address) in [("east", "10.96.0.1"), ("west", "10.96.0.2")] {
+            objects.push(service_mirror("prod", "web", cluster, address));
+            objects.push(backends("prod", &format!("web-{cluster}"), true, true));
+        }
+        objects
+    };
+    let mut server = Server::new(rules());
+    let mut answered = |second, objects: &[Value]| {
+        server.see(second, objects);
+        server.table.service("prod", "web").unwrap().names.v4.len()
+    };
+    assert_eq!(
+        answered(0, &of(json!({"global-dns/failover": "east:west"}))),
+        1
+    );
+    assert_eq!(answered(1, &of(json!({}))), 2);
 }

@@ -4,10 +4,11 @@ use super::*;
 use crate::clock::unix_seconds;
 use crate::model::Timestamp;
 use crate::source::Feeds;
+use crate::table::change::{Change, ChangeKind};
 use crate::table::{Built, Publisher, Rules, ShortNames};
 use crate::testing::{
-    backends, endpoint, federated, gateway, link, listing, local, mirror, rules, service_mirror,
-    table, table_by, table_with_links, zones,
+    backends, endpoint, federated, gateway, link, listing, local, mirror, record_now, rules,
+    service_mirror, table, table_by, table_with_links, zones,
 };
 use crate::view::{Filter, Identity, Server, View, document};
 
@@ -493,5 +494,66 @@ fn answers_and_endpoints_that_do_not_fit_are_counted() {
         for cell in expected {
             assert!(cells.contains(&cell), "{cell}: {cells:?}");
         }
+    }
+}
+
+/// Returns the rows of the table, or of another view, that a filter selects.
+fn rows(server: &Server, view: View, filter: &Filter) -> Vec<Value> {
+    document(view, server, filter).unwrap().objects()
+}
+
+#[test]
+fn row_of_a_service_without_problems_of_its_own_has_that_of_its_endpoints() {
+    let objects = [
+        mirror("prod", "db", "west"),
+        endpoint("prod", "db", "west", "db-0", &["10.96.0.1"]),
+        link("east", "east"),
+    ];
+    let server = server_of(&[], table_with_links(&rules(), &objects));
+    let row = &rows(&server, View::Table, &Filter::default())[0];
+    assert_eq!(
+        (&row["state"], &row["problem"]),
+        (&json!("failing"), &json!("unlinked"))
+    );
+}
+
+#[test]
+fn cluster_that_a_name_waits_for_selects_its_service() {
+    let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+    service["metadata"]["annotations"] =
+        json!({"global-dns/expected-clusters": "local+east until 1970-01-02T00:00Z"});
+    let server = server_of(&[], table(&[service, slice]));
+    for (cluster, count) in [("east", 1), ("west", 0)] {
+        let filter = Filter {
+            cluster: vec![cluster.to_owned()],
+            ..Filter::default()
+        };
+        assert_eq!(
+            rows(&server, View::Table, &filter).len(),
+            count,
+            "{cluster}"
+        );
+    }
+}
+
+/// An event of a cluster names no service.
+#[test]
+fn filter_of_events_without_a_service_is_told_beside_events_of_clusters() {
+    let server = server_of(&[], table(&[mirror("prod", "db", "east")]));
+    let unlinked = Change::new(ChangeKind::Unlinked, "Cluster west has no Link.");
+    record_now(&server.feeds.events, unlinked);
+    for (text, is_told) in [("nope", true), ("db", false)] {
+        let filter = Filter {
+            text: vec![text.to_owned()],
+            ..Filter::default()
+        };
+        let document = document(View::Events, &server, &filter).unwrap();
+        assert_eq!(document.sections[0].rows.len(), 1);
+        let told = document.sections.iter().flat_map(|one| &one.rows);
+        let mut told = told.flat_map(|row| &row.cells);
+        assert_eq!(
+            told.any(|cell| cell.starts_with("no service matches 'nope'")),
+            is_told
+        );
     }
 }
