@@ -27,13 +27,13 @@ pub enum AnswerOrder {
     LocalFirst,
 }
 
-/// Addresses of one family: one record for each.
+/// Addresses of one family in two parts: one record for each.
 #[derive(Clone, Copy, Debug)]
 pub enum Addresses<'t> {
     /// Records of type A.
-    V4(&'t [Ipv4Addr]),
+    V4([&'t [Ipv4Addr]; 2]),
     /// Records of type AAAA.
-    V6(&'t [Ipv6Addr]),
+    V6([&'t [Ipv6Addr]; 2]),
 }
 
 /// Visits the addresses of a view of type A or AAAA in order until `visit` breaks, several at once if possible. `turn` is a random
@@ -51,9 +51,9 @@ pub fn visit_addresses<'t>(
     let names = &view.service.names;
     if (view.scope, order) == (Scope::Service, AnswerOrder::Rotate) {
         return match rtype {
-            RecordType::A => rotated(&names.v4, turn).try_for_each(|ips| visit(Addresses::V4(ips))),
-            RecordType::AAAA => {
-                rotated(&names.v6, turn).try_for_each(|ips| visit(Addresses::V6(ips)))
+            RecordType::A if !names.v4.is_empty() => visit(Addresses::V4(rotated(&names.v4, turn))),
+            RecordType::AAAA if !names.v6.is_empty() => {
+                visit(Addresses::V6(rotated(&names.v6, turn)))
             }
             _ => ControlFlow::Continue(()),
         };
@@ -126,11 +126,10 @@ fn visit_walks<'t>(
     }
 }
 
-/// Rotates a list. Returns its parts, none of which is empty.
-fn rotated<A>(list: &[A], turn: u32) -> impl Iterator<Item = &[A]> {
+/// Rotates a list. Returns its parts.
+fn rotated<A>(list: &[A], turn: u32) -> [&[A]; 2] {
     let (last, first) = list.split_at(turn as usize % list.len().max(1));
-    let parts = [first, last].into_iter();
-    parts.filter(|part| !part.is_empty())
+    [first, last]
 }
 
 /// Visits the SRV records of a view in order until `visit` breaks: for each target and port number one. `visit` gets the index of the
@@ -157,7 +156,7 @@ fn visit_shared_target<'t>(
     visit: &mut impl FnMut(usize, u16, bool) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut is_first = true;
-    let mut shared = rotated(view.shared_ports(), turn).flatten();
+    let mut shared = rotated(view.shared_ports(), turn).into_iter().flatten();
     shared.try_for_each(|one| {
         let is_wanted = match view.port {
             Some(wanted) => one.port.has_same_name(wanted),
@@ -221,10 +220,13 @@ impl<'t> Addresses<'t> {
     /// Returns each address alone.
     pub fn each(self) -> impl Iterator<Item = Self> {
         let (v4, v6) = match self {
-            Self::V4(ips) => (ips, &[][..]),
-            Self::V6(ips) => (&[][..], ips),
+            Self::V4(parts) => (parts, [&[][..]; 2]),
+            Self::V6(parts) => ([&[][..]; 2], parts),
         };
-        v4.chunks(1).map(Self::V4).chain(v6.chunks(1).map(Self::V6))
+        let v4 = v4.into_iter().flat_map(|part| part.chunks(1));
+        let v6 = v6.into_iter().flat_map(|part| part.chunks(1));
+        v4.map(|one| Self::V4([one, &[]]))
+            .chain(v6.map(|one| Self::V6([one, &[]])))
     }
 }
 
@@ -232,8 +234,8 @@ impl<'t> From<&'t IpAddr> for Addresses<'t> {
     #[inline]
     fn from(ip: &'t IpAddr) -> Self {
         match ip {
-            IpAddr::V4(ip) => Self::V4(slice::from_ref(ip)),
-            IpAddr::V6(ip) => Self::V6(slice::from_ref(ip)),
+            IpAddr::V4(ip) => Self::V4([slice::from_ref(ip), &[]]),
+            IpAddr::V6(ip) => Self::V6([slice::from_ref(ip), &[]]),
         }
     }
 }

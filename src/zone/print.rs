@@ -154,8 +154,9 @@ impl fmt::Display for Data<'_> {
 }
 
 /// Writes addresses. A record that is printed has one.
-fn write_each(f: &mut fmt::Formatter<'_>, ips: &[impl fmt::Display]) -> fmt::Result {
-    ips.iter().try_for_each(|ip| write!(f, "{ip}"))
+fn write_each(f: &mut fmt::Formatter<'_>, ips: &[&[impl fmt::Display]; 2]) -> fmt::Result {
+    let mut ips = ips.iter().copied().flatten();
+    ips.try_for_each(|ip| write!(f, "{ip}"))
 }
 
 // === Names ===

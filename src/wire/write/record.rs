@@ -197,20 +197,24 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
         &mut self,
         owner: [u8; 2],
         record: &Record<'_>,
-        ips: &[A],
+        ips: [&[A]; 2],
         octets: impl Fn(&A) -> [u8; N],
     ) -> (usize, bool) {
         let head = self.head(owner, record, N);
         let size = HEAD + N;
         let free = self.message.limit.saturating_sub(self.message.length);
-        let count = ips.len().min(free / size);
+        let all = ips[0].len() + ips[1].len();
+        let count = all.min(free / size);
         let room = self.message.room(count * size).unwrap_or_default();
-        for (ip, record) in ips.iter().zip(room.chunks_exact_mut(size)) {
-            let (head_at, ip_at) = record.split_at_mut(HEAD);
-            head_at.copy_from_slice(&head);
-            ip_at.copy_from_slice(&octets(ip));
+        let mut records = room.chunks_exact_mut(size);
+        for part in ips {
+            for (ip, record) in part.iter().zip(records.by_ref()) {
+                let (head_at, ip_at) = record.split_at_mut(HEAD);
+                head_at.copy_from_slice(&head);
+                ip_at.copy_from_slice(&octets(ip));
+            }
         }
-        (count, count == ips.len())
+        (count, count == all)
     }
 
     /// Writes a record with a pointer as owner name.
