@@ -37,6 +37,7 @@ fn prepare(cluster: &Cluster) -> Result<()> {
         "linkerd-multicluster",
         "multicluster",
         "links",
+        "1234",
     ] {
         cluster.put(&namespace(name))?;
     }

@@ -50,6 +50,9 @@ const FIELDS: &str = r#"
 {podSecurityContext: {runAsUser: 7}}           | Deployment | POD/securityContext/runAsNonRoot       | true
 {securityContext: {capabilities: {add: [A]}}}  | Deployment | OWN/securityContext/capabilities       | {drop: [ALL], add: [A]}
 {extraEnv: [{name: A, value: b}]}              | Deployment | OWN/env/4                              | {name: A, value: b}
+{extraEnv: [{name: A, value: b}]}              | Pod        | /spec/containers/0/env/1               | {name: A, value: b}
+{priorityClassName: "12"}                      | Deployment | POD/priorityClassName                  | "12"
+{tls: {secretName: "34"}}                      | Deployment | POD/volumes/0/secret/secretName        | "34"
 # CoreDNS runs there, too. With internalTrafficPolicy Local, only a pod on its own node answers it.
 {kind: DaemonSet}                              | DaemonSet  | POD/tolerations/1/key                  | CriticalAddonsOnly
 {}                                             | Deployment | POD/tolerations                        | null

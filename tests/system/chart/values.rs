@@ -78,7 +78,7 @@ common labels and annotations, monitoring:
   commonAnnotations: {example.com/owner: dns, linkerd.io/inject: enabled, helm.sh/hook: pre-install}
   podAnnotations: {example.com/note: hello, linkerd.io/inject: enabled}
   service: {annotations: {example.com/owner: network}}
-  config: {clusterName: hub, namespaces: [prod]}
+  config: {clusterName: hub, namespaces: [prod, "1234"]}
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
   alerts: {enabled: true, labels: {release: prometheus}}
   dashboard: {enabled: true, annotations: {grafana_folder: DNS}}
