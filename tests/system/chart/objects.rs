@@ -80,7 +80,8 @@ fn values_set_the_right_fields() {
             .replace("POD", "/spec/template/spec");
         let rendered = template(&with(values)).unwrap();
         let mut objects = rendered.all(of_kind);
-        let object = objects.find(|object| name(object) == RELEASE).unwrap();
+        let is_meant = |object: &&Value| kind(object) == "Pod" || name(object) == RELEASE;
+        let object = objects.find(is_meant).unwrap();
         let found = object.pointer(&pointer).unwrap_or(&Value::Null);
         assert_eq!(*found, expected, "{line}");
     }
