@@ -143,10 +143,10 @@ async fn view(
 
 /// Answers with the schemas of all views.
 async fn view_schemas(RawQuery(query): RawQuery) -> Response {
-    match query {
-        None => Json(schemas()).into_response(),
-        Some(query) => {
-            ViewError::invalid("the query string", &query, "schemas takes none").into_response()
+    match query.as_deref().unwrap_or_default() {
+        "" => Json(schemas()).into_response(),
+        query => {
+            ViewError::invalid("the query string", query, "schemas takes none").into_response()
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Reply {
     pub is_truncated: bool,
     /// The primary name server of the SOA record in the answer section, in lower case.
     pub primary: Option<String>,
-    /// Whether the answer section has records, and the code is NOERROR.
+    /// Whether the code is NOERROR, and the answer section has a record of the type that was asked for.
     pub has_records: bool,
     /// The addresses of the answer section; of an SRV record, those of its target that came with it.
     pub addresses: BTreeSet<IpAddr>,
@@ -56,6 +56,8 @@ pub async fn query(
         response = exchange(server, true, &query).await;
     }
     let message = response.map_err(|error| error.to_string())?;
+    let mut answers = message.answers.iter();
+    let is_answered = answers.any(|record| record.record_type() == query.query_type());
     let of_targets = message.additionals.iter();
     let of_targets = of_targets.filter(|_| rtype == RecordType::SRV);
     let data = message.answers.iter().chain(of_targets);
@@ -73,8 +75,7 @@ pub async fn query(
         // The variants are called as the codes are.
         code: format!("{:?}", message.metadata.response_code).to_uppercase(),
         is_truncated: message.metadata.truncation,
-        has_records: message.metadata.response_code == ResponseCode::NoError
-            && !message.answers.is_empty(),
+        has_records: is_answered && message.metadata.response_code == ResponseCode::NoError,
         primary: data.clone().find_map(primary),
         addresses: data.filter_map(address).collect(),
     })
@@ -101,7 +102,31 @@ async fn exchange(
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::UdpSocket;
+
     use super::*;
+    use crate::wire::query::HEADER;
+
+    /// A server that knows an alias without its addresses has no answer.
+    #[tokio::test]
+    async fn record_of_another_type_is_no_answer() {
+        const CNAME: &[u8] = b"\xc0\x0c\0\x05\0\x01\0\0\0\x05\0\x04\x01x\xc0\x0c";
+        const A: &[u8] = b"\xc0\x0c\0\x01\0\x01\0\0\0\x05\0\x04\x0a\0\0\x01";
+        for (record, has_records) in [(CNAME, false), (A, true)] {
+            let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let server = socket.local_addr().unwrap();
+            let answer = async {
+                let mut message = [0; 512];
+                let (_, client) = socket.recv_from(&mut message).await.unwrap();
+                let question = HEADER + "\x06global\0".len() + 4;
+                message[2..12].copy_from_slice(b"\x84\0\0\x01\0\x01\0\0\0\0");
+                let reply = [&message[..question], record].concat();
+                socket.send_to(&reply, client).await.unwrap();
+            };
+            let (reply, ()) = tokio::join!(query(server, false, "global.", RecordType::A), answer);
+            assert_eq!(reply.unwrap().has_records, has_records);
+        }
+    }
 
     #[tokio::test]
     async fn closed_port_is_an_error() {

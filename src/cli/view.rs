@@ -10,6 +10,7 @@ use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
 use super::print::{Output, PrintArgs, output};
 use super::values::{parse_name, parse_name_server, parse_subject, parse_time};
 use crate::model::Timestamp;
+use crate::table::Impact;
 use crate::table::change::ChangeKind;
 use crate::zone::Name;
 
@@ -40,7 +41,7 @@ pub struct TableArgs {
     pub filter: Vec<String>,
 
     /// Show only services in this state (repeatable)
-    #[arg(long, value_name = "STATE", value_parser = ["ok", "attention", "failing"])]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(Impact::VARIANTS.iter().map(<&str>::from)))]
     pub state: Vec<String>,
 
     /// Show only services with an endpoint in this cluster (repeatable)

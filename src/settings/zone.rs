@@ -19,6 +19,9 @@ pub struct ZoneSetting {
     pub grammar: Grammar,
 }
 
+/// The octets of the name of a zone, for its schema.
+const NAME: &str = "^[a-zA-Z0-9.-]+$";
+
 /// The forms of a zone in the settings.
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(
@@ -28,11 +31,11 @@ pub struct ZoneSetting {
 )]
 enum ZoneForm {
     /// The name of a zone with the names of this server, such as `global`.
-    Name(#[schemars(regex(pattern = r"^[a-zA-Z0-9.-]+$"))] String),
+    Name(#[schemars(regex(pattern = NAME))] String),
     /// A zone with its grammar: `{name: clusterset.local, grammar: mcs}`.
     Full {
         /// Name of the zone.
-        #[schemars(regex(pattern = r"^[a-zA-Z0-9.-]+$"))]
+        #[schemars(regex(pattern = NAME))]
         name: String,
         /// Grammar of the names in it.
         grammar: Grammar,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::age::Age;
 use super::document::Section;
 use super::problem::{Counts, ProblemReport};
-use crate::model::problem::{ProblemRow, ROWS};
+use crate::model::problem::ROWS;
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey};
 use crate::table::{Impact, Published, Table};
 
@@ -122,25 +122,26 @@ impl Causes {
         section
     }
 
-    /// Returns the section of some causes that need attention. Errors of the server come first, then those that make most services
-    /// fail, then by level, then the newest. The first ones are listed.
+    /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
+    /// newest. The first ones are listed, and all of the server.
     fn section_of(&self, is_shown: impl Fn(&ProblemReport) -> bool) -> Section {
         let serious = self.by_key.iter();
         let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
         serious.sort_by_key(|(_, cause)| {
-            let ProblemRow { level, family, .. } = cause.first.kind.row();
-            let is_of_server = (*family, *level) == (Family::Server, Level::Error);
-            let (impact, failing) = (cause.impact(), cause.counts.failing);
-            Reverse((impact, is_of_server, failing, *level, cause.age.since))
+            let level = cause.first.kind.row().level;
+            Reverse((cause.impact(), cause.counts.failing, level, cause.age.since))
         });
         let reports = serious.into_iter();
         let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref()));
-        let mut reports = reports.filter(is_shown);
-        let listed = reports.by_ref().take(MAX_CAUSES);
+        let mut others = 0;
+        let (listed, more): (Vec<_>, Vec<_>) = reports.filter(is_shown).partition(|one| {
+            let is_of_server = one.kind.row().family == Family::Server;
+            others += usize::from(!is_of_server);
+            is_of_server || others <= MAX_CAUSES
+        });
         let mut section = Section::of::<ProblemReport>("causes", listed);
-        let more = reports.count();
-        if more > 0 {
-            section.push_text([String::new(), format!("and {more} more")]);
+        if !more.is_empty() {
+            section.push_text([String::new(), format!("and {} more", more.len())]);
         }
         section
     }

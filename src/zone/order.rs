@@ -27,7 +27,7 @@ pub enum AnswerOrder {
     LocalFirst,
 }
 
-/// Addresses of one family in two parts: one record for each.
+/// Addresses of one family, one record for each. A list that begins at one of them has two parts.
 #[derive(Clone, Copy, Debug)]
 pub enum Addresses<'t> {
     /// Records of type A.

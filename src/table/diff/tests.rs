@@ -411,7 +411,7 @@ fn service_whose_short_name_ends_or_begins_to_answer_has_a_change() {
     assert_eq!(lines(&prod, &all(&[&prod, &of("shop", "web")])), [""; 0]);
 }
 
-/// Two changes of half a second are told as one, unless the second takes the first back.
+/// Two changes within half a second become one event, unless the second takes the first back.
 #[test]
 fn change_that_is_taken_back_is_undone() {
     let ttl = |states: [Option<&str>; 2]| {

@@ -557,3 +557,25 @@ fn filter_of_events_without_a_service_is_told_beside_events_of_clusters() {
         );
     }
 }
+
+/// At most fifty causes of services are listed, and the page says what it finds there.
+#[test]
+fn problem_of_the_source_is_listed_beside_any_number_of_failing_services() {
+    let failing = (0..60).flat_map(|number| {
+        let (service, cluster) = (format!("s{number}"), format!("c{number}"));
+        let slice = backends("prod", &format!("{service}-{cluster}"), true, false);
+        [
+            service_mirror("prod", &service, &cluster, "10.96.0.1"),
+            slice,
+        ]
+    });
+    let server = server_of(&[], table(&failing.collect::<Vec<_>>()));
+    let feed = server.feeds.all().pop_first().unwrap();
+    server
+        .feeds
+        .note_failure(&feed, "cannot reach https://10.0.0.1");
+    let causes = rows(&server, View::Problems, &Filter::default());
+    let kinds: Vec<_> = causes.iter().map(|one| one["kind"].as_str()).collect();
+    assert!(kinds.contains(&Some("gateway-down")), "{kinds:?}");
+    assert!(kinds.contains(&Some("source-unavailable")), "{kinds:?}");
+}

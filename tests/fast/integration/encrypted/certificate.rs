@@ -149,6 +149,20 @@ fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
 }
 
 #[test]
+fn problem_of_a_file_keeps_its_time_although_its_reason_changes() {
+    let server = serve(small(), &issue_valid(), &[QUIC]);
+    let since = ["nothing", "-----BEGIN CERTIFICATE-----"].map(|content| {
+        let mark = server.log.mark();
+        std::fs::write(server.folder().join("tls.crt"), content).unwrap();
+        server.log.wait(mark, KEPT);
+        let mut problems = server.items("problems").into_iter();
+        let own = problems.find(|one| one["kind"] == "certificate-renewal");
+        own.unwrap()["since"].clone()
+    });
+    assert_eq!(since[0], since[1]);
+}
+
+#[test]
 fn certificate_outside_its_validity_is_used_with_one_warning() {
     for (begins, ends, message) in [
         (-30 * DAY, -DAY, "Certificate is not valid"),
