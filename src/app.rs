@@ -7,9 +7,7 @@ mod fleet;
 mod remote;
 mod serve;
 mod source;
-mod thread;
 mod told;
-mod variables;
 mod views;
 
 use std::io::{self, Write as _};

@@ -1,13 +1,14 @@
 //! `global-dns check` and `global-dns fleet`: what is wrong with an installation, and how clusters differ.
 //!
-//! The functions here are pure. They take what servers say (objects of their API, as maps), objects of the API
-//! server, and replies of name servers, which `app` gathers. A field that is missing is not told by that version of the
-//! server, and a kind of problem that this program does not know is printed like any other. Only [`dns_client`] and
-//! [`connection`] use the network.
+//! Most functions here are pure. They take what servers say (objects of their API, as maps), which `app` gathers, objects of the API
+//! server, and replies of name servers. A field that is missing is not told by that version of the
+//! server, and a kind of problem that this program does not know is printed like any other. Only [`cluster`], [`way`],
+//! [`dns_client`] and [`connection`] use the network.
 //!
 //! Failing: answers are wrong or missing until somebody acts. Attention: something deserves a look. A server's own problems come
 //! first; nothing that a server knows is computed again.
 
+pub mod cluster;
 pub mod connection;
 pub mod dns_client;
 pub mod finding;
@@ -18,3 +19,4 @@ pub mod pods;
 pub mod probe;
 pub mod targets;
 pub mod told;
+pub mod way;

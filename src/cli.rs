@@ -3,7 +3,6 @@
 //! Values leave this module typed and checked. Flags that are more than about one run of a command have an environment variable:
 //! `GLOBAL_DNS_` and the name of the flag. Commas separate the items of lists.
 
-mod api;
 mod cluster;
 mod command;
 mod fleet;
@@ -13,8 +12,7 @@ mod serve;
 mod values;
 mod view;
 
-pub use api::Api;
-pub use cluster::{Cluster, ClusterError, Replica};
+pub use cluster::{Cluster, is_pod};
 pub use command::{Cli, Command, read};
 pub use fleet::{FleetArgs, Place};
 pub use groups::{KubeconfigArgs, LogArgs, ServerArgs, SourceArgs, ViewArgs};

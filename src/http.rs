@@ -1,8 +1,10 @@
-//! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` with the views, and the status page.
+//! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` with the views, and the status page; and the
+//! client of the API, which the commands use.
 //!
 //! Readers must not delay probes and answers. The probes run on a thread of their own, and so do the API and the metrics. The API
 //! makes one page of a view at a time, and has few connections.
 
+mod client;
 mod gate;
 mod host;
 mod liveness;
@@ -10,6 +12,8 @@ mod metrics;
 mod page;
 mod stream;
 
+use std::future::pending;
+use std::io;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,30 +26,93 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use strum::VariantArray as _;
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tower_http::compression::CompressionLayer;
+use tracing::debug;
 
+pub use client::{Api, Connect, EndReason, Unreachable};
 pub use host::{ApiHost, ApiHosts};
 pub use liveness::Liveness;
 pub use metrics::Metrics;
 
 use crate::model::ProblemKind;
+use crate::server::counters::CounterSet;
+use crate::server::platform::lower_priority;
+use crate::server::{serve_http, thread};
 use crate::view::{CELLS, Server, View, ViewError, document, problem_with_age, schemas};
 
 /// The state that the handlers share.
 #[derive(Clone)]
 pub struct HttpState {
-    /// The server that is shown.
-    pub server: Server,
-    /// The metrics.
+    /// The metrics, which have the server that is shown.
     pub metrics: Metrics,
+    /// What the probes tell.
+    pub probes: Probes,
+    /// The runtime of the API. It also renders the metrics, so that nothing delays a probe.
+    pub api_runtime: Handle,
+}
+
+/// What the probes tell.
+#[derive(Clone, Debug, Default)]
+pub struct Probes {
     /// Set when the addresses of DNS are open, after the first table.
     pub is_open: Arc<AtomicBool>,
     /// The loops that must make progress.
     pub liveness: Liveness,
-    /// The runtime of the API. It also renders the metrics, so that nothing delays a probe.
-    pub api_runtime: Handle,
+}
+
+/// The listeners of `listen.admin` and `listen.api`, and the hosts that requests of the API may name.
+#[derive(Debug)]
+pub struct HttpListeners {
+    /// They serve the probes and the metrics.
+    pub admin: Vec<TcpListener>,
+    /// They serve the API and the status page.
+    pub api: Vec<TcpListener>,
+    /// `listen.apiHosts`.
+    pub api_hosts: ApiHosts,
+}
+
+/// Serves a server on a thread for the probes, and on one for the API. `tasks` get a task for each, which ends with it.
+///
+/// # Errors
+///
+/// If the system has no thread.
+pub fn start(
+    server: &Server,
+    counters: CounterSet,
+    probes: Probes,
+    listeners: HttpListeners,
+    tasks: &mut JoinSet<()>,
+) -> io::Result<()> {
+    let api_runtime = thread::runtime()?;
+    let follow = probes.liveness.clone().follow();
+    let state = HttpState {
+        metrics: Metrics {
+            server: server.clone(),
+            counters,
+        },
+        probes,
+        api_runtime: api_runtime.handle().clone(),
+    };
+    let HttpListeners {
+        admin,
+        api,
+        api_hosts,
+    } = listeners;
+    thread::run("probes", thread::runtime()?, tasks, || async {
+        tokio::join!(follow, serve_http(admin, admin_routes(state)));
+    })?;
+    let routes = api_routes(server.clone(), api_hosts);
+    thread::run("api", api_runtime, tasks, || async {
+        if let Err(error) = lower_priority() {
+            debug!(%error, "Cannot lower the priority of the API");
+        }
+        // Without a listener, this thread still renders the metrics.
+        tokio::join!(serve_http(api, routes), pending::<()>());
+    })
 }
 
 // === Routes ===
@@ -74,7 +141,7 @@ pub fn api_routes(server: Server, hosts: ApiHosts) -> Router {
 /// Answers `/livez`. A process that cannot answer queries, or that does not see changes any more, must be restarted. It
 /// is alive while the API server is unreachable: the update loop then waits for events, which is progress.
 async fn livez(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
-    match state.liveness.problem() {
+    match state.probes.liveness.problem() {
         None => (StatusCode::OK, "ok\n".to_owned()),
         Some(problem) => (StatusCode::SERVICE_UNAVAILABLE, problem + "\n"),
     }
@@ -83,9 +150,9 @@ async fn livez(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
 /// Answers `/readyz`. The server is ready from the time at which it answers from its first table until it receives a signal to
 /// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table.
 async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
-    let server = &state.server;
+    let server = &state.metrics.server;
     let now = server.reader.load();
-    let is_open = now.table.is_some() && state.is_open.load(Ordering::Relaxed);
+    let is_open = now.table.is_some() && state.probes.is_open.load(Ordering::Relaxed);
     let problems = server.problems(&now);
     let is_stopping = problems
         .iter()

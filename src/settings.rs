@@ -7,6 +7,7 @@ mod apply;
 mod check;
 mod period;
 mod read;
+pub mod variables;
 mod zone;
 
 use std::collections::BTreeMap;

@@ -1,17 +1,20 @@
 //! `check`: asks a server for its problems, then the API server and name servers for what only they can tell.
 
-mod cluster;
-mod way;
-
 use std::process::ExitCode;
+
+use serde_json::Value;
 
 use super::remote::find;
 use super::told;
-use crate::check::finding::{Check, Finding, State, document, text};
-use crate::check::objects;
-use crate::cli::CheckArgs;
+use crate::check::finding::{Check, Fact, Finding, State, document, items, text};
+use crate::check::probe::Question;
+use crate::check::told::Told;
+use crate::check::way::Way;
+use crate::check::{cluster, objects};
+use crate::cli::{CheckArgs, Cluster, is_pod};
+use crate::http::Api;
 use crate::log::error_chain;
-use crate::view::Document;
+use crate::view::{Document, Filter, View};
 
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
@@ -22,19 +25,23 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
 async fn diagnose(args: &CheckArgs) -> Document {
     let namespaces = &args.view.source.namespace;
     let (server, cluster) = find(&args.view).await;
-    let told = match server {
-        Ok(server) => told::read(&server, namespaces)
-            .await
-            .map(|told| (server, told)),
-        Err(error) => Err(error),
+    let told = async {
+        let server = server?;
+        let told = told::read(&server, namespaces).await?;
+        anyhow::Ok((server, told))
     };
+    let told = told.await;
     let settings = match &told {
         Ok((_, told)) => told.status["settings"].clone(),
         Err(_) => serde_json::to_value(&args.view.settings.loaded).unwrap_or_default(),
     };
     let (of_cluster, objects) = match &cluster {
         None => (Vec::new(), None),
-        Some(Ok(cluster)) => cluster::read(cluster, args, &settings, told.is_ok()).await,
+        Some(Ok(cluster)) => {
+            let pods = pods(cluster, args).await;
+            let (client, origin) = (&cluster.client, &cluster.origin);
+            cluster::read(client, origin, pods, &settings, told.is_ok()).await
+        }
         Some(Err(error)) => (vec![cluster::unreachable(&error.to_string())], None),
     };
     let (server, told) = match told {
@@ -52,14 +59,57 @@ async fn diagnose(args: &CheckArgs) -> Document {
     let mut lines = told.findings();
     lines.extend(of_cluster);
     lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
-    if way::is_asked(args) {
-        lines.extend(way::findings(args, &server, &told).await);
+    // In a pod, the name servers of this machine are the cluster's DNS.
+    if args.resolver.or(args.dns).is_some() || is_pod() {
+        let way = Way {
+            dns: args.dns,
+            resolver: args.resolver,
+            connects: args.connect,
+        };
+        let again = async || {
+            let told = told::read(&server, namespaces).await?;
+            questions(args, &server, &told).await
+        };
+        let first = questions(args, &server, &told).await;
+        lines.extend(way.findings(first, again).await);
     } else if cluster.is_some() {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
         let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
         lines.push(Finding::unknown(Check::ClusterAnswer, why, hint));
     }
     document("check", text(&told.status, "replica"), Vec::new(), &lines)
+}
+
+/// Lists the pods of the server. Returns `None` if the command reads objects.
+async fn pods(cluster: &Cluster, args: &CheckArgs) -> Option<Fact<Vec<Value>>> {
+    if args.view.reads_objects() {
+        return None;
+    }
+    let namespace = args.view.server.server_namespace.as_ref();
+    let pods = cluster.pods(namespace).await.map(|(_, pods)| pods);
+    Some(pods.map_err(|error| error.to_string()))
+}
+
+/// Returns the question for the name of `--name`, or else one for each zone.
+async fn questions(
+    args: &CheckArgs,
+    server: &Api,
+    Told { status, table }: &Told,
+) -> anyhow::Result<Vec<Question>> {
+    if let Some(name) = &args.name {
+        let filter = Filter {
+            // Without its zone, as `explain` takes it.
+            name: Some(name.to_string().trim_end_matches('.').to_owned()),
+            ..Filter::default()
+        };
+        let explained = server.items(View::Explain, &filter).await?;
+        return Ok(vec![Question::of_name(&explained)]);
+    }
+    let zones = items(status, "zones").filter_map(Value::as_str);
+    let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
+    let questions = zones.zip(suffixes);
+    let questions = questions.map(|(zone, suffix)| Question::of_zone(zone, suffix, table));
+    Ok(questions.collect())
 }
 
 /// Returns whether a line says why no server, or no objects, can be read.

@@ -1,29 +1,26 @@
 //! `events`: the last changes of the answers, as a running server recorded them.
 
-use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::time::sleep;
-use tokio_util::codec::{FramedRead, LinesCodec};
-use tokio_util::io::StreamReader;
 
-use super::remote::{find_again, find_server, show};
-use crate::cli::{Api, EventsArgs, Output, is_closed, local_text, note, print};
+use super::remote::{find_replica, find_server, show};
+use crate::cli::{Cluster, EventsArgs, Output, is_closed, local_text, note, print};
+use crate::http::Api;
 use crate::model::{Timestamp, list_some};
 use crate::view::{Filter, View};
 
-/// The most octets of one line of the stream. A server that sends more is not one of ours.
-const MAX_LINE: usize = 1 << 20;
 /// The pause before the next attempt to reach a server.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Prints the events of a running server, and with `--watch` follows them.
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
-    let (found, _) = find_server(&args.server, &args.kubeconfig, "").await;
+    let (found, cluster) = find_server(&args.server, &args.kubeconfig, "").await;
     let server = found.context("only a running server has events")?;
     let filter = Filter {
         text: args.filter.clone(),
@@ -34,19 +31,24 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     };
     match args.watch {
         false => show(&server, View::Events, &filter, &args.print).await,
-        true => watch(&args, server, filter).await,
+        true => watch(&args, server, cluster.transpose()?, filter).await,
     }
 }
 
 /// Prints the events so far, then each event when it happens, until nobody reads the output. The filter selects what is not printed
 /// yet: the events after the last one, and since its time, because another server has other IDs.
-async fn watch(args: &EventsArgs, mut server: Api, mut filter: Filter) -> anyhow::Result<ExitCode> {
+async fn watch(
+    args: &EventsArgs,
+    mut server: Api,
+    cluster: Option<Arc<Cluster>>,
+    mut filter: Filter,
+) -> anyhow::Result<ExitCode> {
     // The sentences below the list, such as that no service matches.
     let shortest = Filter {
         limit: Some(1),
         ..filter.clone()
     };
-    let list = server.document(View::Events, &shortest, Output::Text);
+    let list = server.document(View::Events, &shortest, false);
     let list = list.await?;
     let told = list.sections.into_iter().skip(1).flat_map(|one| one.rows);
     told.for_each(|row| note(&local_text(&row.cells.concat())));
@@ -56,10 +58,16 @@ async fn watch(args: &EventsArgs, mut server: Api, mut filter: Filter) -> anyhow
             Err(error) if is_closed(&error) => return Err(error),
             Err(error) => note(&format!("{error:#}; reconnecting")),
         }
-        let namespace = args.server.server_namespace.as_ref();
         sleep(RETRY_DELAY).await;
-        while find_again(&mut server, namespace).await.is_err() {
-            sleep(RETRY_DELAY).await;
+        // Another replica, if it was one. Never another kind of server, which may have other data.
+        while let Some(cluster) = &cluster {
+            match find_replica(cluster, args.server.server_namespace.as_ref()).await {
+                Ok(found) => {
+                    server = found;
+                    break;
+                }
+                Err(_) => sleep(RETRY_DELAY).await,
+            }
         }
     }
 }
@@ -79,23 +87,16 @@ async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Re
         since: None,
         ..filter.clone()
     };
-    let body = server.stream(&new).await?;
-    // Each message of the server has lines with its ID, its type, and its data (WHATWG HTML, section 9.2).
-    let octets = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
-    let mut lines = FramedRead::new(octets, LinesCodec::new_with_max_length(MAX_LINE));
-    let mut kind = String::new();
-    while let Some(line) = lines.next().await {
-        let line = line.context("cannot read the events of the server")?;
-        match (line.split_once(": "), &*kind) {
-            (Some(("event", name)), _) => kind = name.to_owned(),
-            (Some(("data", json)), "change") => {
-                let event = serde_json::from_str(json);
+    let mut messages = server.stream(&new).await?;
+    while let Some(message) = messages.next().await {
+        let (kind, data) = message?;
+        match &*kind {
+            "change" => {
+                let event = serde_json::from_str(&data);
                 let event = event.context("cannot parse an event of the server")?;
                 print_event(&event, filter, output)?;
             }
-            (Some(("data", _)), "reset") => {
-                note("the server no longer has all events since the last one");
-            }
+            "reset" => note("the server no longer has all events since the last one"),
             _ => {} // `table`: the answers may be unchanged
         }
     }

@@ -13,11 +13,9 @@ use tokio::time::{sleep, timeout};
 use super::told::table;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, compare};
-use crate::cli::{Api, Cluster, FleetArgs, KubeconfigArgs, Place, note};
+use crate::cli::{Cluster, FleetArgs, KubeconfigArgs, Place, note};
+use crate::http::Api;
 use crate::log::error_chain;
-
-/// The servers of a cluster, with their names.
-type Servers = Vec<(String, Api)>;
 
 /// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
 const MAX_REPLICAS: usize = 8;
@@ -41,7 +39,7 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads clusters at the same time, each within [`CLUSTER_TIMEOUT`].
-async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Servers>)]) -> Vec<Member> {
+async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Vec<Api>>)]) -> Vec<Member> {
     let members = places.iter().map(async |(name, place, servers)| {
         let late = format!(
             "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
@@ -61,12 +59,12 @@ async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Servers>)]) -
 
 /// Reads the servers of a cluster: all statuses at once, then the tables of those that answer differently. Those with the hash of
 /// an earlier one have the same answers.
-async fn read_servers(servers: &Servers) -> anyhow::Result<Vec<Replica>> {
-    let statuses = join_all(servers.iter().map(|(_, api)| api.status())).await;
+async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<Replica>> {
+    let statuses = join_all(servers.iter().map(Api::status)).await;
     let mut hashes: Vec<Value> = Vec::new();
     let mut replicas = Vec::with_capacity(servers.len());
     let mut failure = anyhow!("no replica responds");
-    for ((name, api), status) in servers.iter().zip(statuses) {
+    for (api, status) in servers.iter().zip(statuses) {
         let read = async {
             let status = status?;
             let hash = &status["tableHash"];
@@ -87,7 +85,7 @@ async fn read_servers(servers: &Servers) -> anyhow::Result<Vec<Replica>> {
             }
         };
         replicas.push(Replica {
-            name: name.clone(),
+            name: api.to_string(),
             status,
             table,
         });
@@ -99,8 +97,8 @@ async fn read_servers(servers: &Servers) -> anyhow::Result<Vec<Replica>> {
     }
 }
 
-/// Returns the servers of a cluster, with their names.
-async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers> {
+/// Returns the servers of a cluster.
+async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Api>> {
     Ok(match place {
         Place::Context(context) => {
             let kubeconfig = KubeconfigArgs {
@@ -108,17 +106,16 @@ async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers
                 context: context.clone(),
             };
             let cluster = Arc::new(Cluster::open(&kubeconfig, false).await?);
-            let replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
+            let mut replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
             let (url, count) = (cluster.url(), replicas.len());
             if count > MAX_REPLICAS {
                 note(&format!(
                     "{url}: {MAX_REPLICAS} of {count} replicas are compared"
                 ));
             }
-            let replicas = replicas.into_iter().take(MAX_REPLICAS);
-            let named = replicas.map(|one| (one.to_string(), Api::Replica(cluster.clone(), one)));
-            named.collect()
+            replicas.truncate(MAX_REPLICAS);
+            replicas
         }
-        Place::Server(url) => vec![(url.to_string(), Api::Url(url.clone()))],
+        Place::Server(url) => vec![Api::Url(url.clone())],
     })
 }

@@ -12,9 +12,9 @@ use tokio::time::timeout;
 
 use super::source::SelectedSource;
 use crate::cli::{
-    Api, Cluster, ClusterError, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs,
-    local_text, print,
+    Cluster, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs, local_text, print,
 };
+use crate::http::{Api, Unreachable};
 use crate::log::error_chain;
 use crate::model::Namespace;
 use crate::view::{Document, Filter, View};
@@ -27,7 +27,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server, or why there is none, and the cluster in which it was looked for. `None`: a flag names the server or files.
 pub(super) type Found = (
     anyhow::Result<Api>,
-    Option<Result<Arc<Cluster>, ClusterError>>,
+    Option<Result<Arc<Cluster>, Unreachable>>,
 );
 
 /// Prints the document of a view below the line that says who answered. Returns its exit code.
@@ -37,7 +37,9 @@ pub(super) async fn show(
     filter: &Filter,
     args: &PrintArgs,
 ) -> anyhow::Result<ExitCode> {
-    let document = server.document(view, filter, args.output).await?;
+    let document = server
+        .document(view, filter, args.output == Output::Json)
+        .await?;
     let heading = local_text(&heading(server, &document));
     match args.output {
         Output::Json => {}
@@ -53,21 +55,9 @@ fn heading(server: &Api, document: &Document) -> String {
     let at = at.map_or_else(String::new, |at| format!(", at {at}"));
     match server {
         Api::InProcess(..) => "computed from objects, not answered by a server".to_owned(),
-        Api::Replica(_, replica) => format!("answered by {replica}{at}"),
+        Api::Replica(replica) => format!("answered by {replica}{at}"),
         Api::Url(_) => format!("answered by {}{at}", document.replica),
     }
-}
-
-/// Finds the server again after it has failed: another replica, if it is one. Never another kind of server, which may have other
-/// data.
-pub(super) async fn find_again(
-    server: &mut Api,
-    namespace: Option<&Namespace>,
-) -> anyhow::Result<()> {
-    if let Api::Replica(cluster, _) = server {
-        *server = find_replica(cluster.clone(), namespace).await?;
-    }
-    Ok(())
 }
 
 /// Finds the server, or makes one of the objects that flags name.
@@ -103,7 +93,7 @@ pub(super) async fn find_server(
     let cluster = Cluster::open(kubeconfig, false).await.map(Arc::new);
     let found = match cluster.clone() {
         Ok(cluster) => {
-            let found = find_replica(cluster, args.server_namespace.as_ref()).await;
+            let found = find_replica(&cluster, args.server_namespace.as_ref()).await;
             found.map_err(|error| anyhow!("{}{hint}", error_chain(error.as_ref())))
         }
         Err(error) => Err(anyhow!("{error}; --server names a server, such as a demo")),
@@ -112,11 +102,14 @@ pub(super) async fn find_server(
 }
 
 /// Connects to the first ready replica that responds.
-async fn find_replica(cluster: Arc<Cluster>, namespace: Option<&Namespace>) -> anyhow::Result<Api> {
+pub(super) async fn find_replica(
+    cluster: &Arc<Cluster>,
+    namespace: Option<&Namespace>,
+) -> anyhow::Result<Api> {
     let replicas = cluster.replicas(namespace).await?.into_iter();
     let mut failure = anyhow!("no replica is ready");
     for replica in replicas.take(MAX_REPLICAS) {
-        match responding(Api::Replica(cluster.clone(), replica)).await {
+        match responding(replica).await {
             Ok(found) => return Ok(found),
             Err(error) => failure = error,
         }

@@ -1,36 +1,32 @@
 //! `serve`: opens resources, binds listeners, starts tasks and shuts down in order.
 
-use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use axum::Router;
-use futures::future::join_all;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::source::SelectedSource;
-use super::thread::{self, runtime};
-use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from};
 use crate::cli::{Cluster, SourceArgs};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
-use crate::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
+use crate::http::{self, ApiHosts, HttpListeners, Liveness, Probes};
 use crate::log::start_logging;
 use crate::server::counters::CounterSet;
-use crate::server::platform::{host_name, lower_priority};
+use crate::server::platform::host_name;
 use crate::server::{
     Answerer, Certificate, DnsListener, DnsServer, Encrypted, NS_PORT, bind_dns, bind_tcp,
-    descriptors, ns_addresses, serve_http,
+    descriptors, ns_addresses,
 };
 use crate::settings::Settings;
+use crate::settings::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from};
 use crate::source::Feeds;
 use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::view;
@@ -76,9 +72,7 @@ pub(super) struct Server {
     pub(super) shown: view::Server,
     listeners: DnsServer,
     tasks: JoinSet<()>,
-    liveness: Liveness,
-    /// Set when the addresses of DNS are open.
-    is_open: Arc<AtomicBool>,
+    probes: Probes,
 }
 
 impl Server {
@@ -119,51 +113,26 @@ impl Server {
         let responses = settings.responses(Zones::clone(&shown.zones), &own);
         let (refused, reader) = (shown.refused.clone(), shown.reader.clone());
         let answerer = Answerer::new(responses, refused, reader, counters.clone());
-        let mut started = Self {
-            api: api.iter().flat_map(TcpListener::local_addr).collect(),
-            listeners: listen(settings, dns, encrypted, answerer)?,
-            liveness: liveness(&shown.feeds, &mut tasks),
-            tasks,
+        let probes = Probes {
             is_open: Arc::default(),
+            liveness: liveness(&shown.feeds, &mut tasks),
+        };
+        let http = HttpListeners {
+            admin,
+            api,
+            api_hosts: ApiHosts::new(settings.listen.api_hosts.clone()),
+        };
+        let mut started = Self {
+            api: http.api.iter().flat_map(TcpListener::local_addr).collect(),
+            listeners: listen(settings, dns, encrypted, answerer)?,
+            probes: probes.clone(),
             shown,
+            tasks,
         };
-        started.serve_http(settings, counters, admin, api)?;
+        let tasks = &mut started.tasks;
+        http::start(&started.shown, counters, probes, http, tasks)
+            .context("cannot start a thread")?;
         Ok(started)
-    }
-
-    /// Starts the threads of the probes and of the API.
-    fn serve_http(
-        &mut self,
-        settings: &Settings,
-        counters: CounterSet,
-        admin: Vec<TcpListener>,
-        api: Vec<TcpListener>,
-    ) -> anyhow::Result<()> {
-        let (server, tasks) = (self.shown.clone(), &mut self.tasks);
-        let api_runtime = runtime()?;
-        let state = HttpState {
-            server: server.clone(),
-            metrics: Metrics {
-                server: server.clone(),
-                counters,
-            },
-            is_open: self.is_open.clone(),
-            liveness: self.liveness.clone(),
-            api_runtime: api_runtime.handle().clone(),
-        };
-        let follow = state.liveness.clone().follow();
-        thread::run("probes", runtime()?, tasks, || async {
-            tokio::join!(follow, serve_all(admin, admin_routes(state)));
-        })?;
-        let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
-        let routes = api_routes(server, hosts);
-        thread::run("api", api_runtime, tasks, || async {
-            if let Err(error) = lower_priority() {
-                debug!(%error, "Cannot lower the priority of the API");
-            }
-            // Without a listener, this thread still renders the metrics.
-            tokio::join!(serve_all(api, routes), pending::<()>());
-        })
     }
 
     /// Serves from the first table until a signal arrives, and for `grace` after it.
@@ -171,10 +140,10 @@ impl Server {
         let mut table = self.shown.feeds.events.subscribe();
         loop {
             tokio::select! {
-                _ = table.wait_for(|table| table.version > 0), if !self.is_open.load(Relaxed) => {
+                _ = table.wait_for(|table| table.version > 0), if !self.probes.is_open.load(Relaxed) => {
                     let opened = self.listeners.open();
-                    self.liveness.watch(opened.context("cannot open the addresses of DNS")?);
-                    self.is_open.store(true, Relaxed);
+                    self.probes.liveness.watch(opened.context("cannot open the addresses of DNS")?);
+                    self.probes.is_open.store(true, Relaxed);
                 }
                 signal = signals.next() => {
                     self.shown.draining.store(true, Relaxed);
@@ -237,16 +206,6 @@ fn listen(
     descriptors::reserve(limit * transports, dns.len() * workers)
         .context("cannot reserve files for the connections")?;
     Ok(DnsServer::new(dns, encrypted, answerer, workers, limit))
-}
-
-/// Serves HTTP on the runtime of this thread, to which the listeners are moved.
-async fn serve_all(listeners: Vec<TcpListener>, routes: Router) {
-    let serve = async |listener| {
-        let moved = TcpListener::into_std(listener).and_then(TcpListener::from_std);
-        let listener = moved.expect("a runtime takes the listener of another one");
-        serve_http(listener, routes.clone()).await;
-    };
-    join_all(listeners.into_iter().map(serve)).await;
 }
 
 /// Returns what must make progress: the update loop, and the runtime of this function, which serves TCP. The threads of DNS follow

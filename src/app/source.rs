@@ -9,8 +9,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::thread;
-use crate::cli::{Api, Cluster};
+use crate::cli::Cluster;
+use crate::http::Api;
+use crate::server::thread;
 use crate::settings::Settings;
 use crate::source::{self, Feeds, UpdateSettings, file, kube};
 use crate::table::Publisher;

@@ -2,7 +2,7 @@
 
 use crate::check::finding::text;
 use crate::check::told::{ServerTable, Told};
-use crate::cli::Api;
+use crate::http::Api;
 use crate::model::Namespace;
 use crate::view::{Filter, View};
 

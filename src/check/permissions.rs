@@ -6,6 +6,9 @@ use super::finding::{Check, Fact, Finding, State};
 use super::objects::LINKS_GROUP;
 use crate::model::Namespace;
 
+/// A namespace, or all of them.
+pub type Scope = Option<Namespace>;
+
 /// A permission: a verb for a resource.
 #[derive(Clone, Debug, Serialize)]
 pub struct Permission {
@@ -15,8 +18,8 @@ pub struct Permission {
     group: &'static str,
     /// Resource, in the plural: `services`.
     resource: &'static str,
-    /// Namespace; `None` means all namespaces.
-    namespace: Option<Namespace>,
+    /// Its scope.
+    namespace: Scope,
     /// Whether it is for the states of links. Without it, the server answers as if every cluster were linked.
     #[serde(skip)]
     is_for_links: bool,
@@ -36,19 +39,11 @@ const NEEDED: [(&str, &str, &str, bool); 7] = [
     ("list", "coordination.k8s.io", "leases", true),
 ];
 
-/// Returns the needed permissions: in each of `namespaces`, or in all namespaces if there are none; and in each of `links`, the
-/// namespaces of Links.
-pub fn needed(namespaces: &[Namespace], links: &[Namespace]) -> Vec<Permission> {
-    let some = |names: &[Namespace]| -> Vec<Option<Namespace>> {
-        names.iter().cloned().map(Some).collect()
-    };
-    let (mut namespaces, links) = (some(namespaces), some(links));
-    if namespaces.is_empty() {
-        namespaces.push(None);
-    }
+/// Returns the needed permissions: in each scope of objects, and in each of `links`, the namespaces of Links.
+pub fn needed(objects: &[Scope], links: &[Scope]) -> Vec<Permission> {
     let mut needed = Vec::new();
     for (verb, group, resource, is_for_links) in NEEDED {
-        let scopes = if is_for_links { &links } else { &namespaces };
+        let scopes = if is_for_links { links } else { objects };
         needed.extend(scopes.iter().map(|namespace| Permission {
             verb,
             group,
@@ -106,10 +101,11 @@ mod tests {
     #[test]
     fn missing_permissions_are_one_finding() {
         let [prod, links] =
-            ["prod", "linkerd-multicluster"].map(|name| vec![name.parse().unwrap()]);
+            ["prod", "linkerd-multicluster"].map(|name| vec![Some(name.parse().unwrap())]);
+        let all = vec![None];
         for (namespaces, denied, state, sentence) in [
             (
-                &vec![],
+                &all,
                 "",
                 State::Ok,
                 "dns has every permission that serve needs",
@@ -121,7 +117,7 @@ mod tests {
                 "dns cannot list services in namespace prod, watch services in namespace prod",
             ),
             (
-                &vec![],
+                &all,
                 "leases",
                 State::Attention,
                 "dns cannot list leases in namespace linkerd-multicluster",
@@ -136,7 +132,7 @@ mod tests {
                 (state, sentence)
             );
         }
-        let unknown = [(needed(&[], &[]).remove(0), Err("403".to_owned()))];
+        let unknown = [(needed(&all, &[]).remove(0), Err("403".to_owned()))];
         assert_eq!(check("dns", &unknown).state, State::Unknown);
     }
 }

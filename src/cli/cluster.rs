@@ -4,8 +4,8 @@ mod credential;
 mod kubeconfig;
 mod proxy;
 mod replica;
-mod requests;
 
+use std::env;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,13 +16,11 @@ use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
 
-pub use replica::Replica;
-
 use credential::Credential;
 use kubeconfig::Configured;
 
 use super::groups::KubeconfigArgs;
-use crate::log::error_chain;
+use crate::http::Unreachable;
 use crate::source::kube::client;
 
 /// Maximum time for connecting.
@@ -33,22 +31,17 @@ pub struct Cluster {
     config: Config,
     /// The token or certificate that may expire.
     credential: Option<Arc<Credential>>,
-    client: Client,
+    /// Sends the requests of commands.
+    pub client: Client,
     /// The origin of the configuration, for messages: the kubeconfig with its context, or the pod.
     pub origin: String,
     /// What to do if the API server does not answer as expected.
     pub way_out: String,
 }
 
-/// Why a cluster, or a replica in it, cannot be asked: a sentence.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ClusterError(String);
-
-impl From<anyhow::Error> for ClusterError {
-    fn from(error: anyhow::Error) -> Self {
-        Self(error_chain(error.as_ref()))
-    }
+/// Returns whether this process runs in a pod.
+pub fn is_pod() -> bool {
+    env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
 // === impl Cluster ===
@@ -60,9 +53,8 @@ impl Cluster {
     /// # Errors
     ///
     /// If the kubeconfig, the service account, a file that they name, or the output of the plugin cannot be used.
-    pub async fn open(flags: &KubeconfigArgs, is_server: bool) -> Result<Self, ClusterError> {
-        let is_pod = is_server || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        let (mut config, origin, way_out) = match is_pod && !flags.is_given() {
+    pub async fn open(flags: &KubeconfigArgs, is_server: bool) -> Result<Self, Unreachable> {
+        let (mut config, origin, way_out) = match (is_server || is_pod()) && !flags.is_given() {
             true => in_pod()?,
             false => kubeconfig::load(flags)?,
         };

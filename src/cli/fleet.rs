@@ -14,12 +14,12 @@ use crate::model::Namespace;
 #[derive(Debug, Args)]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
-    #[arg(long, value_name = "NAME", value_parser = parse_context)]
-    contexts: Vec<(String, Place)>,
+    #[arg(long, value_name = "NAME")]
+    contexts: Vec<String>,
 
     /// A cluster by the API of its server: a URL or HOST:PORT (repeatable)
     #[arg(long = "server", value_name = "NAME=URL", value_parser = parse_named_server)]
-    fleet_server: Vec<(String, Place)>,
+    fleet_server: Vec<(String, Uri)>,
 
     /// Kubeconfig with the contexts [default: as kubectl]
     #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
@@ -57,7 +57,10 @@ impl FleetArgs {
 
     /// Returns the clusters with their names; without flags, that of the current context.
     pub fn places(&self) -> Vec<(String, Place)> {
-        let mut places = [&*self.contexts, &*self.fleet_server].concat();
+        let context = |name: &String| (name.clone(), Place::Context(Some(name.clone())));
+        let server = |(name, url): &(String, Uri)| (name.clone(), Place::Server(url.clone()));
+        let servers = self.fleet_server.iter().map(server);
+        let mut places: Vec<_> = self.contexts.iter().map(context).chain(servers).collect();
         if places.is_empty() {
             places.push(("this cluster".to_owned(), Place::Context(None)));
         }
@@ -65,12 +68,8 @@ impl FleetArgs {
     }
 }
 
-fn parse_context(text: &str) -> Result<(String, Place), String> {
-    Ok((text.to_owned(), Place::Context(Some(text.to_owned()))))
-}
-
-fn parse_named_server(text: &str) -> Result<(String, Place), String> {
+fn parse_named_server(text: &str) -> Result<(String, Uri), String> {
     let named = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let (name, server) = named.ok_or("expected the name of the cluster and '=' before it")?;
-    Ok((name.to_owned(), Place::Server(parse_server(server)?)))
+    Ok((name.to_owned(), parse_server(server)?))
 }

@@ -139,7 +139,7 @@ fn local_time(text: &str) -> Option<String> {
 
 /// Replaces control characters and marks of direction, but no tab. The text may be from a forged pod or object, and a terminal would
 /// execute them.
-pub(super) fn harmless(text: &str) -> String {
+fn harmless(text: &str) -> String {
     text.replace(|c| is_deceptive(c) && c != '\t', "\u{fffd}")
 }
 

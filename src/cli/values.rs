@@ -54,29 +54,20 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
 }
 
 fn parse_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
-    let time = ["%H:%M:%S", "%H:%M"].map(|form| civil::Time::strptime(form, text));
-    let in_zone = || match time.iter().flatten().next() {
-        Some(time) => {
-            let mut days = [Some(now.clone()), now.yesterday().ok()]
-                .into_iter()
-                .flatten();
-            days.find_map(|day| {
-                day.with()
-                    .time(*time)
-                    .build()
-                    .ok()
-                    .filter(|time| time <= now)
-            })
-        }
-        None => {
-            let ago: Period = text.trim_start_matches('-').parse().ok()?;
-            now.checked_sub(ago.0).ok()
-        }
+    let mut forms = ["%H:%M:%S", "%H:%M"].into_iter();
+    let of_day = |time| {
+        let on = |day: &Zoned| day.with().time(time).build().ok();
+        let past = |time: &Zoned| time <= now;
+        on(now).filter(past).or_else(|| on(&now.yesterday().ok()?))
     };
-    let time = Timestamp::from_text(text).or_else(|| {
-        let milliseconds = in_zone()?.timestamp().as_millisecond();
-        u64::try_from(milliseconds).ok().map(Timestamp)
-    });
+    let ago = || {
+        let ago: Period = text.trim_start_matches('-').parse().ok()?;
+        now.checked_sub(ago.0).ok()
+    };
+    let time = forms.find_map(|form| civil::Time::strptime(form, text).ok());
+    let time = time.map_or_else(ago, of_day);
+    let time = time.and_then(|time| u64::try_from(time.timestamp().as_millisecond()).ok());
+    let time = Timestamp::from_text(text).or(time.map(Timestamp));
     let examples =
         "a time is like 03:12 (the last such local time), 90m (ago), or 2026-11-24T03:12:00Z";
     time.ok_or_else(|| examples.to_owned())

@@ -43,7 +43,7 @@ impl Metrics {
     /// # Errors
     ///
     /// If formatting fails. Writing to a string does not fail.
-    pub fn render(&self) -> Result<String, fmt::Error> {
+    pub(super) fn render(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         let own = registry.sub_registry_with_prefix("global_dns");
         self.add_queries(own);

@@ -38,15 +38,15 @@ fn server(publisher: &Publisher) -> Server {
 
 /// Returns the state of a server with the tables of a publisher, for tests on a runtime.
 fn state(publisher: &Publisher, liveness: Liveness) -> HttpState {
-    let server = server(publisher);
     HttpState {
         metrics: Metrics {
-            server: server.clone(),
+            server: server(publisher),
             counters: CounterSet::default(),
         },
-        server,
-        is_open: Arc::new(true.into()),
-        liveness,
+        probes: Probes {
+            is_open: Arc::new(true.into()),
+            liveness,
+        },
         api_runtime: Handle::current(),
     }
 }
@@ -197,7 +197,7 @@ fn replicas_are_compared_at_the_same_moment_although_answers_change() {
 async fn only_the_first_scrape_of_a_table_lists_its_services() {
     let publisher = Publisher::default();
     let state = state(&publisher, alive());
-    let api = api_routes(state.server.clone(), ApiHosts::new(Vec::new()));
+    let api = api_routes(state.metrics.server.clone(), ApiHosts::new(Vec::new()));
     let admin = admin_routes(state);
     let mut lists_of_scrapes = Vec::new();
     for host in ["db-0", "db-1"] {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use socket2::Socket;
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 pub use certificate::{Certificate, Files};
@@ -66,7 +65,7 @@ impl Encrypted {
         let quic = self.quic.into_iter().map(ClosedUdp::open);
         let quic: Vec<UdpSocket> = quic.collect::<io::Result<_>>()?;
         self.tls.iter().try_for_each(|one| one.listen(BACKLOG))?;
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = thread::runtime()?;
         let entered = runtime.enter(); // the sockets and tasks belong to it
         let certificate = self.certificate;
         let mut listeners = JoinSet::new();

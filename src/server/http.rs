@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::{Extension, Router};
+use futures::future::join_all;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -38,13 +39,18 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress(pub IpAddr);
 
-/// Serves `routes` until the process ends.
-pub async fn serve_http(listener: TcpListener, routes: Router) {
-    // Nobody reads these counters: the metrics are those of DNS.
-    let connections = Connections::new(MAX_CONNECTIONS, Transport::Tcp, Arc::default());
-    let serve = |stream, place, _| serve_connection(stream, place, routes.clone());
-    let never = CancellationToken::new();
-    accept(listener, Arc::new(connections), never, serve).await;
+/// Serves `routes` until the process ends, on the runtime of this thread, to which the listeners are moved.
+pub async fn serve_http(listeners: Vec<TcpListener>, routes: Router) {
+    let serve = async |listener| {
+        let moved = TcpListener::into_std(listener).and_then(TcpListener::from_std);
+        let listener = moved.expect("a runtime takes the listener of another one");
+        // Nobody reads these counters: the metrics are those of DNS.
+        let connections = Connections::new(MAX_CONNECTIONS, Transport::Tcp, Arc::default());
+        let serve = |stream, place, _| serve_connection(stream, place, routes.clone());
+        let never = CancellationToken::new();
+        accept(listener, Arc::new(connections), never, serve).await;
+    };
+    join_all(listeners.into_iter().map(serve)).await;
 }
 
 async fn serve_connection(stream: TcpStream, place: Arc<Place>, routes: Router) {
@@ -102,7 +108,7 @@ mod tests {
     async fn request(path: &str) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve_http(listener, routes()));
+        tokio::spawn(serve_http(vec![listener], routes()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();

@@ -1,10 +1,13 @@
-//! Threads whose end is noticed.
+//! Threads whose end is noticed. Some have a runtime of their own, for work that must not delay other work, or must not be delayed by
+//! it.
 
 use std::io;
 use std::panic::resume_unwind;
 use std::thread;
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 /// Starts a thread. Returns a future that completes when the thread ends, and panics if the thread panicked.
 ///
@@ -27,4 +30,29 @@ pub fn start(
             resume_unwind(panic);
         }
     })
+}
+
+/// Returns the runtime of a thread that is not running yet.
+///
+/// # Errors
+///
+/// If the system refuses it.
+pub fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// Starts a thread with its runtime, which runs the future that `work` returns. `tasks` gets a task that ends with the thread, also by
+/// a panic.
+///
+/// # Errors
+///
+/// If the system has no thread.
+pub fn run<F: Future<Output = ()>>(
+    name: &'static str,
+    runtime: Runtime,
+    tasks: &mut JoinSet<()>,
+    work: impl FnOnce() -> F + Send + 'static,
+) -> io::Result<()> {
+    tasks.spawn(start(name, move || runtime.block_on(work()))?);
+    Ok(())
 }

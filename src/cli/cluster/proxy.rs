@@ -51,32 +51,20 @@ fn parse(setting: &str, text: &str) -> anyhow::Result<Uri> {
 fn is_excluded(url: &Uri, list: &str) -> bool {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_loopback = |ip: IpAddr| ip.is_loopback();
-    let usual_port = if url.scheme_str() == Some("http") {
-        80
-    } else {
-        443
+    let is_http = url.scheme_str() == Some("http");
+    let usual_port = if is_http { 80 } else { 443 };
+    let own_port = format!(":{}", url.port_u16().unwrap_or(usual_port));
+    let without_port = |entry: &str| {
+        let name = entry.strip_suffix(&own_port);
+        // An IPv6 address has a port only after brackets.
+        let name = name.filter(|name| name.ends_with(']') || !name.contains(':'));
+        let name = name.map_or(entry, |name| name.trim_matches(['[', ']']));
+        name.strip_prefix("*.").unwrap_or(name).to_owned()
     };
-    let own_port = url.port_u16().unwrap_or(usual_port);
-    let entries = list.split(',').map(str::trim);
-    let without_port = entries
-        .clone()
-        .filter_map(|entry| match entry.rsplit_once(':') {
-            // An IPv6 address has a port only after brackets.
-            Some((name, port))
-                if port.parse::<u16>().is_ok() && (name.ends_with(']') || !name.contains(':')) =>
-            {
-                (port.parse() == Ok(own_port)).then_some(name.trim_matches(['[', ']']))
-            }
-            _ => Some(entry.trim_start_matches("*")),
-        });
-    let without_port: Vec<&str> = without_port.collect();
-    let rest = Matcher::builder()
-        .all("http://proxy")
-        .no(without_port.join(","));
-    host == "localhost"
-        || host.parse().is_ok_and(is_loopback)
-        || entries.into_iter().any(|entry| entry == "*")
-        || rest.build().intercept(url).is_none()
+    let entries = list.split(',').map(str::trim).map(without_port);
+    let entries = entries.collect::<Vec<_>>().join(",");
+    let matcher = Matcher::builder().all("http://proxy").no(entries).build();
+    host == "localhost" || host.parse().is_ok_and(is_loopback) || matcher.intercept(url).is_none()
 }
 
 #[cfg(test)]

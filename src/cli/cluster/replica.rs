@@ -6,18 +6,21 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use anyhow::{bail, ensure};
-use futures::future::try_join;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, try_join};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Resource};
+use kube::{Api as KubeApi, Resource};
 use serde_json::Value;
 use tokio::io::DuplexStream;
 
-use super::requests::REQUEST_TIMEOUT;
-use super::{Cluster, ClusterError};
+use super::Cluster;
+use crate::check::cluster::{REQUEST_TIMEOUT, list};
 use crate::check::finding::{items, text};
+use crate::http::{Api, Connect, EndReason, Unreachable};
 use crate::model::Namespace;
 use crate::settings::API_PORT;
 use crate::source::kube::{Failure, within};
@@ -32,13 +35,18 @@ const API_PORT_NAME: &str = "api";
 
 /// A ready replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replica {
-    /// Its namespace.
-    pub namespace: String,
+struct Replica {
+    namespace: String,
     /// The name of its pod.
-    pub pod: String,
+    pod: String,
     /// The port of the API on the loopback address of the pod.
     port: u16,
+}
+
+/// The way to a replica: the port-forward of the API server.
+struct PortForward {
+    cluster: Arc<Cluster>,
+    replica: Replica,
 }
 
 // === impl Cluster ===
@@ -49,7 +57,10 @@ impl Cluster {
     /// # Errors
     ///
     /// If there is none, if there are several releases, or if the objects cannot be listed.
-    pub async fn replicas(&self, namespace: Option<&Namespace>) -> anyhow::Result<Vec<Replica>> {
+    pub async fn replicas(
+        self: &Arc<Self>,
+        namespace: Option<&Namespace>,
+    ) -> anyhow::Result<Vec<Api>> {
         let (namespace, pods) = self.pods(namespace).await?;
         let labels = pods.iter().map(|pod| &pod["metadata"]["labels"]);
         let releases = labels.map(|labels| format!("release {}", text(labels, RELEASE_LABEL)));
@@ -61,7 +72,11 @@ impl Cluster {
             !is_empty,
             "no ready pod of global-dns in namespace {namespace}"
         );
-        Ok(replicas)
+        let api = |replica| {
+            let cluster = self.clone();
+            Api::Replica(Box::new(PortForward { cluster, replica }))
+        };
+        Ok(replicas.into_iter().map(api).collect())
     }
 
     /// Lists the pods of the only release, or those in a namespace, ready or not. Returns them with their namespace.
@@ -109,8 +124,9 @@ impl Cluster {
         namespace: Option<&str>,
         selector: &str,
         grant: &str,
-    ) -> Result<Vec<Value>, ClusterError> {
-        let listed = self.list(K::url_path(&(), namespace), selector).await;
+    ) -> Result<Vec<Value>, Unreachable> {
+        let path = K::url_path(&(), namespace);
+        let listed = list(&self.client, path, selector).await;
         listed.map_err(|failure| {
             let place = namespace.map(|namespace| format!("namespace {namespace}"));
             let place = place.as_deref().unwrap_or("all namespaces");
@@ -119,43 +135,18 @@ impl Cluster {
         })
     }
 
-    /// Connects to the API of a replica, through the port-forward of the API server. Returns the stream, and what resolves to the
-    /// reason of the node for its end, if it sends one.
-    ///
-    /// # Errors
-    ///
-    /// If the port cannot be forwarded.
-    pub(in crate::cli) async fn connect(
-        &self,
-        replica: &Replica,
-    ) -> Result<(DuplexStream, impl Future<Output = Option<String>> + use<>), ClusterError> {
-        let port = replica.port;
-        let cannot = |failure| {
-            let action = format!("forward port {port} of {replica}");
-            let grant = "grant \"get\" and \"create\" on pods/portforward, or set --server";
-            self.cannot(&action, grant, failure)
-        };
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &replica.namespace);
-        let ports = [port];
-        let forwarding = within(REQUEST_TIMEOUT, pods.portforward(&replica.pod, &ports)).await;
-        let mut forwarder = forwarding.map_err(cannot)?;
-        let opened = forwarder.take_stream(port).zip(forwarder.take_error(port));
-        let closed = || Failure::Ended("the API server did not open a stream".to_owned());
-        opened.ok_or_else(|| cannot(closed()))
-    }
-
     /// Returns the sentence about a failed request. `grant` says how to permit it.
-    fn cannot(&self, action: &str, grant: &str, failure: Failure) -> ClusterError {
+    fn cannot(&self, action: &str, grant: &str, failure: Failure) -> Unreachable {
         let url = self.url();
         let why = match failure {
             // The client has named the URL.
-            Failure::Broken(why) if why.contains(&url) => return ClusterError(why),
+            Failure::Broken(why) if why.contains(&url) => return Unreachable(why),
             Failure::Refused {
                 code: 403, message, ..
             } => format!("403 {message}; {grant}"),
             failure => failure.to_string(),
         };
-        ClusterError(format!("cannot {action} at {url}: {why}"))
+        Unreachable(format!("cannot {action} at {url}: {why}"))
     }
 }
 
@@ -169,13 +160,38 @@ fn only(found: impl Iterator<Item = String>, flag: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-// === impl Replica ===
+// === impl PortForward ===
 
-impl fmt::Display for Replica {
+impl fmt::Display for PortForward {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pod {}/{}", self.namespace, self.pod)
+        write!(f, "pod {}/{}", self.replica.namespace, self.replica.pod)
     }
 }
+
+impl Connect for PortForward {
+    fn connect(&self) -> BoxFuture<'_, Result<(DuplexStream, EndReason), Unreachable>> {
+        let Self { cluster, replica } = self;
+        let port = replica.port;
+        let cannot = move |failure| {
+            let action = format!("forward port {port} of {self}");
+            let grant = "grant \"get\" and \"create\" on pods/portforward, or set --server";
+            cluster.cannot(&action, grant, failure)
+        };
+        let pods: KubeApi<Pod> = KubeApi::namespaced(cluster.client.clone(), &replica.namespace);
+        let connect = async move {
+            let ports = [port];
+            let forwarding = within(REQUEST_TIMEOUT, pods.portforward(&replica.pod, &ports));
+            let mut forwarder = forwarding.await.map_err(cannot)?;
+            let opened = forwarder.take_stream(port).zip(forwarder.take_error(port));
+            let closed = || Failure::Ended("the API server did not open a stream".to_owned());
+            let (stream, reason) = opened.ok_or_else(|| cannot(closed()))?;
+            Ok((stream, reason.boxed()))
+        };
+        connect.boxed()
+    }
+}
+
+// === impl Replica ===
 
 impl Replica {
     /// Returns the replica that a pod of the chart is, if it is ready and not being deleted.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use global_dns::http::{ApiHosts, HttpState, Liveness, Metrics, admin_routes, api_routes};
+use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, admin_routes, api_routes};
 use global_dns::model::{Kind, KubeObject, ObjectKey, Timestamp, parse};
 use global_dns::server::counters::CounterSet;
 use global_dns::source::Feeds;
@@ -351,13 +351,14 @@ impl Server {
         let shown =
             view::Server::of_objects(reader.clone(), feeds, SETTINGS.zones.clone(), identity);
         let state = HttpState {
-            server: shown.clone(),
             metrics: Metrics {
                 server: shown.clone(),
                 counters: CounterSet::default(),
             },
-            is_open: Arc::new(true.into()),
-            liveness: Liveness::default(),
+            probes: Probes {
+                is_open: Arc::new(true.into()),
+                ..Probes::default()
+            },
             api_runtime: runtime.handle().clone(),
         };
         Self {

@@ -1,42 +1,72 @@
-//! A client of the API of a server: a running one, over TCP or through the port-forward of an API server, or one in this process.
+//! A client of the API of a server: a running one, over TCP or through a port-forward, or one in this process.
 
-use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use anyhow::{Context as _, anyhow, bail};
-use axum::body::{Body, to_bytes};
-use hyper::body::Bytes;
+use axum::body::{Body, Bytes, to_bytes};
+use futures::future::{BoxFuture, ready};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use hyper::client::conn::http1::handshake;
 use hyper::header::{ACCEPT, HOST};
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::codec::{FramedRead, LinesCodec};
+use tokio_util::io::StreamReader;
 
-use super::cluster::{Cluster, ClusterError, Replica};
-use super::print::{Output, harmless};
+use super::stream;
+use crate::log::error_chain;
+use crate::model::Line;
 use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, View, document};
 
 /// Maximum time for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a response in octets. A page of a thousand rows has one MB.
 const MAX_BODY: usize = 64 << 20;
+/// Maximum number of octets of one line of a stream. A server that sends more is not one of ours.
+const MAX_LINE: usize = 1 << 20;
 /// Maximum number of times that a list is begun again because its table is gone.
 const MAX_BEGINNINGS: usize = 5;
-/// Maximum wait for the reason of the node for the end of a stream.
+/// Maximum wait for the reason for the end of a connection.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The API of a server.
 pub enum Api {
     /// An `http` URL.
     Url(Uri),
-    /// A replica, through the port-forward of an API server.
-    Replica(Arc<Cluster>, Replica),
+    /// A replica, through a port-forward.
+    Replica(Box<dyn Connect>),
     /// This process, which has made the server of objects. It needs the tasks of its source.
     InProcess(Box<Server>, JoinSet<()>),
+}
+
+/// Connects to a replica. Its text is the name of the replica.
+pub trait Connect: fmt::Display + Send + Sync {
+    /// Opens a connection to the API. Returns it, and what resolves to the reason for its end, if somebody tells it.
+    ///
+    /// # Errors
+    ///
+    /// If the replica cannot be reached.
+    fn connect(&self) -> BoxFuture<'_, Result<(DuplexStream, EndReason), Unreachable>>;
+}
+
+/// Resolves to the reason for the end of a connection.
+pub type EndReason = BoxFuture<'static, Option<String>>;
+
+/// Why a cluster, or a replica in it, cannot be asked: a sentence.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreachable(pub String);
+
+impl From<anyhow::Error> for Unreachable {
+    fn from(error: anyhow::Error) -> Self {
+        Self(error_chain(error.as_ref()))
+    }
 }
 
 /// A response that is not that of success.
@@ -45,14 +75,24 @@ pub enum Api {
 struct FailedRequest {
     what: String,
     status: StatusCode,
-    text: String,
+    text: Line,
 }
 
 // === impl Api ===
 
+impl fmt::Display for Api {
+    /// Writes the name of the server.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => url.fmt(f),
+            Self::Replica(replica) => replica.fmt(f),
+            Self::InProcess(..) => f.write_str("this process"),
+        }
+    }
+}
+
 impl Api {
-    /// Requests all pages of a view, or the first one if the filter has a limit. For the output as JSON, the document has objects;
-    /// otherwise, cells.
+    /// Requests all pages of a view, or the first one if the filter has a limit. The document has objects or cells.
     ///
     /// # Errors
     ///
@@ -61,24 +101,24 @@ impl Api {
         &self,
         view: View,
         filter: &Filter,
-        output: Output,
+        has_objects: bool,
     ) -> anyhow::Result<Document> {
         let mut page = Filter {
             limit: filter.limit.or(view.is_list().then_some(MAX_LIMIT)),
             ..filter.clone()
         };
         let mut beginnings = 1;
-        let mut all = self.page(view, &page, output).await?;
+        let mut all = self.page(view, &page, has_objects).await?;
         while filter.limit.is_none() && all.next.is_some() {
             page.next = all.next.take();
-            match self.page(view, &page, output).await {
+            match self.page(view, &page, has_objects).await {
                 Ok(next) => all.append(next),
                 Err(error)
                     if has_failed(&error, StatusCode::GONE) && beginnings < MAX_BEGINNINGS =>
                 {
                     beginnings += 1;
                     page.next = None;
-                    all = self.page(view, &page, output).await?;
+                    all = self.page(view, &page, has_objects).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -92,7 +132,7 @@ impl Api {
     ///
     /// As [`document`](Self::document).
     pub async fn items(&self, view: View, filter: &Filter) -> anyhow::Result<Vec<Value>> {
-        let document = self.document(view, filter, Output::Json).await?;
+        let document = self.document(view, filter, true).await?;
         let mut items = document.objects();
         items.retain(|one| one["section"] != "causes");
         Ok(items)
@@ -110,13 +150,19 @@ impl Api {
     }
 
     /// Requests a page, and parses it.
-    async fn page(&self, view: View, filter: &Filter, output: Output) -> anyhow::Result<Document> {
+    async fn page(
+        &self,
+        view: View,
+        filter: &Filter,
+        has_objects: bool,
+    ) -> anyhow::Result<Document> {
         if let Self::InProcess(server, _) = self {
             return Ok(document(view, server, filter)?);
         }
-        let accept = match output {
-            Output::Json => "application/json",
-            Output::Text | Output::Wide | Output::Zone => CELLS,
+        let accept = if has_objects {
+            "application/json"
+        } else {
+            CELLS
         };
         let (what, response) = self.request(view, filter, accept).await?;
         let body = read(response.into_body()).await;
@@ -124,16 +170,37 @@ impl Api {
         document.with_context(|| format!("cannot read {what}"))
     }
 
-    /// Requests a stream of events, and returns the body, which has no end.
+    /// Requests a stream of events. Returns its messages, which have no end: the type and the data of each (WHATWG HTML, section
+    /// 9.2).
     ///
     /// # Errors
     ///
     /// If the server cannot be reached, or refuses the request.
-    pub async fn stream(&self, filter: &Filter) -> anyhow::Result<Body> {
+    pub async fn stream(
+        &self,
+        filter: &Filter,
+    ) -> anyhow::Result<impl Stream<Item = anyhow::Result<(String, String)>> + use<>> {
         let (_, response) = self
-            .request(View::Events, filter, "text/event-stream")
+            .request(View::Events, filter, stream::MEDIA_TYPE)
             .await?;
-        Ok(response.into_body())
+        let body = response.into_body().into_data_stream();
+        let octets = StreamReader::new(body.map_err(io::Error::other));
+        let lines = FramedRead::new(octets, LinesCodec::new_with_max_length(MAX_LINE));
+        let mut kind = String::new();
+        Ok(lines.filter_map(move |line| {
+            let line = match line.context("cannot read the events of the server") {
+                Ok(line) => line,
+                Err(error) => return ready(Some(Err(error))),
+            };
+            ready(match line.split_once(": ") {
+                Some(("event", name)) => {
+                    kind = name.to_owned();
+                    None
+                }
+                Some(("data", data)) => Some(Ok((kind.clone(), data.to_owned()))),
+                _ => None,
+            })
+        }))
     }
 
     /// Sends a request on a new connection and waits for the head of the response, which is that of success. Returns it with its
@@ -147,13 +214,13 @@ impl Api {
         let path = path_of(view, filter);
         let what = match self {
             Self::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
-            Self::Replica(_, replica) => format!("{path} of {replica}"),
+            Self::Replica(replica) => format!("{path} of {replica}"),
             Self::InProcess(..) => path.clone(),
         };
         let sent = timeout(RESPONSE_TIMEOUT, self.send(&path, accept)).await;
         let late = |_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs());
         let response = match sent.map_err(late).flatten() {
-            Err(error) if error.is::<ClusterError>() => return Err(error),
+            Err(error) if error.is::<Unreachable>() => return Err(error),
             sent => sent.with_context(|| format!("cannot request {what}"))?,
         };
         let status = response.status();
@@ -161,7 +228,7 @@ impl Api {
             return Ok((what, response));
         }
         let text = read(response.into_body()).await?;
-        let text = harmless(String::from_utf8_lossy(&text).trim());
+        let text = Line::from(String::from_utf8_lossy(&text).trim());
         bail!(FailedRequest { what, status, text })
     }
 
@@ -175,12 +242,12 @@ impl Api {
                 let host = url.authority().map_or("", |host| host.as_str());
                 request_on(stream.await?, &target, host, accept).await
             }
-            Self::Replica(cluster, replica) => {
-                let (stream, reason) = cluster.connect(replica).await?;
+            Self::Replica(replica) => {
+                let (stream, reason) = replica.connect().await?;
                 // The API refuses the name of the pod.
                 let sent = request_on(stream, path, "localhost", accept).await;
                 let Err(error) = sent else { return sent };
-                // The reason of the node may arrive after the end of the stream.
+                // The reason may arrive after the end of the stream.
                 match timeout(REASON_TIMEOUT, reason).await {
                     Ok(Some(reason)) => bail!("{}", reason.trim()),
                     _ => Err(error),

@@ -5,16 +5,20 @@ use std::net::IpAddr;
 use anyhow::bail;
 
 /// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
-pub(super) const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
+pub const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
 /// The variable with the node's addresses. The chart sets it from `status.hostIPs`, or from `status.hostIP` on versions
 /// of Kubernetes that may lack the former.
-pub(super) const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
+pub const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
 
 /// The variable with the addresses of the Service. The chart sets it from the variable of Kubernetes for the Service.
-pub(super) const SERVICE_IPS: &str = "GLOBAL_DNS_SERVICE_IPS";
+pub const SERVICE_IPS: &str = "GLOBAL_DNS_SERVICE_IPS";
 
 /// Reads addresses, separated by commas, from an environment variable. Returns none if it is not set.
-pub(super) fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
+///
+/// # Errors
+///
+/// If it has something else.
+pub fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
     let text = std::env::var(variable).unwrap_or_default();
     let texts = text.split(',').filter(|text| !text.is_empty());
     let address = |text: &str| match text.parse() {
