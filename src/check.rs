@@ -1,9 +1,8 @@
 //! `global-dns check` and `global-dns fleet`: what is wrong with an installation, and how clusters differ.
 //!
-//! Most functions here are pure. They take what servers say (objects of their API, as maps), which `app` gathers, objects of the API
-//! server, and replies of name servers. A field that is missing is not told by that version of the
-//! server, and a kind of problem that this program does not know is printed like any other. Only [`cluster`], [`way`],
-//! [`dns_client`] and [`connection`] use the network.
+//! They take what servers say (objects of their API, as maps), which `app` gathers, objects of the API server, and replies of name
+//! servers. A field that is missing is not told by that version of the server, and a kind of problem that this program does not know
+//! is printed like any other. Only [`cluster`], [`way`], [`dns_client`] and [`connection`] use the network; all else is pure.
 //!
 //! Failing: answers are wrong or missing until somebody acts. Attention: something deserves a look. A server's own problems come
 //! first; nothing that a server knows is computed again.
@@ -15,8 +14,6 @@ pub mod finding;
 pub mod fleet;
 pub mod objects;
 pub mod permissions;
-pub mod pods;
 pub mod probe;
-pub mod targets;
 pub mod told;
 pub mod way;

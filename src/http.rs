@@ -64,18 +64,8 @@ pub struct Probes {
     pub liveness: Liveness,
 }
 
-/// The listeners of `listen.admin` and `listen.api`, and the hosts that requests of the API may name.
-#[derive(Debug)]
-pub struct HttpListeners {
-    /// They serve the probes and the metrics.
-    pub admin: Vec<TcpListener>,
-    /// They serve the API and the status page.
-    pub api: Vec<TcpListener>,
-    /// `listen.apiHosts`.
-    pub api_hosts: ApiHosts,
-}
-
-/// Serves a server on a thread for the probes, and on one for the API. `tasks` get a task for each, which ends with it.
+/// Serves a server on a thread for the probes, and on one for the API, with the listeners of `listen.admin` and `listen.api`, and the
+/// hosts of `listen.apiHosts`. `tasks` get a task for each thread, which ends with it.
 ///
 /// # Errors
 ///
@@ -84,7 +74,8 @@ pub fn start(
     server: &Server,
     counters: CounterSet,
     probes: Probes,
-    listeners: HttpListeners,
+    [admin, api]: [Vec<TcpListener>; 2],
+    api_hosts: ApiHosts,
     tasks: &mut JoinSet<()>,
 ) -> io::Result<()> {
     let api_runtime = thread::runtime()?;
@@ -97,11 +88,6 @@ pub fn start(
         probes,
         api_runtime: api_runtime.handle().clone(),
     };
-    let HttpListeners {
-        admin,
-        api,
-        api_hosts,
-    } = listeners;
     thread::run("probes", thread::runtime()?, tasks, || async {
         tokio::join!(follow, serve_http(admin, admin_routes(state)));
     })?;

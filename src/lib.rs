@@ -15,7 +15,7 @@
 //! | [`app`] | wiring: opens sources, binds listeners, starts and stops tasks; the commands |
 //! | [`cli`] | flags, which override settings; the printer of documents; the way to a server |
 //! | [`settings`] | everything that `serve` can be told |
-//! | [`http`](mod@http) | `/livez`, `/readyz`, metrics, `/api/v1/…`, the status page |
+//! | [`http`](mod@http) | `/livez`, `/readyz`, metrics, `/api/v1/…` and its client, the status page |
 //! | [`check`](mod@check) | what only the network can tell of an installation; comparison of a fleet |
 //! | [`view`] | documents: table, endpoints, explain, problems, events, status, zone |
 //! | [`server`] | listeners for UDP, TCP, TLS and QUIC; limits and counters |

@@ -26,11 +26,10 @@ use queue::LogQueue;
 use crate::clock::unix_seconds;
 
 /// The format of log lines.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, EnumString,
-)]
+#[derive(Deserialize, Serialize, JsonSchema, EnumString)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text for people.
     #[default]

@@ -5,7 +5,6 @@
 
 mod age;
 mod causes;
-mod clusters;
 mod document;
 mod endpoint;
 mod endpoints;
@@ -13,10 +12,10 @@ mod error;
 mod events;
 mod explain;
 mod facts;
-mod failover;
 mod filter;
 mod kind;
 mod page;
+mod past;
 mod problem;
 mod problems;
 mod schema;
@@ -36,6 +35,7 @@ pub use facts::{CurrentFacts, INTENDED_FAILURES, MAX_CLUSTERS, MAX_FAILING, Tabl
 pub use filter::Filter;
 pub use kind::View;
 pub use page::MAX_LIMIT;
+pub use past::past_time;
 pub use schema::schemas;
 pub use server::{Identity, Server};
 
@@ -54,10 +54,7 @@ pub fn document(view: View, server: &Server, filter: &Filter) -> Result<Document
         View::Endpoints => endpoints::endpoints(&shown, &mut document),
         View::Explain => explain::explain(&shown, &mut document),
         View::Problems => problems::problems(&shown, &mut document),
-        View::Events => {
-            events::events(&shown, &mut document);
-            Ok(())
-        }
+        View::Events => events::events(&shown, &mut document),
         View::Status => status::status(&shown, &mut document),
         View::Zone => zone::zone(&shown, &mut document),
     }?;

@@ -9,8 +9,7 @@ use super::told;
 use crate::check::finding::{Check, Fact, Finding, State, document, items, text};
 use crate::check::probe::Question;
 use crate::check::told::Told;
-use crate::check::way::Way;
-use crate::check::{cluster, objects};
+use crate::check::{cluster, objects, way};
 use crate::cli::{CheckArgs, Cluster, is_pod};
 use crate::http::Api;
 use crate::log::error_chain;
@@ -61,17 +60,13 @@ async fn diagnose(args: &CheckArgs) -> Document {
     lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
     // In a pod, the name servers of this machine are the cluster's DNS.
     if args.resolver.or(args.dns).is_some() || is_pod() {
-        let way = Way {
-            dns: args.dns,
-            resolver: args.resolver,
-            connects: args.connect,
-        };
         let again = async || {
             let told = told::read(&server, namespaces).await?;
             questions(args, &server, &told).await
         };
         let first = questions(args, &server, &told).await;
-        lines.extend(way.findings(first, again).await);
+        let found = way::findings(args.dns, args.resolver, args.connect, first, again);
+        lines.extend(found.await);
     } else if cluster.is_some() {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
         let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";

@@ -17,7 +17,7 @@ use super::source::SelectedSource;
 use crate::cli::{Cluster, SourceArgs};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
-use crate::http::{self, ApiHosts, HttpListeners, Liveness, Probes};
+use crate::http::{self, ApiHosts, Liveness, Probes};
 use crate::log::start_logging;
 use crate::server::counters::CounterSet;
 use crate::server::platform::host_name;
@@ -117,20 +117,16 @@ impl Server {
             is_open: Arc::default(),
             liveness: liveness(&shown.feeds, &mut tasks),
         };
-        let http = HttpListeners {
-            admin,
-            api,
-            api_hosts: ApiHosts::new(settings.listen.api_hosts.clone()),
-        };
+        let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
         let mut started = Self {
-            api: http.api.iter().flat_map(TcpListener::local_addr).collect(),
+            api: api.iter().flat_map(TcpListener::local_addr).collect(),
             listeners: listen(settings, dns, encrypted, answerer)?,
             probes: probes.clone(),
             shown,
             tasks,
         };
         let tasks = &mut started.tasks;
-        http::start(&started.shown, counters, probes, http, tasks)
+        http::start(&started.shown, counters, probes, [admin, api], hosts, tasks)
             .context("cannot start a thread")?;
         Ok(started)
     }

@@ -12,10 +12,10 @@ use kube::{Client, Resource};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::finding::{Check, Fact, Finding};
+use super::finding::{Check, Fact, Finding, items, text};
 use super::objects::{EXPORTED, GATEWAYS, Objects};
 use super::permissions::{self, Permission, Scope};
-use super::pods;
+use super::told::joined;
 use crate::model::{LINK_VERSIONS, Namespace};
 use crate::source::kube::{Failure, within};
 
@@ -38,9 +38,9 @@ pub async fn read(
         namespaces.push(None);
     }
     links.retain(|_| settings["links"]["enabled"] != false);
-    let account = pods.iter().flatten().flatten().next().map(pods::account);
+    let account = pods.iter().flatten().flatten().next().map(account);
     let of_pods = pods.filter(|_| !has_server).map(|pods| match pods {
-        Ok(pods) => pods::check(&pods),
+        Ok(pods) => check_pods(&pods),
         Err(why) => Finding::unknown(Check::Pods, &why, "see the line above"),
     });
     let mut findings = Vec::from_iter(of_pods);
@@ -167,5 +167,91 @@ pub(crate) async fn list(
     match list?["items"].take() {
         Value::Array(items) => Ok(items),
         _ => Err(Failure::Unreadable(format!("{path} is no list"))),
+    }
+}
+
+/// Makes the finding about the pods of a release, none of which answers.
+fn check_pods(pods: &[Value]) -> Finding {
+    const HINT: &str = "kubectl describe pod and kubectl logs --previous show more; helm list -A shows the release";
+    let pods: Vec<String> = pods.iter().map(describe_pod).collect();
+    let sentence = match pods.as_slice() {
+        [] => "the release has no pods".to_owned(),
+        pods => pods.join("; "),
+    };
+    Finding::failing(Check::Pods, sentence, HINT)
+}
+
+/// Returns the account of a pod: its namespace and its name.
+fn account(pod: &Value) -> (String, String) {
+    let name = pod["spec"]["serviceAccountName"]
+        .as_str()
+        .unwrap_or("default");
+    (
+        text(&pod["metadata"], "namespace").to_owned(),
+        name.to_owned(),
+    )
+}
+
+/// Describes a pod: its phase, the conditions that are false, and the containers that wait or have ended.
+fn describe_pod(pod: &Value) -> String {
+    let (metadata, status) = (&pod["metadata"], &pod["status"]);
+    let reason = |object: &Value| joined(&["reason", "message"].map(|field| text(object, field)));
+    let mut parts = vec![text(status, "phase").to_owned(), reason(status)];
+    if !metadata["deletionTimestamp"].is_null() {
+        parts.push("being deleted".to_owned());
+    }
+    let is_false = |one: &&Value| text(one, "status") == "False";
+    let conditions = items(status, "conditions").filter(is_false);
+    parts.extend(conditions.map(|one| format!("not {} ({})", text(one, "type"), reason(one))));
+    for container in items(status, "containerStatuses") {
+        for (verb, state) in [
+            ("waiting", &container["state"]["waiting"]),
+            ("ended", &container["state"]["terminated"]),
+            ("ended before", &container["lastState"]["terminated"]),
+        ] {
+            let name = text(container, "name");
+            let part = format!("{name} {verb} ({})", reason(state));
+            parts.extend(state.is_object().then_some(part));
+        }
+        let restarts = container["restartCount"]
+            .as_u64()
+            .filter(|count| *count > 0);
+        parts.extend(restarts.map(|restarts| format!("{restarts} restarts")));
+    }
+    parts.retain(|part| !part.is_empty());
+    let [namespace, name] = ["namespace", "name"].map(|field| text(metadata, field));
+    format!("{namespace}/{name}: {}", parts.join(", ")).replace(" ()", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pod_that_does_not_start_says_why() {
+        let pod = json!({
+            "metadata": {"namespace": "dns", "name": "dns-0"}, "spec": {"serviceAccountName": "global-dns"},
+            "status": {
+                "phase": "Running",
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
+                    {"type": "PodScheduled", "status": "True"},
+                ],
+                "containerStatuses": [{
+                    "name": "global-dns", "restartCount": 7,
+                    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+                    "lastState": {"terminated": {"reason": "OOMKilled"}},
+                }],
+            },
+        });
+        assert_eq!(
+            check_pods(std::slice::from_ref(&pod)).sentence,
+            "dns/dns-0: Running, not Ready (ContainersNotReady), global-dns waiting (CrashLoopBackOff: back-off 5m0s), \
+             global-dns ended before (OOMKilled), 7 restarts"
+        );
+        assert_eq!(account(&pod), ("dns".to_owned(), "global-dns".to_owned()));
+        assert_eq!(check_pods(&[]).sentence, "the release has no pods");
     }
 }

@@ -1,16 +1,18 @@
 //! Connections to the answered addresses, as programs make them.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::finding::{Check, Finding, State};
+use super::finding::{Check, Finding, State, items, text};
 use super::probe::Probe;
-use super::targets::{Target, targets};
 
 /// Timeout of one connection. A proxy in front of an unreachable gateway takes a few seconds to report it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,6 +23,9 @@ const OPEN_FOR: Duration = Duration::from_secs(3);
 const SERVER_FIRST: [u16; 10] = [21, 22, 25, 110, 143, 587, 3306, 4222, 4567, 6222];
 /// Maximum number of connections, all at once.
 const MAX_CONNECTIONS: usize = 50;
+
+/// An endpoint, such as `db-0 of cluster east`, with an address and port.
+type Target = (String, SocketAddr);
 
 /// Connects to the addresses that the cluster's DNS answers for the first question that has some.
 pub async fn connect_all(probes: &[Probe]) -> Vec<Finding> {
@@ -41,11 +46,10 @@ pub async fn connect_all(probes: &[Probe]) -> Vec<Finding> {
 }
 
 /// Connects to a target. The time does not include the wait for a proxy that closes the connection.
-async fn connect(target: Target) -> Finding {
+async fn connect((endpoint, address): Target) -> Finding {
     const CHECK: Check = Check::Connections;
     const UNREACHED: &str = "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and \
                              check the gateway (linkerd multicluster gateways) and the pods in that cluster";
-    let Target { endpoint, address } = target;
     let started = Instant::now();
     let opened = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
     let time = started.elapsed().as_secs_f64() * 1000.0;
@@ -94,6 +98,36 @@ async fn is_reached(mut stream: TcpStream, port: u16) -> Result<bool, String> {
         Ok(Ok(_)) => Ok(!matches!(reply, [b'H', ..] | [0, 0, _, 4])),
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => Err(closed("reset")),
         Ok(Err(error)) => Err(error.to_string()),
+    }
+}
+
+/// Returns the answered addresses with the TCP ports of their endpoints, the items of `endpoints`. A name of a port, such as
+/// `_sql._tcp.db.prod.global.`, has only that port.
+fn targets(name: &str, answered: &BTreeSet<IpAddr>, endpoints: &[Value]) -> Vec<Target> {
+    let port_name = name
+        .strip_prefix('_')
+        .and_then(|rest| rest.split_once("._"));
+    let is_wanted = |port: &&Value| {
+        let is_tcp = text(port, "protocol").eq_ignore_ascii_case("tcp");
+        is_tcp && port_name.is_none_or(|(wanted, _)| text(port, "name") == wanted)
+    };
+    let mut targets = Vec::new();
+    for endpoint in endpoints {
+        let addresses = items(endpoint, "addresses").filter_map(|one| one.as_str()?.parse().ok());
+        for ip in addresses.filter(|ip| answered.contains(ip)) {
+            let ports = items(endpoint, "ports").filter(is_wanted);
+            let ports = ports.filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
+            targets.extend(ports.map(|port| (describe(endpoint), SocketAddr::new(ip, port))));
+        }
+    }
+    targets
+}
+
+fn describe(endpoint: &Value) -> String {
+    match ["hostname", "cluster"].map(|field| text(endpoint, field)) {
+        ["", ""] => "the federated service".to_owned(),
+        ["", cluster] => format!("cluster {cluster}"),
+        [host, cluster] => format!("{host} of cluster {cluster}"),
     }
 }
 

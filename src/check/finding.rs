@@ -4,11 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 use strum::IntoStaticStr;
 
-use crate::model::{Level, list_some};
+use crate::model::{Level, MAX_LISTED, list_some};
 use crate::view::{Column, Document, Section};
-
-/// Maximum number of things in one sentence, so that a report of a thousand problems stays readable.
-const MAX_LISTED: usize = 5;
 
 /// How bad a finding is, from the least to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]

@@ -6,7 +6,6 @@
 
 mod difference;
 mod links;
-mod member;
 mod names;
 mod observer;
 mod servers;
@@ -20,7 +19,7 @@ use crate::view::{Column, Document, Section};
 use difference::Differences;
 use observer::Observer;
 
-pub use member::{Member, Replica};
+pub use observer::{Member, Replica};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {

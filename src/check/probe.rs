@@ -50,14 +50,6 @@ pub struct Probe {
 /// What a name server answers, compared with the server: how it agrees, or what is wrong and what to do.
 type Verdict = Result<&'static str, (String, &'static str)>;
 
-/// The types that are asked for.
-const TYPES: [RecordType; 4] = [
-    RecordType::A,
-    RecordType::AAAA,
-    RecordType::SRV,
-    RecordType::SOA,
-];
-
 // === The question ===
 
 impl Question {
@@ -94,9 +86,9 @@ impl Question {
         let name = explained.iter().find(|one| !one["reading"].is_null());
         let name = name.map_or("", |one| text(one, "name")).to_owned();
         let answer = of("answers").find(|one| one["result"] == "NOERROR");
-        let rtype = TYPES
-            .into_iter()
-            .find(|rtype| answer.is_some_and(|one| text(one, "rtype") == rtype.to_string()));
+        let mut types = RecordType::OF_SERVICES.into_iter().chain([RecordType::SOA]);
+        let rtype =
+            types.find(|rtype| answer.is_some_and(|one| text(one, "rtype") == rtype.to_string()));
         let rtype = rtype.unwrap_or(RecordType::A);
         let failing = of("answers").find(|one| one["result"] == "SERVFAIL");
         Self {

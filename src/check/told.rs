@@ -33,10 +33,9 @@ impl Told {
     pub fn findings(&self) -> Vec<Finding> {
         let [replica, cluster, version] =
             ["replica", "cluster", "version"].map(|field| text(&self.status, field));
-        let replica = if replica.is_empty() {
-            "the table of the objects"
-        } else {
-            replica
+        let replica = match replica {
+            "" => "the table of the objects",
+            replica => replica,
         };
         let services = self.table.services.len();
         let sentence = format!(
@@ -46,11 +45,8 @@ impl Told {
         let mut lines: BTreeMap<[&str; 2], (usize, Vec<&Value>)> = BTreeMap::new();
         for (place, problem) in self.table.problems.iter().enumerate() {
             let line = ["kind", "cluster"].map(|field| text(problem, field));
-            lines
-                .entry(line)
-                .or_insert((place, Vec::new()))
-                .1
-                .push(problem);
+            let (_, problems) = lines.entry(line).or_insert((place, Vec::new()));
+            problems.push(problem);
         }
         // The server lists the worst first.
         let mut lines: Vec<_> = lines.into_values().collect();

@@ -160,14 +160,12 @@ pub struct CompletionsArgs {
 /// Reads the command line and the settings. Ends the process with exit code 2 if they are invalid, and with exit code 0 after
 /// `help`.
 pub fn read() -> Cli {
-    let parsed = command().try_get_matches();
-    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
-    let mut cli = parsed.unwrap_or_else(|error| error.exit());
-    if let Err(problem) = cli.load() {
-        let error: Error = Error::raw(ErrorKind::ValueValidation, problem + "\n");
-        error.exit();
-    }
-    cli
+    let parsed = Cli::from_arg_matches(&command().get_matches());
+    let loaded = parsed.and_then(|mut cli| match cli.load() {
+        Ok(()) => Ok(cli),
+        Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
+    });
+    loaded.unwrap_or_else(|error| error.exit())
 }
 
 /// Gives a flag of the demo its default: without flags, the demo can only be reached from this host.

@@ -8,10 +8,11 @@ use strum::VariantArray as _;
 
 use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
 use super::print::{Output, PrintArgs, output};
-use super::values::{parse_name, parse_name_server, parse_subject, parse_time};
+use super::values::{parse_name, parse_name_server, parse_subject};
 use crate::model::Timestamp;
 use crate::table::Impact;
 use crate::table::change::ChangeKind;
+use crate::view::past_time;
 use crate::zone::Name;
 
 /// Flags of `explain`.
@@ -22,7 +23,7 @@ pub struct ExplainArgs {
     pub name: String,
 
     /// Show what was answered at this time: 03:12 (the last such local time), 90m (ago), or RFC 3339; only a running server knows it (history in its settings)
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = past_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
     #[command(flatten)]
@@ -49,7 +50,7 @@ pub struct TableArgs {
     pub cluster: Vec<String>,
 
     /// Show what was answered at this time: 03:12 (the last such local time), 90m (ago), or RFC 3339; only a running server knows it (history in its settings)
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = past_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
     #[command(flatten)]
@@ -70,7 +71,7 @@ pub struct EventsArgs {
     pub watch: bool,
 
     /// Show only events since this time: 1h (ago), 03:12 (the last such local time), or RFC 3339
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = past_time)]
     pub since: Option<Timestamp>,
 
     /// Show only events of this cluster (repeatable)

@@ -107,15 +107,17 @@ impl Api {
             limit: filter.limit.or(view.is_list().then_some(MAX_LIMIT)),
             ..filter.clone()
         };
+        let is_gone = |error: &anyhow::Error| {
+            let failed = error.downcast_ref::<FailedRequest>();
+            failed.is_some_and(|failed| failed.status == StatusCode::GONE)
+        };
         let mut beginnings = 1;
         let mut all = self.page(view, &page, has_objects).await?;
         while filter.limit.is_none() && all.next.is_some() {
             page.next = all.next.take();
             match self.page(view, &page, has_objects).await {
                 Ok(next) => all.append(next),
-                Err(error)
-                    if has_failed(&error, StatusCode::GONE) && beginnings < MAX_BEGINNINGS =>
-                {
+                Err(error) if is_gone(&error) && beginnings < MAX_BEGINNINGS => {
                     beginnings += 1;
                     page.next = None;
                     all = self.page(view, &page, has_objects).await?;
@@ -211,7 +213,10 @@ impl Api {
         filter: &Filter,
         accept: &str,
     ) -> anyhow::Result<(String, Response<Body>)> {
-        let path = path_of(view, filter);
+        // A filter has only texts, numbers and times, so that it always is a query.
+        let query = serde_urlencoded::to_string(filter).unwrap_or_default();
+        let path = format!("/api/v1/{}?{query}", view.name());
+        let path = path.trim_end_matches('?').to_owned();
         let what = match self {
             Self::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
             Self::Replica(replica) => format!("{path} of {replica}"),
@@ -276,20 +281,6 @@ where
         .header(ACCEPT, accept);
     let response = sender.send_request(request.body(Body::empty())?).await?;
     Ok(response.map(Body::new))
-}
-
-/// Returns the path and query of a view.
-fn path_of(view: View, filter: &Filter) -> String {
-    // A filter has only texts, numbers and times, so that it always is a query.
-    let query = serde_urlencoded::to_string(filter).unwrap_or_default();
-    let sign = if query.is_empty() { "" } else { "?" };
-    format!("/api/v1/{}{sign}{query}", view.name())
-}
-
-/// Returns whether a request failed with a status: 410, because the table of a list is gone.
-fn has_failed(error: &anyhow::Error, status: StatusCode) -> bool {
-    let failed = error.downcast_ref::<FailedRequest>();
-    failed.is_some_and(|failed| failed.status == status)
 }
 
 /// Reads the body of a response.

@@ -72,18 +72,19 @@ impl Liveness {
         let seconds = (CHECK_INTERVAL * MAX_MISSED).as_secs();
         (!stuck.is_empty()).then(|| format!("no progress for {seconds} s: {}", stuck.join(", ")))
     }
-
-    /// Returns the names of the loops.
-    #[cfg(test)]
-    pub(crate) fn names(&self) -> Vec<String> {
-        let loops = self.0.lock();
-        loops.iter().map(|one| one.name.clone()).collect()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Liveness {
+        /// Returns the names of the loops.
+        pub(crate) fn names(&self) -> Vec<String> {
+            let loops = self.0.lock();
+            loops.iter().map(|one| one.name.clone()).collect()
+        }
+    }
 
     /// Returns an observer of a loop, with the sign of the loop.
     fn watched() -> (Liveness, Heartbeat) {

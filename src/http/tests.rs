@@ -275,7 +275,7 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
         (
             "table?at=now",
             400,
-            "at: 'now' cannot be used: use RFC 3339",
+            "at: 'now' cannot be used: a time is like 03:12 ",
         ),
         ("events?kind=x", 400, "kind: 'x' cannot be used"),
         (

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// A time: milliseconds since the Unix epoch. In documents, it is text (RFC 3339).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "String")]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
@@ -55,14 +55,6 @@ impl Timestamp {
     pub fn before(self, delay: Duration) -> Self {
         let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_sub(milliseconds))
-    }
-}
-
-impl TryFrom<String> for Timestamp {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::from_text(&text).ok_or("use RFC 3339, such as 2026-11-24T03:12:00Z")
     }
 }
 

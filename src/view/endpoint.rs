@@ -48,22 +48,10 @@ pub(super) struct EndpointReport {
 
 /// The state of an endpoint, the worst first: whether connections to it can succeed, and if they can, its place in the name of
 /// its service, `S.N.Z`. Whether replies contain it is another question.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    IntoStaticStr,
-    VariantArray,
-    JsonSchema,
-)]
+#[derive(Serialize, IntoStaticStr, VariantArray, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndpointState {
     /// Its gateway is down, or no Link names its cluster (rules M3, L3).
     Down,
@@ -179,9 +167,7 @@ impl<'t> NameReply<'t> {
 
     /// Reports one of the endpoints of [`NameReply::endpoints`].
     pub(super) fn report(&self, listed: &ListedEndpoint<'_>) -> EndpointReport {
-        let ListedEndpoint {
-            service, endpoint, ..
-        } = *listed;
+        let (service, endpoint) = (listed.service, listed.endpoint);
         let [hostname, cluster] = endpoint.labels().map(str::to_owned);
         let addresses = endpoint.addresses.iter();
         let problem = service.problem_of(endpoint);

@@ -1,6 +1,7 @@
 //! The view `events`: the last changes of answers, the newest last.
 
 use super::document::{Cell, Column, Document, Report, Section, text_of};
+use super::error::ViewError;
 use super::filter::{Filter, is_listed};
 use super::page::limit;
 use super::server::Shown;
@@ -8,7 +9,7 @@ use crate::model::list_some;
 use crate::source::events::{Event, MAX_EVENTS};
 
 /// Adds the events. Without a position or a time, the last ones are selected.
-pub(super) fn events(shown: &Shown<'_>, document: &mut Document) {
+pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
     let (filter, known) = (shown.filter, &shown.server.feeds.events);
     let (all, known_since) = known.all();
     let (mut events, is_complete) = match filter.after {
@@ -35,6 +36,7 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) {
     let incomplete = || format!("this server knows the events since {since}");
     document.fail_if(0, (!is_complete).then(incomplete));
     document.fail_if(0, unmatched.flatten());
+    Ok(())
 }
 
 /// Returns whether an event is selected: by its keys, its kind and its time. An event that names no service concerns all.

@@ -99,13 +99,9 @@ impl ReadName<'_> {
 
     /// Returns the name and its meaning.
     fn head(&self) -> Section {
-        let (name, reading, exists) = (
-            self.name.to_string(),
-            self.describe(),
-            exists(&self.reading),
-        );
+        let (name, reading) = (self.name.to_string(), self.describe());
         let mut section = Section::new("", [Column::text("")]);
-        let object = json!({"name": name, "reading": reading, "exists": exists});
+        let object = json!({"name": name, "reading": reading, "exists": exists(&self.reading)});
         section.push([name], &object);
         section.push_text([format!("  {reading}")]);
         section

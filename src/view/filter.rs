@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::past;
 use crate::model::{Line, Namespace, Timestamp, most_similar};
 use crate::table::Service;
 
@@ -31,8 +32,10 @@ pub struct Filter {
     /// The zone to print.
     pub zone: Option<String>,
     /// The time of the answers. `None`: now.
+    #[serde(deserialize_with = "past::deserialize")]
     pub at: Option<Timestamp>,
     /// The time of the first event.
+    #[serde(deserialize_with = "past::deserialize")]
     pub since: Option<Timestamp>,
     /// The ID of the last event that the client knows.
     pub after: Option<u64>,

@@ -1,14 +1,16 @@
 //! Endpoints on loopback addresses.
 
+use serde_json::json;
+
 use super::*;
 
 #[tokio::test]
 async fn connection_must_be_accepted_and_stay_open() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let target = Target {
-        endpoint: "db-0 of cluster east".to_owned(),
-        address: listener.local_addr().unwrap(),
-    };
+    let target: Target = (
+        "db-0 of cluster east".to_owned(),
+        listener.local_addr().unwrap(),
+    );
     // Linkerd's proxy accepts a connection before it knows whether the endpoint does.
     let closes = tokio::spawn(async move { drop(listener.accept().await.unwrap()) });
     let why = connect(target.clone()).await.sentence;
@@ -19,7 +21,7 @@ async fn connection_must_be_accepted_and_stay_open() {
     closes.await.unwrap();
     let why = connect(target.clone()).await.sentence;
     assert!(why.contains("refused"), "{why}");
-    let listener = tokio::net::TcpListener::bind(target.address).await.unwrap();
+    let listener = tokio::net::TcpListener::bind(target.1).await.unwrap();
     assert_eq!(connect(target).await.state, State::Unknown);
     drop(listener);
 }
@@ -68,5 +70,27 @@ async fn connection_that_closes_after_an_octet_has_failed() {
     for client_speaks_first in [true, false] {
         let why = connect_to(client_speaks_first, b"").await.unwrap_err();
         assert!(why.contains("accepted and then closed"), "{why}");
+    }
+}
+
+#[test]
+fn targets_are_the_answered_addresses_with_tcp_ports() {
+    let endpoints = [json!({
+        "cluster": "east", "hostname": "db-0", "addresses": ["10.0.0.1", "10.0.0.2"],
+        "ports": [
+            {"name": "sql", "protocol": "TCP", "port": 26257},
+            {"name": "http", "protocol": "TCP", "port": 8080},
+            {"name": "dns", "protocol": "UDP", "port": 53},
+        ],
+    })];
+    let answered = BTreeSet::from(["10.0.0.1".parse().unwrap()]);
+    for (name, expected) in [
+        ("db.prod.global.", vec!["10.0.0.1:26257", "10.0.0.1:8080"]),
+        ("_http._tcp.db.prod.global.", vec!["10.0.0.1:8080"]),
+    ] {
+        let targets = targets(name, &answered, &endpoints);
+        let found: Vec<String> = targets.iter().map(|one| one.1.to_string()).collect();
+        assert_eq!(found, expected, "{name}");
+        assert_eq!(targets[0].0, "db-0 of cluster east");
     }
 }

@@ -35,23 +35,19 @@ fn direction(from: &Observer<'_>, to: &str) -> &'static str {
 /// Returns why an observer has other endpoints of a cluster than that cluster itself, if its link to it does not work. The
 /// mirrors of a stopped controller may still be right.
 pub(super) fn cause(from: &Observer<'_>, to: &str) -> Option<Finding> {
-    let direction = direction(from, to);
-    let (what, hint) = match direction {
-        "frozen" => (K::Frozen.row().sentence, K::Frozen.hint()),
-        "unlinked" => ("mirrors without a Link", K::Unlinked.hint()),
-        "excluded" => (
-            "excluded",
-            "remove it from excludeClusters, or set it in every cluster".to_owned(),
-        ),
-        "none" => (
-            "neither a Link nor a mirror",
-            format!("link {to} there: linkerd multicluster link-gen (before 2.18: link)"),
-        ),
+    let (state, what, hint) = match direction(from, to) {
+        "frozen" => (State::Attention, K::Frozen.row().sentence, K::Frozen.hint()),
+        "unlinked" => (State::Failing, "mirrors without a Link", K::Unlinked.hint()),
+        "excluded" => {
+            let hint = "remove it from excludeClusters, or set it in every cluster";
+            (State::Failing, "excluded", hint.to_owned())
+        }
+        "none" => {
+            let hint =
+                format!("link {to} there: linkerd multicluster link-gen (before 2.18: link)");
+            (State::Failing, "neither a Link nor a mirror", hint)
+        }
         _ => return None,
-    };
-    let state = match direction {
-        "frozen" => State::Attention,
-        _ => State::Failing,
     };
     let sentence = format!("{} has of {to}: {what}", from.name);
     Some(Finding::new(state, Check::FleetLinks, sentence, hint))
@@ -89,9 +85,8 @@ pub(super) fn matrix(observers: &[Observer<'_>]) -> Section {
             true => "-",
             false => direction(from, &other.cluster),
         };
-        let states = observers
-            .iter()
-            .map(|one| (one.cluster.as_str(), state(one)));
+        let states = observers.iter();
+        let states = states.map(|one| (one.cluster.as_str(), state(one)));
         let to: BTreeMap<&str, &str> = states.clone().filter(|(_, one)| *one != "-").collect();
         let object = json!({"section": "links", "from": from.name, "to": to});
         let cells = std::iter::once(from.name.as_str()).chain(states.map(|(_, state)| state));

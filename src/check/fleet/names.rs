@@ -81,12 +81,8 @@ fn other_names<'m>(observers: &[Observer<'m>]) -> Vec<(usize, usize, &'m str)> {
 
 /// Returns the hosts of a cluster: service and hostname.
 fn hosts_of<'m>(observer: &Observer<'m>, cluster: &str) -> BTreeSet<(Key<'m>, &'m str)> {
-    let endpoints = observer
-        .table
-        .endpoints
-        .iter()
-        .filter(|one| !is_unready_pod(one));
-    let own = endpoints.filter(|one| text(one, "cluster") == cluster);
-    own.map(|one| (key_of(one), text(one, "hostname")))
-        .collect()
+    let endpoints = observer.table.endpoints.iter();
+    let own = endpoints.filter(|one| text(one, "cluster") == cluster && !is_unready_pod(one));
+    let hosts = own.map(|one| (key_of(one), text(one, "hostname")));
+    hosts.collect()
 }

@@ -1,11 +1,10 @@
-//! The observers: the servers whose tables are compared.
+//! What the servers of a fleet say, and the observers: those whose tables are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::member::Replica;
-use crate::check::finding::{items, key_of, text};
+use crate::check::finding::{Fact, items, key_of, text};
 use crate::check::told::ServerTable;
 use crate::model::ProblemKind;
 use crate::view::Column;
@@ -15,6 +14,26 @@ const MAX_COLUMNS: usize = 10;
 
 /// The namespace and the name of a service.
 pub(super) type Key<'m> = [&'m str; 2];
+
+/// One cluster of a fleet.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The context, or the name that a flag gives to a server.
+    pub context: String,
+    /// Its replicas, or why none can be read.
+    pub replicas: Fact<Vec<Replica>>,
+}
+
+/// What one replica says.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    /// Its pod, or its URL.
+    pub name: String,
+    /// Its status, or why it cannot be read.
+    pub status: Fact<Value>,
+    /// Its table. `None`: another replica of the cluster has the same answers.
+    pub table: Option<ServerTable>,
+}
 
 /// A server whose table is compared.
 #[derive(Debug)]
@@ -79,11 +98,18 @@ pub(super) fn columns(first: &[&str], observers: &[Observer<'_>]) -> Vec<Column>
             Column::wide(&one.name)
         }
     });
-    first
-        .iter()
-        .map(|name| Column::text(name))
-        .chain(names)
-        .collect()
+    let first = first.iter().map(|name| Column::text(name));
+    first.chain(names).collect()
+}
+
+// === impl Replica ===
+
+impl Replica {
+    /// Returns what no other process says: its cluster, its replica, and the start of its history.
+    pub(super) fn id(&self) -> Option<[&str; 3]> {
+        let status = self.status.as_ref().ok()?;
+        Some(["cluster", "replica", "historyStart"].map(|field| text(status, field)))
+    }
 }
 
 // === impl Observer ===

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::difference::{Aspect, Differences, compare, group, join};
-use super::member::Replica;
-use super::observer::is_ready;
+use super::observer::{Replica, is_ready};
 use crate::check::finding::{Check, Finding, items, text};
 use crate::model::ProblemKind;
 
@@ -36,15 +35,10 @@ pub(super) fn compare_servers(read: &[(&str, &[Replica])], found: &mut Differenc
         found.add(answers(context, replicas));
         servers.extend(replicas.iter().map(|one| (*context, one)));
     }
-    found.add(
-        servers
-            .iter()
-            .filter_map(|(context, one)| state(context, one)),
-    );
-    let seen = servers
-        .iter()
-        .filter_map(|(context, one)| Some((*context, texts(one.status.as_ref().ok()?))));
-    let seen: Vec<_> = seen.collect();
+    let states = servers.iter();
+    found.add(states.filter_map(|(context, one)| state(context, one)));
+    let texts = |(context, one): &(_, &Replica)| Some((*context, texts(one.status.as_ref().ok()?)));
+    let seen: Vec<_> = servers.iter().filter_map(texts).collect();
     found.add(compare(CHECK, "", &ASPECTS, ASPECTS.len(), false, &seen));
 }
 

@@ -10,7 +10,7 @@ use super::links;
 use super::observer::{Key, Observer, columns, is_unready_pod};
 use crate::check::finding::{Check, Finding, items, key_of, list, text};
 use crate::check::told::reason;
-use crate::model::{Family, ProblemKind as K};
+use crate::model::{Family, MAX_LISTED, ProblemKind as K};
 use crate::view::Section;
 
 const CHECK: Check = Check::FleetServices;
@@ -28,9 +28,6 @@ struct Row<'c, 'm> {
     /// The cells of all observers but those that differ because of their link to the cluster. Without endpoints, they are empty.
     cells: Vec<(&'c Observer<'m>, Cell<'m>)>,
 }
-
-/// Maximum number of hosts that a sentence names.
-const MAX_HOSTS: usize = 5;
 
 /// What is compared of the endpoints of a host, if all observers have the same hosts.
 const ASPECTS: [Aspect; 3] = [
@@ -241,7 +238,7 @@ impl<'c, 'm> Row<'c, 'm> {
 
     /// Makes the finding that observers have different hosts, or in different states, with its cause.
     fn hosts_differ(&self, differing: &BTreeSet<&str>) -> Finding {
-        let shown: BTreeSet<&str> = differing.iter().copied().take(MAX_HOSTS).collect();
+        let shown: BTreeSet<&str> = differing.iter().copied().take(MAX_LISTED).collect();
         let seen = self.cells.iter().map(|(observer, cell)| {
             let mut cell = cell.clone();
             cell.retain(|host, _| shown.contains(host));

@@ -81,9 +81,8 @@ pub(super) fn compare_services<'m>(observers: &[Observer<'m>], found: &mut Diffe
             found.add_service(key, unreadable);
             continue;
         }
-        let seen = observers
-            .iter()
-            .map(|one| (one.name.as_str(), texts(one.services[&key], &one.cluster)));
+        let seen = observers.iter();
+        let seen = seen.map(|one| (&*one.name, texts(one.services[&key], &one.cluster)));
         let seen: Vec<_> = seen.collect();
         let is_explained = found.has(key);
         let findings = compare(CHECK, "", &SETTINGS, INDEPENDENT, is_explained, &seen);

@@ -67,11 +67,8 @@ impl Cluster {
         only(releases, "--server")?;
         let mut replicas: Vec<_> = pods.iter().filter_map(Replica::of).collect();
         replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
-        let is_empty = replicas.is_empty();
-        ensure!(
-            !is_empty,
-            "no ready pod of global-dns in namespace {namespace}"
-        );
+        let none = format!("no ready pod of global-dns in namespace {namespace}");
+        ensure!(!replicas.is_empty(), none);
         let api = |replica| {
             let cluster = self.clone();
             Api::Replica(Box::new(PortForward { cluster, replica }))
@@ -104,11 +101,10 @@ impl Cluster {
         let daemon_sets = self.of_chart::<DaemonSet>(None, SELECTOR, grant);
         let (mut workloads, daemon_sets) = try_join(deployments, daemon_sets).await?;
         workloads.extend(daemon_sets);
-        let name = |workload: &Value| {
-            let metadata = &workload["metadata"];
-            format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"))
-        };
-        only(workloads.iter().map(name), "--server-namespace")?;
+        let name =
+            |one: &Value| ["namespace", "name"].map(|part| text(&one["metadata"], part).to_owned());
+        let names = workloads.iter().map(|one| name(one).join("/"));
+        only(names, "--server-namespace")?;
         let Some(workload) = workloads.first() else {
             bail!("no Deployment or DaemonSet of global-dns in any namespace")
         };
@@ -125,8 +121,7 @@ impl Cluster {
         selector: &str,
         grant: &str,
     ) -> Result<Vec<Value>, Unreachable> {
-        let path = K::url_path(&(), namespace);
-        let listed = list(&self.client, path, selector).await;
+        let listed = list(&self.client, K::url_path(&(), namespace), selector).await;
         listed.map_err(|failure| {
             let place = namespace.map(|namespace| format!("namespace {namespace}"));
             let place = place.as_deref().unwrap_or("all namespaces");

@@ -73,12 +73,8 @@ pub(super) fn name_of_object(table: &Table, text: &str) -> Option<String> {
 pub(super) fn name_of_address(table: &Table, address: IpAddr) -> Option<String> {
     let has_it = |one: &&Endpoint| one.addresses.iter().any(|own| own.ip == address);
     table.sorted_services().into_iter().find_map(|service| {
-        let endpoint = service
-            .endpoints
-            .iter()
-            .chain(&service.not_ready)
-            .find(has_it);
-        Some(name_below(service, endpoint?.labels()))
+        let mut endpoints = service.endpoints.iter().chain(&service.not_ready);
+        Some(name_below(service, endpoints.find(has_it)?.labels()))
     })
 }
 

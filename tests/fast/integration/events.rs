@@ -229,7 +229,7 @@ fn query_that_cannot_be_read_is_refused_with_a_sentence() {
     for (query, sentence) in [
         (
             "since=yesterday",
-            "since: 'yesterday' cannot be used: use RFC 3339",
+            "since: 'yesterday' cannot be used: a time is like ",
         ),
         (
             "kind=gateway",

@@ -76,6 +76,7 @@ fn each_time_is_explained_with_the_answer_of_that_time() {
     let ago = run_global_dns(&["explain", "db.prod", &url, "--at", "-0s", "-o", "json"]);
     let ago: Value = serde_json::from_str(&ago.stdout).unwrap();
     assert_eq!(addresses(ago["items"].as_array().unwrap()), addresses(&now));
+    assert_eq!(server.items("explain?name=db.prod.global&at=-0s"), now);
     assert!(start.is_string());
 }
 
@@ -100,7 +101,7 @@ fn times_without_a_table_are_errors() {
     let (status, text) = refused("yesterday");
     assert_eq!(status, 400);
     assert!(
-        text.starts_with("at: 'yesterday' cannot be used: use RFC 3339"),
+        text.starts_with("at: 'yesterday' cannot be used: a time is like 03:12 "),
         "{text}"
     );
     // Without a history, only the current table is known.
