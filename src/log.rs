@@ -1,13 +1,13 @@
 //! Sets up logging and limits repeated messages. A failed write to the log never stops the program.
 
 mod filter;
+mod limiter;
 mod queue;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::panic;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -19,6 +19,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
 pub use filter::LogFilter;
+pub use limiter::LogLimiter;
 pub use queue::LogGuard;
 
 use queue::LogQueue;
@@ -85,10 +86,6 @@ fn log_panics() {
     }));
 }
 
-/// Limits a log message to one a minute, because clients can trigger it at any rate.
-#[derive(Debug, Default)]
-pub struct LogLimiter(AtomicU32);
-
 /// Returns an error and its causes on one line. Many libraries repeat a cause in the text of the outer error, so a
 /// repeated text is omitted.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
@@ -104,35 +101,9 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-// === impl LogLimiter ===
-
-impl LogLimiter {
-    /// Returns whether the message may be logged at `time`, in Unix seconds. If so, it is blocked for a minute.
-    pub fn is_due(&self, time: u32) -> bool {
-        const MINUTE: u32 = 60;
-        let last = self.0.load(Relaxed);
-        time.abs_diff(last) >= MINUTE
-            && self
-                .0
-                .compare_exchange(last, time, Relaxed, Relaxed)
-                .is_ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn message_is_logged_once_a_minute() {
-        let limiter = LogLimiter::default();
-        let logged: Vec<u32> = (1_000..1_200).filter(|t| limiter.is_due(*t)).collect();
-        assert_eq!(logged, [1_000, 1_060, 1_120, 1_180]);
-        assert!(
-            limiter.is_due(5),
-            "a clock that was set back blocks messages"
-        );
-    }
 
     #[test]
     fn panic_at_one_place_is_logged_once_a_minute() {

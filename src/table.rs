@@ -85,6 +85,7 @@
 //!
 //! `tests/fast/recordings` replays events of Linkerd's mirror controller against all rules.
 
+mod answers;
 pub mod build;
 mod build_service;
 mod candidate;
@@ -117,7 +118,7 @@ pub use history::Moment;
 pub use name_index::{Members, Property, SharedPort};
 pub use problems::Impact;
 pub use publish::Publisher;
-pub use rules::{Aliases, DEFAULT_CLUSTER_NAME, Grammar, LocalMembers, Rules, ShortNames};
+pub use rules::{Aliases, DEFAULT_CLUSTER_NAME, LocalMembers, Rules, ShortNames};
 pub use service::{HostKey, NameFailure, Service};
 pub use store::Store;
 

@@ -12,9 +12,9 @@ use crate::source::Events;
 use crate::table::change::Change;
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
-use crate::table::{Built, Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
+use crate::table::{Built, Published, Publisher, Rules, Store, Table, Timers, build};
 use crate::zone::print::ZoneFile;
-use crate::zone::{Zone, Zones};
+use crate::zone::{Grammar, Zone, Zones};
 
 #[path = "../tests/support/shared.rs"]
 pub mod support;

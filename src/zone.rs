@@ -69,7 +69,7 @@ pub use read::{read, read_own_name, yields};
 pub use reading::{Failure, MissingReason, Reading, Scope, View};
 pub use record_type::RecordType;
 pub use records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
-pub use zones::{Zone, ZoneName, Zones};
+pub use zones::{Grammar, Zone, ZoneName, Zones};
 
 #[cfg(test)]
 mod tests;

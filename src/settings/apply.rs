@@ -7,9 +7,9 @@ use super::{Settings, ZoneSetting};
 use crate::model::Namespace;
 use crate::server::encrypted::Files;
 use crate::server::platform::host_name;
-use crate::table::{Aliases, Grammar, Rules, ShortNames};
+use crate::table::{Aliases, Rules, ShortNames};
 use crate::wire::{Access, ResponseSettings};
-use crate::zone::{Zone, Zones};
+use crate::zone::{Grammar, Zone, Zones};
 
 impl Settings {
     /// Returns the rules that the table is built by.

@@ -5,8 +5,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::table::Grammar;
-use crate::zone::ZoneName;
+use crate::zone::{Grammar, ZoneName};
 
 /// A zone to answer for: `global`, or `{name: clusterset.local, grammar: mcs}`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

@@ -10,10 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::answers::answers_differ;
 use super::build_service::build_service;
 use super::context::{BuildContext, BuiltService, NextTimers, ServiceTimers, Timers};
 use super::rules::Rules;
-use super::service::answers_differ;
 use super::shared::set;
 use super::store::{ServiceKeys, Store};
 use super::{Table, short};

@@ -8,7 +8,7 @@ use super::context::{BuildContext, BuiltService, ServiceTimers};
 use super::endpoint::Rank;
 use super::failover::{Gate, StepHealth};
 use super::local::non_member;
-use super::name_index::NameIndex;
+use super::name_index::compute::name_index;
 use super::order::{kept_order, order, order_of, resolve};
 use super::{MissingHost, NameFailure, Service, headless, local};
 use crate::model::{
@@ -142,7 +142,7 @@ fn service(
         federated: federated.into_iter().collect(),
         missing: missing.into(),
         hosts: hosts.into_iter().collect(),
-        names: NameIndex::new(&endpoints, decided.gateway_down, has_mcs_zones),
+        names: name_index(&endpoints, decided.gateway_down, has_mcs_zones),
         endpoints: endpoints.into(),
         not_ready: not_ready.into(),
         ..decided

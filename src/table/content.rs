@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rpds::RedBlackTreeSetSync;
 
 use super::links::LinkStates;
-use super::service::{Service, answers_hash, hash_of};
+use super::service::Service;
 use super::shared::{SharedMap, set};
 use super::store::Skipped;
 use crate::model::{
-    Few, Line, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Text, Timestamp,
+    Few, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Text, Timestamp,
 };
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
@@ -94,9 +94,6 @@ pub enum NoOwner {
     /// Several namespaces have the service, and no setting assigns the name.
     Ambiguous,
 }
-
-/// Number of low bits that are dropped. Metrics are floating-point numbers, which have a mantissa of 53 bits.
-const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 
 thread_local! {
     /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
@@ -219,29 +216,6 @@ impl Table {
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         self.short_names.get(service)
-    }
-
-    /// Returns what the answers at a short name depend on, besides the service that owns it: its key, if it has names, and the names
-    /// that others hide.
-    pub(super) fn short_answers(&self, name: &str) -> Option<(&ServiceKey, Vec<Line>)> {
-        let owner = self.short_service(name);
-        let owner = owner.filter(|one| one.has_names_at(&[]))?;
-        let hidden = self.short_name(name)?.problems.iter().map(Problem::subject);
-        Some((&owner.key, hidden.collect()))
-    }
-
-    /// Returns a hash of all answers, by which operators compare replicas. It has 53 bits, so that a floating-point number represents
-    /// it exactly. It is a sum, which does not depend on the order: one hash for each service with names, and for each short name with
-    /// an owner, with the names that others hide.
-    pub fn answers_hash(&self) -> u64 {
-        let services = self.services().filter_map(|one| answers_hash(Some(one)));
-        let short = self.short_names.keys();
-        let owners = short.filter_map(|name| {
-            let answers = self.short_answers(name.as_str())?;
-            Some(hash_of(&("short name", answers)))
-        });
-        let parts = services.chain(owners);
-        parts.fold(0, u64::wrapping_add) >> EXCESS
     }
 }
 

@@ -53,16 +53,6 @@ pub struct Rules {
     pub has_mcs_zones: bool,
 }
 
-/// The grammar of the names of services in a zone (rule K9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Grammar {
-    /// The names of this server, such as `S.N.Z`.
-    Global,
-    /// The names of the Multi-Cluster Services API (KEP-1645), such as `S.N.svc.Z`.
-    Mcs,
-}
-
 /// The headless Services of this cluster that are members (rule M5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -1,16 +1,13 @@
 //! A [`Service`] of the table, and the rules that concern one name of it.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::iter;
 use std::ops::Range;
 
 use strum::Display;
 
 use super::endpoint::{Endpoint, MissingHost, ServiceKind};
 use super::failover::{Failover, Gate};
-use super::name_index::{Members, NameIndex, Property};
+use super::name_index::NameIndex;
 use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ServiceKey, Text};
 
 /// One service with the endpoints of all its members.
@@ -166,70 +163,4 @@ fn range_at<T>(entries: &[T], labels: fn(&T) -> [&str; 2], scope: &[&str]) -> Ra
     let start = entries.partition_point(|one| place(one).is_lt());
     let rest = &entries[start..];
     start..start + rest.partition_point(|one| place(one).is_eq())
-}
-
-// === The hash of answers ===
-
-/// Returns a hash of the answers at the names of a service, if it has names. It covers its key, whether its name fails, its hosts
-/// without endpoint mirrors, its TTL, its endpoints (cluster, hostname, addresses and ports), and which of them each of its names
-/// returns.
-///
-/// Services with the same answers have the same hash in every process of one version on machines with the same size and order of
-/// words. The hasher of the standard library without a seed is enough, because the hash does not protect against forgery.
-pub(super) fn answers_hash(service: Option<&Service>) -> Option<u64> {
-    service.filter(|one| one.has_names_at(&[])).map(hash_of)
-}
-
-/// Returns whether two versions of a service differ in their answers.
-pub(super) fn answers_differ(old: Option<&Service>, new: Option<&Service>) -> bool {
-    let [before, after] = [old, new].map(|one| one.map_or(&[][..], |one| &*one.endpoints));
-    // The data of an endpoint changes more often than what its names return, and is found without hashes.
-    let mut pairs = before.iter().zip(after);
-    before.len() != after.len()
-        || !pairs.all(|(before, after)| before.has_same_data(after))
-        || answers_hash(old) != answers_hash(new)
-}
-
-/// Returns the hash of something.
-pub(super) fn hash_of(part: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    part.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// Feeds what answers of the service depend on.
-impl Hash for Service {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.key, self.failure.is_some()).hash(state);
-        let missing = self.missing.iter().map(MissingHost::labels);
-        let missing = missing.filter(|labels| self.endpoints_at(labels).is_empty());
-        missing.collect::<BTreeSet<_>>().hash(state);
-        if self.endpoints.is_empty() {
-            return;
-        }
-        (self.ttl, &self.endpoints).hash(state);
-        let mut feed = |name: Members<'_>| {
-            let answered = name.answered(self.gateway_down);
-            answered.count().hash(state);
-            answered.iter().for_each(|endpoint| endpoint.hash(state));
-        };
-        let ports = self.names.named_ports(&self.endpoints);
-        for port in iter::once(&[][..]).chain(ports.map(|(_, endpoints)| endpoints)) {
-            let all = self.names.members(0..self.endpoints.len(), port);
-            feed(all.requiring(Property::Selected));
-            for of_cluster in self.by_cluster() {
-                feed(all.within(self.range_at(&of_cluster[0].labels()[1..])));
-            }
-        }
-    }
-}
-
-/// Feeds what identifies the endpoint, and its data in answers.
-impl Hash for Endpoint {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.labels(), &*self.ports).hash(state);
-        self.addresses.len().hash(state);
-        let addresses = self.addresses.iter();
-        addresses.for_each(|address| address.ip.hash(state));
-    }
 }

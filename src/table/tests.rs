@@ -108,7 +108,7 @@ proptest! {
             prop_assert_eq!(has_other_answers, has_changed);
             for service in table.services().chain(last.services()) {
                 let [old, new] = [&last, &table].map(|table| table.find(&service.key));
-                let has_same_answers = service::answers_hash(old) == service::answers_hash(new);
+                let has_same_answers = answers::answers_hash(old) == answers::answers_hash(new);
                 prop_assert!(has_same_answers || !diff::diff(old, new).is_empty());
             }
             let mut all = store.services();

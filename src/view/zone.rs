@@ -5,9 +5,8 @@ use super::error::ViewError;
 use super::explain::RecordReport;
 use super::page::{Place, limit};
 use super::server::Shown;
-use crate::table::Grammar;
 use crate::zone::print::ZoneFile;
-use crate::zone::{Zone, ZoneName, Zones};
+use crate::zone::{Grammar, Zone, ZoneName, Zones};
 
 /// The low bits of a place in a zone: the number of lines before it in its part. The others are the number of the part.
 const LINE_BITS: u32 = 32;

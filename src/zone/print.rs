@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::order::Addresses;
 use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section, soa_numbers};
-use super::{Name, Reading, RecordType, Zone, Zones, answer, read};
-use crate::table::{Endpoint, Grammar, Published, Service, Table};
+use super::{Grammar, Name, Reading, RecordType, Zone, Zones, answer, read};
+use crate::table::{Endpoint, Published, Service, Table};
 
 /// Address of `ns.dns.Z` in a zone file, if the address of this server is unknown. It means the server that loads the
 /// file. Name servers reject a zone if its name server has no address.

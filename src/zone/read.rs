@@ -30,8 +30,8 @@ use super::name::Name;
 use super::reading::{
     Failure, MissingReason, NamedPort, Reading, Scope, Targets, View, selectable,
 };
-use super::{Zone, Zones};
-use crate::table::{Grammar, Service, Table};
+use super::{Grammar, Zone, Zones};
+use crate::table::{Service, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";

@@ -11,9 +11,9 @@ use super::name::{labels_of, write_labels};
 use super::order::{self, Addresses, AnswerOrder, visit_addresses};
 use super::reading::Targets;
 use super::zones::NEGATIVE_TTL;
-use super::{Answer, Name, RecordType, View, Zone};
+use super::{Answer, Grammar, Name, RecordType, View, Zone};
 use crate::model::ServiceKey;
-use crate::table::{Endpoint, Grammar};
+use crate::table::Endpoint;
 
 /// Weight of all SRV records (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;

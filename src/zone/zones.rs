@@ -5,9 +5,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::name::Name;
 use crate::model::ServiceName;
-use crate::table::Grammar;
 
 /// TTL and MINIMUM of the SOA record, seconds: the TTL of negative answers (RFC 2308 section 5).
 pub(super) const NEGATIVE_TTL: u32 = 5;
@@ -34,6 +36,16 @@ pub struct Zone {
     pub ns_addresses: Vec<IpAddr>,
     /// The grammar of the names in the zone.
     pub grammar: Grammar,
+}
+
+/// The grammar of the names of services in a zone (rule K9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grammar {
+    /// The names of this server, such as `S.N.Z`.
+    Global,
+    /// The names of the Multi-Cluster Services API (KEP-1645), such as `S.N.svc.Z`.
+    Mcs,
 }
 
 /// All zones that are served, in the order in which they were given. A name belongs to the longest zone that matches.

@@ -7,8 +7,8 @@ use hyper::http::uri::Authority;
 use super::name::exists;
 use super::nearest::{name_of_address, name_of_object};
 use crate::model::Namespace;
-use crate::table::{Claim, Grammar, Table};
-use crate::zone::{Name, Zone, Zones, read};
+use crate::table::{Claim, Table};
+use crate::zone::{Grammar, Name, Zone, Zones, read};
 
 /// The end of Kubernetes' own names of Services, with the usual domain of a cluster.
 const CLUSTER_DOMAINS: [&str; 2] = [".svc.cluster.local", ".svc"];

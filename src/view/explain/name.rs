@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::model::{Port, Problem, ProblemKind, ServiceKey, list_some};
-use crate::table::{Claim, Grammar, NoOwner, Service, ShortName, Table};
+use crate::table::{Claim, NoOwner, Service, ShortName, Table};
 use crate::view::endpoint::{ListedEndpoint, NameReply};
 use crate::view::server::Shown;
-use crate::zone::{MissingReason, Name, Reading, Scope, View, read, yields};
+use crate::zone::{Grammar, MissingReason, Name, Reading, Scope, View, read, yields};
 
 /// Maximum number of namespaces in a sentence.
 const MAX_LISTED: usize = 30;

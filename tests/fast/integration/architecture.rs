@@ -20,8 +20,8 @@ const EFFECTS: &str = "File Instant LazyLock Mutex OnceLock RwLock SystemTime Tc
                        println thread tokio tracing TokioRuntimeProvider";
 /// The ways of `src/lib.rs`, with the most files and lines of code on them: the files that it names, and those that these use.
 const WAYS: [(&str, usize, usize); 2] = [
-    ("An A query over UDP", 29, 3540),
-    ("A changed EndpointSlice", 50, 6529),
+    ("An A query over UDP", 28, 3176),
+    ("A changed EndpointSlice", 52, 6420),
 ];
 
 /// The source files without test code. A path is `zone/read`, for a file or for a name from the root of the crate.

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use global_dns::model::{Kind, KubeObject, Object, ObjectKey, Timestamp, parse};
 use global_dns::table::publish::Reader;
 use global_dns::table::store::{Objects, ServiceKeys};
-use global_dns::table::{Grammar, Publisher, Rules, Store, Table, Timers, build};
+use global_dns::table::{Publisher, Rules, Store, Table, Timers, build};
 use global_dns::zone::{
-    Answer, AnswerContext, Name, RecordType, Section, Zone, Zones, answer, read,
+    Answer, AnswerContext, Grammar, Name, RecordType, Section, Zone, Zones, answer, read,
 };
 use serde_json::Value;
 use support::recordings::{self, Action};

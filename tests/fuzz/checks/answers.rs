@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use global_dns::model::ProblemKind;
-use global_dns::table::{Endpoint, Grammar, Published, Table};
+use global_dns::table::{Endpoint, Published, Table};
 use global_dns::wire::Transport;
-use global_dns::zone::{Name, Zone, Zones, print};
+use global_dns::zone::{Grammar, Name, Zone, Zones, print};
 use support::query::query;
 use support::reply::{Record, Reply};
 

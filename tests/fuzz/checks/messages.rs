@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 
 use global_dns::model::{Kind, Timestamp};
 use global_dns::source::file::parse_texts;
-use global_dns::table::{Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
+use global_dns::table::{Published, Publisher, Rules, Store, Table, Timers, build};
 use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
     Access, QueryContext, Reject, ResponseSettings, Transport, parse, respond, write,
 };
-use global_dns::zone::{AnswerOrder, Zone, Zones};
+use global_dns::zone::{AnswerOrder, Grammar, Zone, Zones};
 
 use support::reply::{Record, Reply, rtype};
 

@@ -18,8 +18,8 @@ use global_dns::model::ProblemKind;
 use global_dns::model::{Kind, KubeObject, ObjectKey, ServiceKey};
 use global_dns::table::change::ChangeKind;
 use global_dns::table::diff::{diff, diff_short_names};
-use global_dns::table::{Grammar, ServiceKind, Table};
-use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, read};
+use global_dns::table::{ServiceKind, Table};
+use global_dns::zone::{Answer, AnswerContext, Grammar, Name, RecordType, Section, answer, read};
 use serde_json::{Value, json};
 use support::objects as builders;
 

@@ -1,0 +1,135 @@
+//! Computes the index of a service.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+
+use super::{NameIndex, PROPERTIES, Property, SharedPort};
+use crate::model::{GatewayDown, Port, PortName, Protocol};
+use crate::table::endpoint::{Address, Endpoint, EndpointLiveness};
+
+/// Computes the index of a service with these endpoints, which are sorted by cluster.
+pub(in crate::table) fn name_index(
+    endpoints: &[Endpoint],
+    gateway_down: GatewayDown,
+    has_mcs_zones: bool,
+) -> NameIndex {
+    let (common, properties) = properties(endpoints);
+    let mut index = NameIndex {
+        common,
+        properties,
+        ports: ports(endpoints),
+        ..NameIndex::default()
+    };
+    if has_mcs_zones {
+        index.shared_ports = shared_ports(endpoints);
+    }
+    let own = index.members(0..endpoints.len(), &[]);
+    let own = own.requiring(Property::Selected).answered(gateway_down);
+    let required = own.required;
+    let addresses = own
+        .iter()
+        .flat_map(|index| endpoints[index].addresses.iter());
+    let mut ips = (Vec::new(), Vec::new());
+    for address in addresses.filter(|address| !address.repeats_in_service) {
+        match address.ip {
+            IpAddr::V4(ip) => ips.0.push(ip),
+            IpAddr::V6(ip) => ips.1.push(ip),
+        }
+    }
+    (index.v4, index.v6) = (ips.0.into(), ips.1.into());
+    index.own = required;
+    index
+}
+
+/// Returns the properties that all endpoints have, and those of each if they differ.
+fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
+    let own = endpoints.iter().find(|endpoint| endpoint.is_local());
+    let own = own.map(|endpoint| &endpoint.cluster);
+    let of_endpoint = |endpoint: &Endpoint| {
+        let is_local = own == Some(&endpoint.cluster);
+        let has_new = |is_v4: bool, is_repeated: fn(&Address) -> bool| {
+            let mut addresses = endpoint.addresses.iter();
+            addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_repeated(one))
+        };
+        let has = [
+            endpoint.is_selected,
+            endpoint.is_alive(),
+            endpoint.liveness != EndpointLiveness::Unlinked,
+            is_local,
+            !is_local,
+            endpoint.hostname.is_some(),
+            !endpoint.ports.is_empty(),
+            has_new(true, |one| one.repeats_in_service),
+            has_new(false, |one| one.repeats_in_service),
+            has_new(true, |one| one.repeats_in_cluster),
+            has_new(false, |one| one.repeats_in_cluster),
+        ];
+        let bits = has.into_iter().enumerate();
+        bits.fold(0_u16, |all, (property, has)| {
+            all | u16::from(has) << property
+        })
+    };
+    let all: Vec<u16> = endpoints.iter().map(of_endpoint).collect();
+    let first = all.first().copied().unwrap_or_default();
+    if all.iter().all(|bits| *bits == first) {
+        return (first, Box::default());
+    }
+    let of_chunk = |chunk: &[u16]| {
+        let word = |property: usize| {
+            let bits = chunk.iter().enumerate();
+            bits.fold(0, |word, (bit, has)| {
+                word | u64::from(has >> property & 1) << bit
+            })
+        };
+        std::array::from_fn(word)
+    };
+    (0, all.chunks(64).map(of_chunk).collect())
+}
+
+/// Returns the named ports of endpoints with different ports. Mirrors of one Service usually have the same list, so that most
+/// lists are equal to the one before.
+fn ports(endpoints: &[Endpoint]) -> Box<[(Port, Box<[u64]>)]> {
+    let is_same = |one: &Endpoint, other: &Endpoint| {
+        one.ports.as_ptr() == other.ports.as_ptr() || one.ports == other.ports
+    };
+    let mut pairs = endpoints.windows(2);
+    if pairs.all(|pair| is_same(&pair[0], &pair[1])) {
+        return Box::default();
+    }
+    let mut all: BTreeMap<(&PortName, Protocol), (&Port, Vec<u64>)> = BTreeMap::new();
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        for port in endpoint.ports.iter() {
+            if let Some(name) = &port.name {
+                let new = || (port, vec![0; endpoints.len().div_ceil(64)]);
+                let (_, bits) = all.entry((name, port.protocol)).or_insert_with(new);
+                bits[index / 64] |= 1 << (index % 64);
+            }
+        }
+    }
+    let all = all.into_values();
+    all.map(|(port, bits)| (port.clone(), bits.into()))
+        .collect()
+}
+
+/// Collects the ports of the cluster IPs that a service's own name returns, sorted by endpoint. The time grows with the
+/// number of different lists of ports: mirrors of one Service usually have the same one.
+fn shared_ports(endpoints: &[Endpoint]) -> Box<[SharedPort]> {
+    let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected && one.1.hostname.is_none();
+    let mut in_order: Vec<_> = endpoints.iter().enumerate().filter(is_shared).collect();
+    in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
+    let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let mut shared = Vec::new();
+    for (index, endpoint) in in_order {
+        if !lists.insert(endpoint.ports.as_ptr()) {
+            continue; // an endpoint before it has the same ports
+        }
+        let new = endpoint.ports.iter().filter(|port| known.insert(*port));
+        shared.extend(new.map(|port| SharedPort {
+            endpoint: index,
+            port: port.clone(),
+            is_new_number: numbers.insert(port.number),
+        }));
+    }
+    shared.sort_by_key(|port: &SharedPort| port.endpoint);
+    shared.into()
+}
