@@ -1,10 +1,11 @@
 //! Commands as cases in files: `tests/fixtures/commands/*.txt` have commands with their output and exit code.
 //!
 //! The first line of a file names the objects, which each command reads with `--file`. Times and serials are `TIME` and `SERIAL`. With
-//! `GLOBAL_DNS_WRITE_CASES=1`, the test writes what the commands print now; look at the difference before it is committed.
+//! `SNAPSHOTS=overwrite`, the test writes what the commands print now; look at the difference before it is committed.
 
 use std::fs;
 
+use snapbox::{Assert, Data};
 use support::commands::global_dns;
 use support::process::run;
 use support::repository::repository;
@@ -56,7 +57,7 @@ fn output(objects: &str, line: &str) -> String {
 
 #[test]
 fn commands_print_what_their_cases_say() {
-    let is_written = std::env::var_os("GLOBAL_DNS_WRITE_CASES").is_some();
+    let assert = Assert::new().action_env("SNAPSHOTS");
     let mut files: Vec<_> = fs::read_dir(repository(FOLDER))
         .unwrap()
         .map(|one| one.unwrap().path())
@@ -71,13 +72,6 @@ fn commands_print_what_their_cases_say() {
             .filter_map(|line| line.strip_prefix("$ global-dns "));
         let case = |line: &str| format!("\n$ global-dns {line}\n{}", output(objects, line));
         let printed = format!("{objects}\n{}", commands.map(case).collect::<String>());
-        if is_written {
-            fs::write(&path, &printed).unwrap();
-        }
-        assert!(
-            text == printed || is_written,
-            "{}:\n{printed}",
-            path.display()
-        );
+        assert.eq(printed, Data::read_from(&path, None));
     }
 }
