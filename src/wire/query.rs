@@ -90,14 +90,27 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
     } else {
         Rcode::NotImp
     };
-    let mut query = read_question(packet).ok_or(reject(rcode, 0, None))?;
-    let question = query.question();
+    let Some(name) = Name::read(&packet[HEADER..]) else {
+        return Err(reject(rcode, 0, None));
+    };
+    let question = name.wire().len() + 4;
+    let end = HEADER + question;
+    if packet.len() < end {
+        return Err(reject(rcode, 0, None));
+    }
     if opcode != 0 {
         return Err(reject(Rcode::NotImp, question, find_edns(packet, counts)));
     }
-    query.edns = read_query_edns(packet, &query, counts)
+    let rtype = RecordType(read_u16(packet, end - 4));
+    let edns = read_query_edns(packet, end, rtype, counts)
         .map_err(|Malformed(edns)| reject(Rcode::FormErr, question, edns))?;
-    Ok(query)
+    // A name is long. It is moved once.
+    Ok(Query {
+        name,
+        rtype,
+        class: read_u16(packet, end - 2),
+        edns,
+    })
 }
 
 fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Reject {
@@ -119,20 +132,20 @@ fn reject_question_count(packet: &[u8], opcode: u8, counts: [u16; 4]) -> Reject 
     reject(rcode, 0, edns)
 }
 
-/// Reads the OPT record of a query. Below its question, a query has at most OPT and TSIG. An IXFR query also has a SOA
-/// record (RFC 1995 section 3).
+/// Reads the OPT record of a query, whose records begin at `at`. A query has at most OPT and TSIG. An IXFR query also has a SOA record
+/// (RFC 1995 section 3).
 fn read_query_edns(
     packet: &[u8],
-    query: &Query,
+    at: usize,
+    rtype: RecordType,
     counts: [u16; 4],
 ) -> Result<Option<Edns>, Malformed> {
     let [_, answers, authorities, additionals] = counts;
-    let is_ixfr = query.rtype == RecordType::IXFR;
+    let is_ixfr = rtype == RecordType::IXFR;
     if answers != 0 || authorities > u16::from(is_ixfr) || additionals > 2 {
         return Err(Malformed(find_edns(packet, counts)));
     }
-    let records = HEADER + query.question();
-    read_edns(packet, records, authorities + additionals, authorities)
+    read_edns(packet, at, authorities + additionals, authorities)
 }
 
 /// Searches a rejected message for an OPT record, because the reply then needs one, too (RFC 6891 section 6.1.1).
@@ -150,18 +163,6 @@ fn find_edns(packet: &[u8], counts: [u16; 4]) -> Option<Edns> {
 fn read_u16(packet: &[u8], at: usize) -> u16 {
     let octet = |at: usize| packet.get(at).copied().unwrap_or_default();
     u16::from_be_bytes([octet(at), octet(at + 1)])
-}
-
-/// Reads a query without its OPT record.
-fn read_question(packet: &[u8]) -> Option<Query> {
-    let name = Name::read(&packet[HEADER..])?;
-    let end = HEADER + name.wire().len() + 4;
-    (packet.len() >= end).then(|| Query {
-        name,
-        rtype: RecordType(read_u16(packet, end - 4)),
-        class: read_u16(packet, end - 2),
-        edns: None,
-    })
 }
 
 /// A malformed record or option, with the readable part of the client's OPT record. The reply needs an OPT record, too.
