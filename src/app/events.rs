@@ -61,13 +61,12 @@ async fn watch(
         sleep(RETRY_DELAY).await;
         // Another replica, if it was one. Never another kind of server, which may have other data.
         while let Some(cluster) = &cluster {
-            match find_replica(cluster, args.server.server_namespace.as_ref()).await {
-                Ok(found) => {
-                    server = found;
-                    break;
-                }
-                Err(_) => sleep(RETRY_DELAY).await,
+            let found = find_replica(cluster, args.server.server_namespace.as_ref());
+            if let Ok(found) = found.await {
+                server = found;
+                break;
             }
+            sleep(RETRY_DELAY).await;
         }
     }
 }

@@ -95,8 +95,8 @@ fn in_pod() -> anyhow::Result<Configured> {
     let config = config.context("set --kubeconfig or --file: not running in a pod of a cluster")?;
     let way_out =
         "check the network policies and the permissions of the ServiceAccount of this pod";
-    let origin = "ServiceAccount of this pod";
-    Ok((config, origin.to_owned(), way_out.to_owned()))
+    let origin = "ServiceAccount of this pod".to_owned();
+    Ok((config, origin, way_out.to_owned()))
 }
 
 /// Returns a client whose requests have the token of a credential.

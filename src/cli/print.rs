@@ -98,10 +98,8 @@ impl PrintArgs {
         }
         let has_names = !lines[0].trim().is_empty();
         let lines = lines.iter().skip(usize::from(!has_names));
-        title
-            + &lines
-                .map(|line| format!("{}\n", line.trim_end()))
-                .collect::<String>()
+        let lines = lines.map(|line| format!("{}\n", line.trim_end()));
+        title + &lines.collect::<String>()
     }
 }
 
