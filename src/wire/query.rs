@@ -85,19 +85,16 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
     if counts[0] != 1 {
         return Err(reject_question_count(packet, opcode, counts));
     }
-    let rcode = if opcode == 0 {
-        Rcode::FormErr
-    } else {
-        Rcode::NotImp
+    let rcode = match opcode {
+        0 => Rcode::FormErr,
+        _ => Rcode::NotImp,
     };
-    let Some(name) = Name::read(&packet[HEADER..]) else {
-        return Err(reject(rcode, 0, None));
+    let name = match Name::read(&packet[HEADER..]) {
+        Some(name) if packet.len() >= HEADER + name.wire().len() + 4 => name,
+        _ => return Err(reject(rcode, 0, None)),
     };
     let question = name.wire().len() + 4;
     let end = HEADER + question;
-    if packet.len() < end {
-        return Err(reject(rcode, 0, None));
-    }
     if opcode != 0 {
         return Err(reject(Rcode::NotImp, question, find_edns(packet, counts)));
     }
