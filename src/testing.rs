@@ -136,9 +136,10 @@ pub(crate) fn store(objects: &[Value]) -> Store {
 impl Store {
     /// Returns all services that have an object.
     pub(crate) fn services(&self) -> ServiceKeys {
-        let objects = Kind::ALL.map(|kind| self.objects(kind).values());
-        let services = objects.into_iter().flatten().filter_map(Object::service);
-        services.cloned().collect()
+        let objects = Kind::ALL.map(|kind| self.objects(kind).iter());
+        let service = |(key, object): (&ObjectKey, &Object)| Some(key.service(object.service()?));
+        let services = objects.into_iter().flatten().filter_map(service);
+        services.collect()
     }
 }
 

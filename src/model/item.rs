@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::{ClusterName, Few, Hostname, Ports, Problem, ServiceKey, ServiceSettings, Slice, Text};
+use super::{
+    ClusterName, Few, Hostname, Ports, Problem, ServiceName, ServiceSettings, Slice, Text,
+};
 
 /// A Kubernetes object, reduced to the fields that this server uses. Items are boxed, because there may be some hundred
 /// thousand objects and slices are smaller.
@@ -28,8 +30,8 @@ pub enum Object {
 pub struct Item {
     /// What the object stands for.
     pub kind: ItemKind,
-    /// The service that it belongs to.
-    pub service: ServiceKey,
+    /// The name of the service that it belongs to, in the namespace of the object (rule M1).
+    pub service: ServiceName,
     /// The clusters of the links that it comes from, before aliases, sorted, each once: that of label
     /// `mirror.linkerd.io/cluster-name`; of a federated service, those of its members.
     pub linked: Few<ClusterName>,
@@ -123,8 +125,8 @@ impl Object {
         }
     }
 
-    /// Returns the service that the object belongs to. Slices have that of their owner.
-    pub fn service(&self) -> Option<&ServiceKey> {
+    /// Returns the name of the service that the object belongs to. Slices have that of their owner.
+    pub fn service(&self) -> Option<&ServiceName> {
         Some(&self.item()?.service)
     }
 
@@ -152,7 +154,7 @@ impl From<Item> for Object {
 
 impl Item {
     /// Makes an item without links, addresses, ports or settings.
-    pub(super) fn new(kind: ItemKind, service: ServiceKey) -> Self {
+    pub(super) fn new(kind: ItemKind, service: ServiceName) -> Self {
         Self {
             kind,
             service,

@@ -106,6 +106,14 @@ impl ObjectKey {
         })
     }
 
+    /// Returns a service in the namespace of an item with this key. The reader has checked the name of the namespace.
+    pub fn service(&self, name: &ServiceName) -> ServiceKey {
+        ServiceKey {
+            namespace: Namespace::of_checked(self.namespace.clone()),
+            service: name.clone(),
+        }
+    }
+
     /// Returns the key of another object in the same namespace.
     pub fn sibling(&self, name: &Text) -> Self {
         Self {

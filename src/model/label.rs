@@ -103,6 +103,11 @@ label! {
 }
 
 impl Namespace {
+    /// Makes the name of a namespace of a text that is a label.
+    pub(super) fn of_checked(label: Text) -> Self {
+        Self(label)
+    }
+
     /// Returns the name of a service with the same name.
     pub fn as_service(&self) -> ServiceName {
         ServiceName(self.0.clone())

@@ -120,7 +120,7 @@ fn mirror(
     let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
     let item = |kind| Item {
         linked: Few::One(cluster.clone()),
-        ..Item::new(kind, mirrored.clone())
+        ..Item::new(kind, mirrored.service.clone())
     };
     if let Some(host) = host {
         return Ok(Item {
@@ -196,14 +196,14 @@ fn federated(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let mut settings = ServiceSettings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);
     let own = service.annotation(key::LOCAL_DISCOVERY);
-    let key = service_key(service, base)?;
+    let base = service_key(service, base)?.service;
     Ok(Item {
         linked: member_clusters(listed.unwrap_or_default(), &mut settings),
         has_own: own.is_some_and(|name| is_own_member(name, &mut settings)),
         addresses: cluster_addresses(&spec)?,
         ports: ports(spec.ports.as_ref()),
         settings: settings.if_any(),
-        ..Item::new(ItemKind::Federated, key)
+        ..Item::new(ItemKind::Federated, base)
     })
 }
 

@@ -80,7 +80,7 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
         settings,
         created: service.created(),
         has_own: true,
-        ..Item::new(kind, service_key(service, service.name())?)
+        ..Item::new(kind, service_key(service, service.name())?.service)
     }))
 }
 

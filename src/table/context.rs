@@ -120,8 +120,10 @@ impl<'b> BuildContext<'b> {
 
     /// Returns the Service of this cluster with the settings of the service. Of an alias, its own Service alone has them.
     pub(super) fn own(&self) -> Option<&'b Item> {
-        let is_own = |item: &&Item| item.own().is_some() && item.service == *self.key;
-        self.items.iter().map(|(_, item)| *item).find(is_own)
+        let is_own = |(object, item): &&Source<'_>| {
+            item.own().is_some() && object.service(&item.service) == *self.key
+        };
+        self.items.iter().find(is_own).map(|(_, item)| *item)
     }
 
     /// Returns what the annotations of that Service set.

@@ -136,7 +136,7 @@ fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Opt
     let (BuildContext { store, rules, .. }, address) = (context, host.address?);
     let stands_for_host = |mirror: &&Item| {
         matches!(mirror.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror)
-            && mirror.service.service.as_str() == host.hostname.as_str()
+            && mirror.service.as_str() == host.hostname.as_str()
             && mirror.link().map(|link| rules.name_of(link)).as_ref() == Some(&host.cluster)
             && mirror.addresses.contains(&address)
     };
@@ -172,7 +172,7 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
             1 => String::new(),
             count => format!(", like {} others", count - 1),
         };
-        let service = &item.service;
+        let service = object.service(&item.service);
         let detail = format!(
             "no parent{others}: headless mirror '{parent}' of {service} in cluster '{link}' is missing or unusable"
         );

@@ -17,11 +17,12 @@ use crate::model::{
 /// a reason, `localMembers` is none. It is one by itself if it is exported, has an annotation of this server, or an alias names it.
 /// Mirrors of excluded clusters count as well, because the exclusion of a cluster must not remove members of this cluster.
 fn membership(
+    service: &ServiceKey,
     item: &Item,
     own: OwnService,
     context: BuildContext<'_>,
 ) -> Result<bool, Option<&'static str>> {
-    let mut aliases = context.rules.aliases.of_source(&item.service);
+    let mut aliases = context.rules.aliases.of_source(service);
     let mut is_named = || item.settings.is_some() || aliases.next().is_some();
     match context.rules.local_members {
         LocalMembers::None => Err(None),
@@ -38,7 +39,7 @@ pub(super) fn non_member(context: BuildContext<'_>) -> Option<Arc<Problem>> {
     let item = context.own()?;
     let own = item.own().filter(OwnService::is_headless)?;
     let ServiceKey { namespace, service } = context.key;
-    let detail = match membership(item, own, context).err()? {
+    let detail = match membership(context.key, item, own, context).err()? {
         None => "it is not a member: localMembers is none".to_owned(),
         Some(why) => format!(
             "it is not a member: {why}: kubectl label service {service} --namespace {namespace} --overwrite mirror.linkerd.io/exported=true"
@@ -55,15 +56,16 @@ pub(super) fn candidate<'s>(
     own: OwnService,
     context: BuildContext<'s>,
 ) -> Option<Candidate<'s>> {
-    let (item, rules) = (source.1, context.rules);
+    let ((object, item), rules) = (source, context.rules);
+    let service = object.service(&item.service);
     // A source of an alias has its problems itself.
     let report = |found: Option<Problem>| {
-        context.report(found.filter(|_| item.service == *context.key));
+        context.report(found.filter(|_| service == *context.key));
     };
     report(exported_problem(source, context));
     let candidate = match own.form {
         OwnForm::Headless { has_selector } => {
-            let is_by_mirror = membership(item, own, context).ok()?;
+            let is_by_mirror = membership(&service, item, own, context).ok()?;
             let candidate = pods(source, context);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
                 report(not_exported(own, is_by_mirror, rules));
@@ -97,7 +99,7 @@ fn mirrorable(
     cluster: &ClusterName,
 ) -> Result<(), String> {
     const MAX_NAME: usize = 63; // octets of a Service (RFC 1035 label)
-    let service = candidate.item.service.service.as_str();
+    let service = candidate.item.service.as_str();
     let endpoints = candidate.endpoints.iter().chain(&candidate.not_ready);
     let is_named = |one: &Endpoint| {
         let mut addresses = one.addresses.iter();

@@ -141,13 +141,13 @@ impl Store {
         }
         let owner = || self.item_at(&key.sibling(object.owner()?));
         let service = object.service().or_else(|| Some(&owner()?.service));
-        service.cloned()
+        service.map(|service| key.service(service))
     }
 
     /// Adds an object to the indexes, or removes it from them.
     fn index(&mut self, kind: Kind, key: &ObjectKey, object: &Object, is_added: bool) {
         if let Some(service) = object.service() {
-            let entry = (service.clone(), key.name.text());
+            let entry = (key.service(service), key.name.text());
             put(&mut self.services, entry, is_added);
         }
         if let Some(owner) = object.owner().filter(|owner| *owner != key.name.stem()) {
@@ -267,9 +267,12 @@ impl Store {
     /// Returns the services with mirrors from some clusters. Reads every Service, because a cluster loses its Link rarely.
     pub fn services_linked_to(&self, clusters: &BTreeSet<ClusterName>) -> ServiceKeys {
         let is_linked = |item: &&Item| item.linked.iter().any(|one| clusters.contains(one));
-        let objects = self.objects(Kind::Service).values();
-        let items = objects.filter_map(Object::item).filter(is_linked);
-        items.map(|item| item.service.clone()).collect()
+        let services = self.objects(Kind::Service).iter();
+        let services = services.filter_map(|(key, object)| {
+            let item = object.item().filter(is_linked)?;
+            Some(key.service(&item.service))
+        });
+        services.collect()
     }
 
     /// Returns all objects of a kind.

@@ -95,7 +95,7 @@ fn exact_suffix_is_removed_once_without_annotation() {
     let mirror = item(object);
     let host = mirror.host.unwrap();
     assert_eq!(
-        (host.hostname.as_str(), mirror.service.service.as_str()),
+        (host.hostname.as_str(), mirror.service.as_str()),
         ("db-east-0", "db-east")
     );
 }
@@ -219,7 +219,7 @@ fn federated_service_lists_its_members() {
         }
         let federated = item(object);
         assert_eq!(federated.kind, ItemKind::Federated);
-        assert_eq!(federated.service.to_string(), "prod/web");
+        assert_eq!(federated.service.to_string(), "web");
         let has_own = federated.has_own;
         let names: Vec<String> = federated.linked.iter().map(ToString::to_string).collect();
         let invalid = federated.settings.unwrap_or_default().unused;

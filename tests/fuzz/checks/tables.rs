@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use global_dns::model::{Family, GatewayDown, ItemKind, Kind, Object, ObjectRef, Problem};
+use global_dns::model::{
+    Family, GatewayDown, ItemKind, Kind, Object, ObjectKey, ObjectRef, Problem,
+};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Service, ServiceKind, Store, Table, build};
 use global_dns::zone::read_own_name;
@@ -13,9 +15,10 @@ use super::seen::Seen;
 
 /// Returns all services that have an object.
 pub fn services_of(store: &Store) -> ServiceKeys {
-    let objects = Kind::ALL.map(|kind| store.objects(kind).values());
-    let services = objects.into_iter().flatten().filter_map(Object::service);
-    services.cloned().collect()
+    let objects = Kind::ALL.map(|kind| store.objects(kind).iter());
+    let service = |(key, object): (&ObjectKey, &Object)| Some(key.service(object.service()?));
+    let services = objects.into_iter().flatten().filter_map(service);
+    services.collect()
 }
 
 /// Returns the conflicts of a table.
