@@ -92,12 +92,12 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
         });
     }
     headless::report_orphans(of_hosts, context);
-    let services = candidates
-        .iter()
-        .map(|one| one.object.service(&one.item.service));
-    let known: BTreeSet<ServiceKey> = services.collect();
+    let is_known = |source: &&ServiceKey| {
+        let mut services = candidates.iter();
+        services.any(|one| one.object.service(&one.item.service) == **source)
+    };
     let sources = rules.aliases.sources_of(key).iter();
-    let unknown = list_some(sources.filter(|source| !known.contains(source)), MAX_LISTED);
+    let unknown = list_some(sources.filter(|source| !is_known(source)), MAX_LISTED);
     if !unknown.is_empty() {
         context.report([Problem::new(ProblemKind::UnknownAlias, unknown)]);
     }
