@@ -24,7 +24,7 @@ fn past_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
     };
     let ago = || {
         let ago = text.parse::<SignedDuration>().ok()?;
-        now.checked_sub(ago.abs()).ok()
+        now.checked_sub(ago.unsigned_abs()).ok()
     };
     let time = forms.find_map(|form| civil::Time::strptime(form, text).ok());
     let time = time.map_or_else(ago, of_day);
@@ -75,6 +75,9 @@ mod tests {
             "2026-03-01 12:00",
             "12:00+09",
             "-x",
+            // The least duration has no opposite.
+            "-9223372036854775808s",
+            "9223372036854775807s",
         ] {
             assert!(past_time_at(text, &now).is_err(), "{text}");
         }
