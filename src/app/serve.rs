@@ -126,8 +126,7 @@ impl Server {
             tasks,
         };
         let tasks = &mut started.tasks;
-        http::start(&started.shown, counters, probes, [admin, api], hosts, tasks)
-            .context("cannot start a thread")?;
+        http::start(&started.shown, counters, probes, [admin, api], hosts, tasks)?;
         Ok(started)
     }
 

@@ -12,7 +12,7 @@ use kube::{Client, Resource};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::finding::{Check, Fact, Finding, items, text};
+use super::finding::{Check, Fact, Finding, items, name_of, text};
 use super::objects::{EXPORTED, GATEWAYS, Objects};
 use super::permissions::{self, Permission, Scope};
 use super::told::joined;
@@ -24,7 +24,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads all, at the same time. Returns the findings but those about objects, which are not read if the API server does not
 /// answer. `settings` are those of the server, or of flags. `pods` are those of the server, if one is looked for: the permissions are
-/// those of their account, else those of the caller, `origin`. They matter if none of them answers.
+/// those of their account, else those of the caller, `origin`. There is a finding about the pods if none of them answers.
 pub async fn read(
     client: &Client,
     origin: &str,
@@ -219,8 +219,8 @@ fn describe_pod(pod: &Value) -> String {
         parts.extend(restarts.map(|restarts| format!("{restarts} restarts")));
     }
     parts.retain(|part| !part.is_empty());
-    let [namespace, name] = ["namespace", "name"].map(|field| text(metadata, field));
-    format!("{namespace}/{name}: {}", parts.join(", ")).replace(" ()", "")
+    let name = name_of(pod).join("/");
+    format!("{name}: {}", parts.join(", ")).replace(" ()", "")
 }
 
 #[cfg(test)]

@@ -195,6 +195,11 @@ pub(super) fn key_of(item: &Value) -> [&str; 2] {
     ["namespace", "service"].map(|field| text(item, field))
 }
 
+/// Returns the namespace and the name of an object of Kubernetes.
+pub fn name_of(object: &Value) -> [&str; 2] {
+    ["namespace", "name"].map(|field| text(&object["metadata"], field))
+}
+
 /// Returns the items of a list in an object.
 pub fn items<'v>(object: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + Clone {
     object[field].as_array().into_iter().flatten()

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::finding::{Check, Fact, Finding, State, items, key_of, list, text};
+use super::finding::{Check, Fact, Finding, State, items, key_of, list, name_of, text};
 use super::told::Told;
 
 /// Selects Services that this cluster exports through its gateway.
@@ -118,11 +118,6 @@ fn label<'o>(object: &'o Value, label: &str) -> &'o str {
 
 fn annotation<'o>(object: &'o Value, annotation: &str) -> Option<&'o str> {
     object["metadata"]["annotations"][annotation].as_str()
-}
-
-/// Returns the namespace and the name of an object.
-fn name_of(object: &Value) -> [&str; 2] {
-    ["namespace", "name"].map(|field| text(&object["metadata"], field))
 }
 
 // === Links ===

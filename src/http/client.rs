@@ -6,7 +6,7 @@ use std::{fmt, io};
 use anyhow::{Context as _, anyhow, bail};
 use axum::body::{Body, Bytes, to_bytes};
 use futures::future::{BoxFuture, ready};
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{Stream, TryStreamExt as _};
 use hyper::client::conn::http1::handshake;
 use hyper::header::{ACCEPT, HOST};
 use hyper::{Request, Response, StatusCode, Uri};
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_util::codec::{FramedRead, LinesCodec};
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::io::StreamReader;
 
 use super::stream;
@@ -188,20 +188,17 @@ impl Api {
         let body = response.into_body().into_data_stream();
         let octets = StreamReader::new(body.map_err(io::Error::other));
         let lines = FramedRead::new(octets, LinesCodec::new_with_max_length(MAX_LINE));
+        let unreadable =
+            |error: LinesCodecError| anyhow!(error).context("cannot read the events of the server");
         let mut kind = String::new();
-        Ok(lines.filter_map(move |line| {
-            let line = match line.context("cannot read the events of the server") {
-                Ok(line) => line,
-                Err(error) => return ready(Some(Err(error))),
-            };
-            ready(match line.split_once(": ") {
-                Some(("event", name)) => {
-                    kind = name.to_owned();
-                    None
-                }
-                Some(("data", data)) => Some(Ok((kind.clone(), data.to_owned()))),
-                _ => None,
-            })
+        Ok(lines.map_err(unreadable).try_filter_map(move |line| {
+            let mut message = None;
+            match line.split_once(": ") {
+                Some(("event", name)) => name.clone_into(&mut kind),
+                Some(("data", data)) => message = Some((kind.clone(), data.to_owned())),
+                _ => {}
+            }
+            ready(Ok(message))
         }))
     }
 

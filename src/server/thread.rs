@@ -23,7 +23,10 @@ pub fn start(
         let _running = running;
         work();
     };
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    let thread = thread.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot start thread {name}: {error}"))
+    })?;
     Ok(async move {
         let _ = end.await; // an error means that the sender was dropped, so the thread has ended
         if let Err(panic) = thread.join() {
@@ -38,7 +41,9 @@ pub fn start(
 ///
 /// If the system refuses it.
 pub fn runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build()
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot start a runtime: {error}")))
 }
 
 /// Starts a thread with its runtime, which runs the future that `work` returns. `tasks` gets a task that ends with the thread, also by

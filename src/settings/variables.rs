@@ -17,7 +17,7 @@ pub const SERVICE_IPS: &str = "GLOBAL_DNS_SERVICE_IPS";
 ///
 /// # Errors
 ///
-/// If it has something else.
+/// If an item is not an IP address.
 pub fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
     let text = std::env::var(variable).unwrap_or_default();
     let texts = text.split(',').filter(|text| !text.is_empty());

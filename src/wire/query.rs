@@ -63,11 +63,9 @@ pub const CLASS_ANY: u16 = 255;
 /// Octets of a header.
 pub const HEADER: usize = 12;
 
-impl Query {
-    /// Returns the length of the question in octets.
-    pub fn question(&self) -> usize {
-        self.name.wire().len() + 4
-    }
+/// Returns the length of the question for a name, in octets.
+pub fn question_length(name: &Name) -> usize {
+    name.wire().len() + 4
 }
 
 /// Parses a message.
@@ -90,10 +88,10 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
         _ => Rcode::NotImp,
     };
     let name = match Name::read(&packet[HEADER..]) {
-        Some(name) if packet.len() >= HEADER + name.wire().len() + 4 => name,
+        Some(name) if packet.len() >= HEADER + question_length(&name) => name,
         _ => return Err(reject(rcode, 0, None)),
     };
-    let question = name.wire().len() + 4;
+    let question = question_length(&name);
     let end = HEADER + question;
     if opcode != 0 {
         return Err(reject(Rcode::NotImp, question, find_edns(packet, counts)));

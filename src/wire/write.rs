@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 use record::{ADDITIONAL, ANSWER, Message, QUESTION, RecordWriter};
 
-use super::query::{CLASS_IN, HEADER, Query, Reject, option};
+use super::query::{CLASS_IN, HEADER, Query, Reject, option, question_length};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
 use crate::zone::{Answer, AnswerContext, Name, RecordType, Section};
 
@@ -88,7 +88,7 @@ impl Message<'_> {
     /// Echoes the question, if there is one.
     fn put_question(&mut self, query: &Result<Query, Reject>, packet: &[u8]) {
         let question = match query {
-            Ok(query) => query.question(),
+            Ok(query) => question_length(&query.name),
             Err(Reject::With { question, .. }) => *question,
             Err(Reject::Drop) => 0,
         };

@@ -19,7 +19,7 @@ use tokio::io::DuplexStream;
 
 use super::Cluster;
 use crate::check::cluster::{REQUEST_TIMEOUT, list};
-use crate::check::finding::{items, text};
+use crate::check::finding::{items, name_of, text};
 use crate::http::{Api, Connect, EndReason, Unreachable};
 use crate::model::Namespace;
 use crate::settings::API_PORT;
@@ -101,9 +101,7 @@ impl Cluster {
         let daemon_sets = self.of_chart::<DaemonSet>(None, SELECTOR, grant);
         let (mut workloads, daemon_sets) = try_join(deployments, daemon_sets).await?;
         workloads.extend(daemon_sets);
-        let name =
-            |one: &Value| ["namespace", "name"].map(|part| text(&one["metadata"], part).to_owned());
-        let names = workloads.iter().map(|one| name(one).join("/"));
+        let names = workloads.iter().map(|one| name_of(one).join("/"));
         only(names, "--server-namespace")?;
         let Some(workload) = workloads.first() else {
             bail!("no Deployment or DaemonSet of global-dns in any namespace")
