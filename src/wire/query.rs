@@ -87,19 +87,21 @@ pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
         0 => Rcode::FormErr,
         _ => Rcode::NotImp,
     };
-    let name = match Name::read(&packet[HEADER..]) {
-        Some(name) if packet.len() >= HEADER + question_length(&name) => name,
-        _ => return Err(reject(rcode, 0, None)),
+    let Some(name) = Name::read(&packet[HEADER..]) else {
+        return Err(reject(rcode, 0, None));
     };
     let question = question_length(&name);
     let end = HEADER + question;
+    if packet.len() < end {
+        return Err(reject(rcode, 0, None));
+    }
     if opcode != 0 {
         return Err(reject(Rcode::NotImp, question, find_edns(packet, counts)));
     }
     let rtype = RecordType(read_u16(packet, end - 4));
     let edns = read_query_edns(packet, end, rtype, counts)
         .map_err(|Malformed(edns)| reject(Rcode::FormErr, question, edns))?;
-    // A name is long. It is moved once.
+    // A name is long. It is moved once; a `match` with a guard would move it again.
     Ok(Query {
         name,
         rtype,
