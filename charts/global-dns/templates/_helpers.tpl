@@ -107,3 +107,23 @@ $(NAME) in variables, and $$ by $.
 {{- define "global-dns.serviceAddress" -}}
 $({{ include "global-dns.fullname" . | upper | replace "-" "_" }}_SERVICE_HOST)
 {{- end }}
+
+{{/*
+The affinity of the pods: that of the values, and for a Deployment with topologySpread.zones ScheduleAnyway a preference for zones
+without such a pod. Kubernetes has matchLabelKeys in affinities since 1.31.
+*/}}
+{{- define "global-dns.affinity" -}}
+{{- $affinity := deepCopy .Values.affinity -}}
+{{- if and (eq .Values.kind "Deployment") (eq (.Values.topologySpread.zones | default "") "ScheduleAnyway") -}}
+{{- $pods := dict "matchLabels" (include "global-dns.selectorLabels" . | fromYaml) -}}
+{{- $term := dict "topologyKey" "topology.kubernetes.io/zone" "labelSelector" $pods -}}
+{{- if semverCompare ">=1.31.0-0" .Capabilities.KubeVersion.Version -}}
+{{- $_ := set $term "matchLabelKeys" (list "pod-template-hash") -}}
+{{- end -}}
+{{- $key := "preferredDuringSchedulingIgnoredDuringExecution" -}}
+{{- $anti := $affinity.podAntiAffinity | default dict -}}
+{{- $_ := set $anti $key (append (get $anti $key | default list) (dict "weight" 50 "podAffinityTerm" $term)) -}}
+{{- $_ := set $affinity "podAntiAffinity" $anti -}}
+{{- end -}}
+{{- toYaml $affinity -}}
+{{- end }}

@@ -32,8 +32,26 @@ fn server_gets_the_addresses_of_its_pod_and_node() {
     }
 }
 
+/// Soft anti-affinities of a pod.
+const SOFT: &str = "POD/affinity/podAntiAffinity/preferredDuringSchedulingIgnoredDuringExecution";
+
+/// An affinity with `matchLabelKeys` needs Kubernetes 1.31.
+#[test]
+fn revisions_are_spread_over_zones_where_kubernetes_can() {
+    for (kubernetes, expected) in [
+        ("1.30.9", json!(null)),
+        ("1.31.0", json!(["pod-template-hash"])),
+    ] {
+        let rendered = template_of(kubernetes, &with(json!({}))).unwrap();
+        let workload = rendered.workload().unwrap();
+        let term = SOFT.replace("POD", "/spec/template/spec") + "/0/podAffinityTerm";
+        let term = workload.pointer(&term).unwrap();
+        assert_eq!(term["matchLabelKeys"], expected, "{kubernetes}");
+    }
+}
+
 /// Values, the kind of an object, a JSON pointer, and what is there. `POD` is the pod of a workload,
-/// `META` its metadata, and `OWN` its container.
+/// `META` its metadata, `OWN` its container, and `SOFT` its soft anti-affinities.
 const FIELDS: &str = r#"
 {}                                             | Service    | /spec/type                             | ClusterIP
 {}                                             | Service    | /spec/externalTrafficPolicy            | null
@@ -56,6 +74,18 @@ const FIELDS: &str = r#"
 # CoreDNS runs there, too. With internalTrafficPolicy Local, only a pod on its own node answers it.
 {kind: DaemonSet}                              | DaemonSet  | POD/tolerations/1/key                  | CriticalAddonsOnly
 {}                                             | Deployment | POD/tolerations                        | null
+# A node without the label of one soft constraint counts for none of them, so zones are no soft constraint.
+{}                                             | Deployment | POD/topologySpreadConstraints/0/topologyKey | kubernetes.io/hostname
+{}                                             | Deployment | POD/topologySpreadConstraints/1        | null
+{}                                             | Deployment | SOFT/0/podAffinityTerm/topologyKey     | topology.kubernetes.io/zone
+{topologySpread: {zones: DoNotSchedule}}       | Deployment | POD/topologySpreadConstraints/1/topologyKey | topology.kubernetes.io/zone
+{topologySpread: {zones: DoNotSchedule}}       | Deployment | POD/affinity                           | null
+{topologySpread: {nodes: "", zones: ""}}       | Deployment | POD/topologySpreadConstraints          | null
+{kind: DaemonSet}                              | DaemonSet  | POD/affinity                           | null
+# The affinity of the values stays.
+{affinity: {nodeAffinity: {a: b}}}             | Deployment | POD/affinity/nodeAffinity              | {a: b}
+{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1}]}}} | Deployment | SOFT/0/weight | 1
+{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1}]}}} | Deployment | SOFT/1/weight | 50
 # Prometheus finds the pods by annotations or by the operator's objects, but not by both.
 {}                                             | Deployment | META/annotations/prometheus.io~1port   | "9153"
 {scrapeAnnotations: false}                     | Deployment | META/annotations/prometheus.io~1scrape | null
@@ -75,6 +105,7 @@ fn values_set_the_right_fields() {
         let values: Value = serde_saphyr::from_str(values).unwrap();
         let expected: Value = serde_saphyr::from_str(expected).unwrap();
         let pointer = pointer
+            .replace("SOFT", SOFT)
             .replace("META", "/spec/template/metadata")
             .replace("OWN", "POD/containers/0")
             .replace("POD", "/spec/template/spec");
