@@ -9,7 +9,6 @@
 //! - `etcd`: forms by SRV discovery, survives the loss of a cluster, adds a fourth member
 //! - `nats`: one route to one name
 //! - `moved`: a running etcd moves from the names of its cluster to those of the zone, and a client writes all the time
-//! - `reference`: the files of the reference architecture
 //!
 //! The clusters have the same pod addresses, without routes between them. A member can reach a member of another
 //! cluster only at its synthetic cluster IP.
@@ -18,7 +17,6 @@ mod etcd;
 mod moved;
 mod nats;
 mod plan;
-mod reference;
 
 use support::multicluster::Clusters;
 use support::multicluster::plan::{ALL, EAST, WEST};
