@@ -16,7 +16,6 @@ use std::future::pending;
 use std::io;
 use std::str::FromStr as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Path, RawQuery, Request, State as FromState};
 use axum::http::StatusCode;
@@ -28,7 +27,7 @@ use axum::{Json, Router};
 use strum::VariantArray as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_http::compression::CompressionLayer;
 use tracing::debug;
@@ -38,7 +37,6 @@ pub use host::{ApiHost, ApiHosts};
 pub use liveness::Liveness;
 pub use metrics::Metrics;
 
-use crate::model::ProblemKind;
 use crate::server::counters::CounterSet;
 use crate::server::platform::lower_priority;
 use crate::server::{serve_http, thread};
@@ -58,10 +56,22 @@ pub struct HttpState {
 /// What the probes tell.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
-    /// Set when the addresses of DNS are open, after the first table.
-    pub is_open: Arc<AtomicBool>,
+    /// What `/readyz` tells.
+    pub readiness: watch::Sender<Readiness>,
     /// The loops that must make progress.
     pub liveness: Liveness,
+}
+
+/// Whether a Service should send queries to this server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// There is no table yet, and the addresses of DNS are closed.
+    #[default]
+    Starting,
+    /// The server answers. It stays ready if the API server is unreachable, because it continues to answer from the last table.
+    Ready,
+    /// The server still answers, and will end soon.
+    Withdrawn,
 }
 
 /// Serves a server on a thread for the probes, and on one for the API, with the listeners of `listen.admin` and `listen.api`, and the
@@ -133,18 +143,13 @@ async fn livez(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
     }
 }
 
-/// Answers `/readyz`. The server is ready from the time at which it answers from its first table until it receives a signal to
-/// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table.
+/// Answers `/readyz`, with the problems of the server.
 async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
     let server = &state.metrics.server;
     let now = server.reader.load();
-    let is_open = now.table.is_some() && state.probes.is_open.load(Ordering::Relaxed);
     let problems = server.problems(&now);
-    let is_stopping = problems
-        .iter()
-        .any(|one| one.kind == ProblemKind::ShuttingDown);
     let mut lines: Vec<String> = problems.iter().map(problem_with_age).collect();
-    let status = if is_open && !is_stopping {
+    let status = if *state.probes.readiness.borrow() == Readiness::Ready {
         lines.insert(0, "ok".to_owned());
         StatusCode::OK
     } else {

@@ -86,8 +86,8 @@ pub struct Settings {
     /// Time for which earlier tables are kept in memory, for `--at`. `0s`: not at all.
     #[default(Period(Duration::from_hours(24)))]
     pub history: Period,
-    /// Time during which queries are still answered after SIGTERM or SIGINT.
-    #[default(Period(Duration::from_secs(15)))]
+    /// Time during which queries are still answered after SIGTERM or SIGINT. `/readyz` fails 12 seconds before its end.
+    #[default(Period(Duration::from_secs(20)))]
     pub grace: Period,
     /// Log messages, on standard error.
     pub log: LogSettings,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -17,7 +18,7 @@ use super::source::SelectedSource;
 use crate::cli::{Cluster, SourceArgs};
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
-use crate::http::{self, ApiHosts, Liveness, Probes};
+use crate::http::{self, ApiHosts, Liveness, Probes, Readiness};
 use crate::log::start_logging;
 use crate::server::counters::CounterSet;
 use crate::server::platform::host_name;
@@ -31,6 +32,11 @@ use crate::source::Feeds;
 use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::view;
 use crate::zone::Zones;
+
+/// Time for which the server answers although it is not ready, so that clients leave it. Until then, kube-proxy sends queries also to
+/// a pod that terminates, if no other one is ready. Afterwards, the two failures of the probe take at most 6 s, and the long-lived UDP
+/// sockets of CoreDNS left within 9.4 s.
+const LEAVE_TIME: Duration = Duration::from_secs(12);
 
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
 pub(super) async fn serve(
@@ -114,7 +120,7 @@ impl Server {
         let (refused, reader) = (shown.refused.clone(), shown.reader.clone());
         let answerer = Answerer::new(responses, refused, reader, counters.clone());
         let probes = Probes {
-            is_open: Arc::default(),
+            readiness: watch::Sender::default(),
             liveness: liveness(&shown.feeds, &mut tasks),
         };
         let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
@@ -130,15 +136,16 @@ impl Server {
         Ok(started)
     }
 
-    /// Serves from the first table until a signal arrives, and for `grace` after it.
+    /// Serves from the first table until a signal arrives, and for `grace` after it. The server stays ready for the first part of
+    /// `grace`, because all replicas may terminate at once.
     async fn run(mut self, signals: &mut Signals, grace: Duration) -> anyhow::Result<ExitCode> {
         let mut table = self.shown.feeds.events.subscribe();
         loop {
             tokio::select! {
-                _ = table.wait_for(|table| table.version > 0), if !self.probes.is_open.load(Relaxed) => {
+                _ = table.wait_for(|table| table.version > 0), if *self.probes.readiness.borrow() == Readiness::Starting => {
                     let opened = self.listeners.open();
                     self.probes.liveness.watch(opened.context("cannot open the addresses of DNS")?);
-                    self.probes.is_open.store(true, Relaxed);
+                    self.probes.readiness.send_replace(Readiness::Ready);
                 }
                 signal = signals.next() => {
                     self.shown.draining.store(true, Relaxed);
@@ -154,7 +161,14 @@ impl Server {
             }
         }
         let end = async {
-            sleep(grace).await;
+            sleep(grace.saturating_sub(LEAVE_TIME)).await;
+            self.probes.readiness.send_replace(Readiness::Withdrawn);
+            let end_in = grace.min(LEAVE_TIME);
+            info!(
+                ?end_in,
+                "Readiness is withdrawn; answering queries until the end of the grace period"
+            );
+            sleep(end_in).await;
             self.listeners.stop().await;
         };
         tokio::select! {

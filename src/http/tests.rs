@@ -1,7 +1,6 @@
 //! Tests of the handlers, without connections.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -44,7 +43,7 @@ fn state(publisher: &Publisher, liveness: Liveness) -> HttpState {
             counters: CounterSet::default(),
         },
         probes: Probes {
-            is_open: Arc::new(true.into()),
+            readiness: watch::Sender::new(Readiness::Ready),
             liveness,
         },
         api_runtime: Handle::current(),

@@ -115,7 +115,8 @@ impl Node {
     }
 
     /// Ends one of the two global-dns pods as Kubernetes does: it sends SIGTERM at the same time as it updates the endpoints, and
-    /// kube-proxy follows with a delay. The other pod remains.
+    /// kube-proxy follows with a delay. The other pod remains. The grace period of the server is so short that its readiness fails at
+    /// once.
     pub fn terminate(&self, pod: usize, mut server: Server) -> Result<()> {
         server.signal("TERM");
         eventually("the end of readiness", || {

@@ -9,13 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, admin_routes, api_routes};
+use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, Readiness, admin_routes, api_routes};
 use global_dns::model::{Kind, KubeObject, ObjectKey, Timestamp, parse};
 use global_dns::server::counters::CounterSet;
 use global_dns::source::Feeds;
@@ -356,7 +355,7 @@ impl Server {
                 counters: CounterSet::default(),
             },
             probes: Probes {
-                is_open: Arc::new(true.into()),
+                readiness: tokio::sync::watch::Sender::new(Readiness::Ready),
                 ..Probes::default()
             },
             api_runtime: runtime.handle().clone(),

@@ -1,14 +1,14 @@
-//! SIGTERM and SIGINT: not ready at once, answers during the grace period, exit code 0.
+//! SIGTERM and SIGINT: ready until twelve seconds before the end, answers during the grace period, exit code 0.
 
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use support::http::Page;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use support::objects::{Manifest, mirror};
 use support::query::query;
 use support::server::Server;
-use support::wait::wait_for;
 use support::wire::{Transport, frame, read_framed};
 
 fn sample() -> Manifest {
@@ -17,21 +17,49 @@ fn sample() -> Manifest {
         .into()
 }
 
-fn wait_for_not_ready(server: &Server) -> Page {
-    wait_for("503", || {
-        Some(server.admin("/readyz")).filter(|page| page.status == 503)
-    })
+const SHUTTING_DOWN: &str = "Shutting down; answering queries during the grace period";
+const WITHDRAWN: &str =
+    "Readiness is withdrawn; answering queries until the end of the grace period";
+
+/// Sends a signal and waits until the server has received it. Returns the fields of the log line.
+fn terminate(server: &Server, signal: &str) -> Value {
+    server.signal(signal);
+    server.log.wait(0, SHUTTING_DOWN)
+}
+
+/// Waits until the server withdraws its readiness. Returns how long it will still answer.
+fn wait_for_withdrawal(server: &Server) -> Value {
+    let fields = server.log.wait(0, WITHDRAWN);
+    let page = server.admin("/readyz");
+    assert_eq!(page.body, "Server is shutting down\n");
+    assert_eq!(page.status, 503);
+    fields["end_in"].clone()
+}
+
+/// Returns the time of a log line.
+fn time(server: &Server, message: &str) -> Timestamp {
+    let mut events = server.log.events().into_iter();
+    let event = events.find(|event| event["fields"]["message"] == message);
+    event.unwrap()["timestamp"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 #[test]
-fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
-    let grace = Duration::from_secs(15); // enough for the steps below on a busy machine
+fn readiness_fails_twelve_seconds_before_the_end_and_queries_are_answered_until_then() {
+    // The first four seconds are for one request, and the others for the further steps, on a busy machine.
+    let grace = Duration::from_secs(16);
     let check = |signal: &str| {
-        let mut server = Server::with_objects(sample(), &["grace=15s"]);
+        let mut server = Server::with_objects(sample(), &["grace=16s"]);
         let sent = Instant::now();
-        server.signal(signal);
-        let page = wait_for_not_ready(&server);
-        assert_eq!(page.body, "Server is shutting down\n");
+        let fields = terminate(&server, signal);
+        assert_eq!(fields["signal"], format!("SIG{signal}"));
+        let page = server.admin("/readyz");
+        assert_eq!(page.body, "ok\nServer is shutting down\n");
+        assert_eq!(page.status, 200);
+        assert_eq!(wait_for_withdrawal(&server), "12s");
         assert_eq!(server.admin("/livez").status, 200);
         for over in [Transport::Udp, Transport::Tcp] {
             let reply = server.ask("db.prod.global. A", over);
@@ -40,17 +68,26 @@ fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
         assert!(!server.has_ended(), "SIG{signal}");
         assert_eq!(server.exit_code(), Some(0), "SIG{signal}");
         assert!(sent.elapsed() >= grace, "{:?}", sent.elapsed());
-        let fields = server.log.wait(
-            0,
-            "Shutting down; answering queries during the grace period",
+        let [start, withdrawn, end] =
+            [SHUTTING_DOWN, WITHDRAWN, "Stopped"].map(|message| time(&server, message));
+        let (ready, not_ready) = (
+            withdrawn.duration_since(start),
+            end.duration_since(withdrawn),
         );
-        assert_eq!(fields["signal"], format!("SIG{signal}"));
-        server.log.wait(0, "Stopped");
+        assert!(ready >= SignedDuration::from_secs(4), "{ready:?}");
+        assert!(not_ready >= SignedDuration::from_secs(12), "{not_ready:?}");
     };
     std::thread::scope(|scope| {
         scope.spawn(|| check("TERM"));
         scope.spawn(|| check("INT"));
     });
+}
+
+#[test]
+fn readiness_fails_at_once_if_the_grace_period_is_short() {
+    let server = Server::with_objects(sample(), &["grace=12s"]);
+    terminate(&server, "TERM");
+    assert_eq!(wait_for_withdrawal(&server), "12s");
 }
 
 /// The server is stopped, so that the kernel accepts all connections and datagrams before the server sees the first one, or SIGTERM.
@@ -100,8 +137,7 @@ fn hangup_is_ignored() {
 fn second_signal_ends_the_server_at_once() {
     for (first, second) in [("TERM", "TERM"), ("INT", "TERM"), ("TERM", "INT")] {
         let mut server = Server::with_objects(sample(), &["grace=10m"]);
-        server.signal(first);
-        wait_for_not_ready(&server);
+        terminate(&server, first);
         assert!(!server.has_ended());
         server.signal(second);
         // The grace period is longer than the timeout of this wait. The exit code is not specified, but a process that

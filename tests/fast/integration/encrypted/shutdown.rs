@@ -6,7 +6,6 @@ use support::certificates::{Identity, issue_valid};
 use support::encrypted::{QUIC, serve};
 use support::server::Server;
 use support::tls::{ConnectionEnd, Stream, ask, read_end, send};
-use support::wait::wait_for;
 use support::wire::{frame, read_framed};
 
 use super::{packet, small};
@@ -20,9 +19,8 @@ fn start(grace: &str) -> (Identity, Server) {
 /// Sends SIGTERM and waits until the server has received it.
 fn terminate(server: &Server) {
     server.signal("TERM");
-    wait_for("503", || {
-        Some(server.admin("/readyz")).filter(|page| page.status == 503)
-    });
+    let message = "Shutting down; answering queries during the grace period";
+    server.log.wait(0, message);
 }
 
 #[test]
