@@ -16,6 +16,7 @@ use std::future::pending;
 use std::io;
 use std::str::FromStr as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, RawQuery, Request, State as FromState};
 use axum::http::StatusCode;
@@ -29,6 +30,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
 use tracing::debug;
 
@@ -41,6 +43,9 @@ use crate::server::counters::CounterSet;
 use crate::server::platform::lower_priority;
 use crate::server::{serve_http, thread};
 use crate::view::{CELLS, Server, View, ViewError, document, problem_with_age, schemas};
+
+/// Maximum time for which `/readyz` waits for the first table. The kubelet waits for two seconds.
+const FIRST_TABLE_WAIT: Duration = Duration::from_secs(1);
 
 /// The state that the handlers share.
 #[derive(Clone)]
@@ -143,18 +148,22 @@ async fn livez(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
     }
 }
 
-/// Answers `/readyz`, with the problems of the server.
+/// Answers `/readyz`, with the problems of the server. A request waits for the first table, so that an ordinary start fails no probe.
 async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) {
+    let mut readiness = state.probes.readiness.subscribe();
+    let is_started = readiness.wait_for(|one| *one != Readiness::Starting);
+    let _ = timeout(FIRST_TABLE_WAIT, is_started).await;
+    let status = match *readiness.borrow() {
+        Readiness::Ready => StatusCode::OK,
+        Readiness::Starting | Readiness::Withdrawn => StatusCode::SERVICE_UNAVAILABLE,
+    };
     let server = &state.metrics.server;
     let now = server.reader.load();
     let problems = server.problems(&now);
     let mut lines: Vec<String> = problems.iter().map(problem_with_age).collect();
-    let status = if *state.probes.readiness.borrow() == Readiness::Ready {
+    if status == StatusCode::OK {
         lines.insert(0, "ok".to_owned());
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
+    }
     (status, lines.join("\n") + "\n")
 }
 

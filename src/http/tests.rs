@@ -1,13 +1,13 @@
 //! Tests of the handlers, without connections.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::HOST;
 use axum::http::{self, Request};
 use serde_json::Value;
 use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
 use super::*;
@@ -189,6 +189,47 @@ fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     let hashes = replicas.each_ref().map(|replica| hash(replica, minute(14)));
     assert_eq!(hashes, [expected; 2]);
     assert_ne!(hash(&replicas[1], minute(15)), expected);
+}
+
+/// The probe that arrives before the first table must not fail, and must not delay the other one.
+#[tokio::test(start_paused = true)]
+async fn readyz_waits_for_the_first_table_for_a_second() {
+    let state = state(&Publisher::default(), alive());
+    let readiness = state.probes.readiness.clone();
+    readiness.send_replace(Readiness::Starting);
+    let admin = admin_routes(state);
+    let ready_after = async |milliseconds| {
+        let start = Instant::now();
+        let open = async {
+            sleep(Duration::from_millis(milliseconds)).await;
+            readiness.send_replace(Readiness::Ready);
+        };
+        let livez = async {
+            let status = get(&admin, "/livez", &[]).await.status();
+            (status, start.elapsed())
+        };
+        let readyz = async {
+            let status = get(&admin, "/readyz", &[]).await.status();
+            (status, start.elapsed())
+        };
+        let ((), livez, readyz) = tokio::join!(open, livez, readyz);
+        assert_eq!(livez, (StatusCode::OK, Duration::ZERO));
+        readiness.send_replace(Readiness::Starting);
+        readyz
+    };
+    let arrival = Duration::from_millis(900);
+    assert_eq!(ready_after(900).await, (StatusCode::OK, arrival));
+    // The timer has a resolution of a millisecond.
+    let (status, waited) = ready_after(1100).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(waited >= FIRST_TABLE_WAIT && waited < Duration::from_millis(1100));
+    readiness.send_replace(Readiness::Withdrawn);
+    let start = Instant::now();
+    let status = get(&admin, "/readyz", &[]).await.status();
+    assert_eq!(
+        (status, start.elapsed()),
+        (StatusCode::SERVICE_UNAVAILABLE, Duration::ZERO)
+    );
 }
 
 /// Probes, and scrapes of an unchanged table, must cost the same with any number of services.

@@ -2,6 +2,8 @@
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use support::http::get;
 use support::query::query;
@@ -24,8 +26,15 @@ fn before_the_first_table_clients_are_refused_and_readiness_fails() {
     assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
     let refused = TcpStream::connect(server.dns).map_err(|error| error.kind());
     assert_eq!(refused.err(), Some(ErrorKind::ConnectionRefused));
-    let page = server.admin("/readyz");
+    // The request waits for a table. The other probe is answered meanwhile.
+    let asked = Instant::now();
+    let page = thread::scope(|scope| {
+        let readyz = scope.spawn(|| server.admin("/readyz"));
+        assert_eq!(server.admin("/livez").status, 200);
+        readyz.join().unwrap()
+    });
     assert_eq!(page.status, 503);
+    assert!(asked.elapsed() >= Duration::from_secs(1));
     let mut lines = page.body.lines();
     let first = lines.next().unwrap();
     let start = "No complete table yet: refusing queries (since 20";
