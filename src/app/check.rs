@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::remote::find;
 use super::told;
+use crate::check::cluster::Caller;
 use crate::check::finding::{Check, Fact, Finding, State, document, items, text};
 use crate::check::probe::Question;
 use crate::check::told::Told;
@@ -34,12 +35,18 @@ async fn diagnose(args: &CheckArgs) -> Document {
         Ok((_, told)) => told.status["settings"].clone(),
         Err(_) => serde_json::to_value(&args.view.settings.loaded).unwrap_or_default(),
     };
+    // In the pod of `helm test`, the account is that of the server.
+    let is_server = args.view.direct && is_pod() && !args.view.source.kubeconfig.is_given();
     let (of_cluster, objects) = match &cluster {
         None => (Vec::new(), None),
         Some(Ok(cluster)) => {
             let pods = pods(cluster, args).await;
-            let (client, origin) = (&cluster.client, &cluster.origin);
-            cluster::read(client, origin, pods, &settings, told.is_ok()).await
+            let caller = Caller {
+                client: &cluster.client,
+                origin: &cluster.origin,
+                is_server,
+            };
+            cluster::read(&caller, pods, &settings, told.is_ok()).await
         }
         Some(Err(error)) => (vec![cluster::unreachable(&error.to_string())], None),
     };
@@ -71,6 +78,11 @@ async fn diagnose(args: &CheckArgs) -> Document {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
         let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
         lines.push(Finding::unknown(Check::ClusterAnswer, why, hint));
+    }
+    if is_server {
+        let rest = "this account may not read the status of Links, gateways and pods: run global-dns check from your machine for the \
+                    rest";
+        lines.push(Finding::ok(Check::Permissions, rest));
     }
     document("check", text(&told.status, "replica"), Vec::new(), &lines)
 }

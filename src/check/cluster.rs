@@ -22,16 +22,26 @@ use crate::source::kube::{Failure, within};
 /// Maximum time for a request.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Who asks the API server.
+pub struct Caller<'c> {
+    /// Sends the requests.
+    pub client: &'c Client,
+    /// The caller, for messages.
+    pub origin: &'c str,
+    /// Whether it is the account of the server, which may read nothing but what the server does.
+    pub is_server: bool,
+}
+
 /// Reads all, at the same time. Returns the findings but those about objects, which are not read if the API server does not
 /// answer. `settings` are those of the server, or of flags. `pods` are those of the server, if one is looked for: the permissions are
-/// those of their account, else those of the caller, `origin`. There is a finding about the pods if none of them answers.
+/// those of their account, else those of the caller. There is a finding about the pods if none of them answers.
 pub async fn read(
-    client: &Client,
-    origin: &str,
+    caller: &Caller<'_>,
     pods: Option<Fact<Vec<Value>>>,
     settings: &Value,
     has_server: bool,
 ) -> (Vec<Finding>, Option<Objects>) {
+    let client = caller.client;
     let named = |of: &Value| Vec::<Scope>::deserialize(&of["namespaces"]).unwrap_or_default();
     let (mut namespaces, mut links) = (named(settings), named(&settings["links"]));
     if namespaces.is_empty() {
@@ -49,18 +59,20 @@ pub async fn read(
         let allowed = is_allowed(client, account.as_ref(), &permission).await;
         (permission, allowed)
     }));
-    let (version, reviews, objects) = tokio::join!(
-        version(client),
-        reviews,
-        read_objects(client, &namespaces, &links),
-    );
+    let objects = async {
+        if caller.is_server {
+            return Objects::default();
+        }
+        read_objects(client, &namespaces, &links).await
+    };
+    let (version, reviews, objects) = tokio::join!(version(client), reviews, objects);
     match version {
         Ok(version) => {
             let sentence = format!("the API server answers, Kubernetes {version}");
             findings.push(Finding::ok(Check::ApiServer, sentence));
             let account = match &account {
                 Some((namespace, name)) => format!("ServiceAccount {namespace}/{name}"),
-                None => origin.to_owned(),
+                None => caller.origin.to_owned(),
             };
             findings.push(permissions::check(&account, &reviews));
             (findings, Some(objects))
@@ -225,9 +237,70 @@ fn describe_pod(pod: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use hyper::Response;
+    use kube::client::{Body, ClientBuilder};
+    use parking_lot::Mutex;
     use serde_json::json;
 
     use super::*;
+    use crate::check::finding::State;
+    use crate::check::objects;
+    use crate::check::told::Told;
+
+    /// Returns a client of an API server that reviews permissions, tells its version and refuses everything else, and the list of
+    /// refused paths.
+    fn api_server() -> (Client, Arc<Mutex<Vec<String>>>) {
+        let refused = Arc::new(Mutex::new(Vec::new()));
+        let list = refused.clone();
+        let answer = move |request: HttpRequest<Body>| {
+            let path = request.uri().path().to_owned();
+            let words = [
+                "major",
+                "minor",
+                "gitCommit",
+                "gitTreeState",
+                "buildDate",
+                "goVersion",
+            ];
+            let mut body =
+                json!({"gitVersion": "v1.36.0", "compiler": "gc", "platform": "linux/amd64"});
+            words.iter().for_each(|word| body[word] = json!(""));
+            let mut status = 200;
+            if path.ends_with("accessreviews") {
+                body = json!({"status": {"allowed": true}});
+            } else if path != "/version" {
+                list.lock().push(path);
+                (status, body) = (403, json!({"message": "forbidden"}));
+            }
+            let body = Body::from(body.to_string().into_bytes());
+            let response = Response::builder().status(status).body(body).unwrap();
+            async { Ok::<_, Infallible>(response) }
+        };
+        let client = ClientBuilder::new(tower::service_fn(answer), "default").build();
+        (client, refused)
+    }
+
+    /// The pod of `helm test` has the account of the server.
+    #[tokio::test]
+    async fn account_of_the_server_is_not_asked_for_what_it_may_not_read() {
+        let settings = json!({"namespaces": [], "links": {"enabled": true, "namespaces": ["linkerd-multicluster"]}});
+        for is_server in [true, false] {
+            let (client, refused) = api_server();
+            let caller = Caller {
+                client: &client,
+                origin: "ServiceAccount of this pod",
+                is_server,
+            };
+            let (mut lines, objects) = read(&caller, None, &settings, true).await;
+            lines.extend(objects::check(&objects.unwrap(), &Told::default()));
+            let is_ok = lines.iter().all(|line| line.state == State::Ok);
+            assert_eq!(is_ok, is_server, "{lines:#?}");
+            assert_eq!(refused.lock().is_empty(), is_server, "{refused:?}");
+        }
+    }
 
     #[test]
     fn pod_that_does_not_start_says_why() {

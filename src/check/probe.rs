@@ -43,8 +43,17 @@ pub struct Probe {
     pub question: Question,
     /// The server, with its reply over UDP, and over TCP. `None`: its address is not known. It may not be reachable from here.
     pub direct: Option<(SocketAddr, Fact<Reply>, Fact<Reply>)>,
-    /// The name servers of the cluster, in the order of `/etc/resolv.conf`, with their replies.
-    pub resolvers: Vec<(SocketAddr, Fact<Reply>)>,
+    /// The name servers of the cluster, in the order of `/etc/resolv.conf`.
+    pub resolvers: Vec<Resolver>,
+}
+
+/// A name server of the cluster. Behind its address may be several replicas.
+#[derive(Clone, Debug)]
+pub struct Resolver {
+    /// Its address.
+    pub server: SocketAddr,
+    /// Its replies to the same question.
+    pub replies: Vec<Fact<Reply>>,
 }
 
 /// What a name server answers, compared with the server: how it agrees, or what is wrong and what to do.
@@ -148,32 +157,45 @@ fn data(reply: &Reply) -> String {
 impl Probe {
     /// Returns whether a name server answers otherwise, so that all are asked again: a cache may have an older answer.
     pub fn differs(&self) -> bool {
-        let mut replies = self.resolvers.iter();
+        let mut replies = self.replies();
         let direct = self.direct_reply();
-        replies.any(|(_, reply)| self.compare(reply).is_err())
+        replies.any(|reply| self.compare(reply).is_err())
             || direct.is_some_and(|reply| !self.question.is_known(reply))
     }
 
     /// Returns the addresses that the first name server answers.
     pub fn answered(&self) -> BTreeSet<IpAddr> {
-        let mut replies = self.resolvers.iter();
-        let first = replies.find_map(|(_, reply)| reply.as_ref().ok());
+        let first = self.replies().find_map(|reply| reply.as_ref().ok());
         first.map_or_else(BTreeSet::new, |reply| reply.addresses.clone())
     }
 
     /// Returns the findings: about the server, and each name server of the cluster.
     pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::from_iter(self.direct_answer());
+        findings.extend(self.resolvers.iter().map(|one| self.cluster_answer(one)));
+        findings
+    }
+
+    /// Checks the answers of a name server of the cluster.
+    fn cluster_answer(&self, Resolver { server, replies }: &Resolver) -> Finding {
         const CHECK: Check = Check::ClusterAnswer;
-        let resolvers = self
-            .resolvers
-            .iter()
-            .map(|(server, reply)| match self.compare(reply) {
-                Ok(how) => Finding::ok(CHECK, format!("{server} {how}: {}", self.question)),
-                Err((sentence, hint)) => {
-                    Finding::failing(CHECK, format!("{server} {sentence}"), hint)
-                }
-            });
-        self.direct_answer().into_iter().chain(resolvers).collect()
+        const DIFFER: &str = "the replicas of the cluster's DNS differ: each loads the stanza within two minutes, or when it restarts";
+        let (mut agreement, mut wrong) = ("", Vec::new());
+        for reply in replies {
+            match self.compare(reply) {
+                Ok(how) => agreement = how,
+                Err(one) => wrong.push(one),
+            }
+        }
+        let counts = format!("{} of {} answers", wrong.len(), replies.len());
+        let differ = wrong.len() < replies.len();
+        match wrong.into_iter().next() {
+            None => Finding::ok(CHECK, format!("{server} {agreement}: {}", self.question)),
+            Some((sentence, _)) if differ => {
+                Finding::failing(CHECK, format!("{counts}: {server} {sentence}"), DIFFER)
+            }
+            Some((sentence, hint)) => Finding::failing(CHECK, format!("{server} {sentence}"), hint),
+        }
     }
 
     /// Checks the answer of the server.
@@ -293,6 +315,10 @@ impl Probe {
         let is_truncated = reply.is_truncated || direct.is_some_and(|direct| direct.is_truncated);
         let may_differ = self.question.has_order || is_truncated;
         may_differ && reply.primary.is_none() && reply.addresses.is_subset(&self.question.known)
+    }
+
+    fn replies(&self) -> impl Iterator<Item = &Fact<Reply>> {
+        self.resolvers.iter().flat_map(|one| &one.replies)
     }
 
     fn direct_reply(&self) -> Option<&Reply> {

@@ -9,13 +9,17 @@ use tokio::time::sleep;
 use super::connection::connect_all;
 use super::dns_client::query;
 use super::finding::{Check, Fact, Finding};
-use super::probe::{Probe, Question};
+use super::probe::{Probe, Question, Resolver};
 use crate::log::error_chain;
 
 /// The file with the system's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Time for which CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
 const CACHED: Duration = Duration::from_secs(6);
+
+/// Number of queries for a question to each name server. Behind a cluster IP, each may reach another replica, one of which may not have
+/// loaded the stanza: each query has a port of its own.
+const QUERIES: usize = 5;
 
 /// Returns the findings about the way of questions. `dns` is the DNS Service of the server; without it, the API says what the server
 /// answers. `resolver` is the cluster's DNS; without it, the name servers of this machine are. If an answer differs, `again` returns
@@ -71,7 +75,7 @@ fn own_resolvers() -> Fact<Vec<SocketAddr>> {
     }
 }
 
-/// Sends each question to the server and to all name servers, at the same time.
+/// Sends each question to the server and several times to all name servers, at the same time.
 async fn ask_all(
     dns: Option<SocketAddr>,
     resolvers: &[SocketAddr],
@@ -85,9 +89,11 @@ async fn ask_all(
             let (udp, tcp) = tokio::join!(ask(server, false), ask(server, true));
             Some((server, udp, tcp))
         };
-        let replies = resolvers.iter();
-        let replies = replies.map(async |server| (*server, ask(*server, false).await));
-        let (direct, resolvers) = tokio::join!(direct, join_all(replies));
+        let resolvers = resolvers.iter().map(async |&server| Resolver {
+            server,
+            replies: join_all([server; QUERIES].map(|server| ask(server, false))).await,
+        });
+        let (direct, resolvers) = tokio::join!(direct, join_all(resolvers));
         Probe {
             question,
             direct,

@@ -45,7 +45,10 @@ fn probe(question: Question, direct: Option<Reply>, resolver: Fact<Reply>) -> Pr
     Probe {
         question,
         direct: direct.map(|reply| (server(1), Ok(reply.clone()), Ok(reply))),
-        resolvers: vec![(server(2), resolver)],
+        resolvers: vec![Resolver {
+            server: server(2),
+            replies: vec![resolver],
+        }],
     }
 }
 
@@ -81,6 +84,21 @@ fn resolver_without_an_answer_is_failing() {
     }
     let own = probe(question(json!({})), None, Ok(data(&["10.0.0.1"])));
     assert_eq!(state_of(&unreachable(own)), State::Ok);
+}
+
+/// Not each replica of the cluster's DNS has the stanza.
+#[test]
+fn wrong_answers_among_others_are_counted() {
+    let right = || Ok(data(&["10.0.0.1"]));
+    let mut probe = probe(question(json!({})), Some(data(&["10.0.0.1"])), right());
+    let wrong = || Ok(reply("NXDOMAIN", &[]));
+    probe.resolvers[0].replies = vec![right(), wrong(), right(), wrong(), right()];
+    assert_eq!(state_of(&probe), State::Failing);
+    let sentence = probe.findings().pop().unwrap().sentence;
+    let expected = "2 of 5 answers: 192.0.2.2:53 answers NXDOMAIN for db.prod.global. A: the zone is not forwarded";
+    assert_eq!(sentence, expected);
+    probe.resolvers[0].replies.retain(|reply| *reply == right());
+    assert_eq!(state_of(&probe), State::Ok);
 }
 
 /// The address of `--dns` cannot be reached from here.
@@ -138,10 +156,8 @@ fn closed_gate_is_not_failing_again() {
     let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
     assert_eq!(states, [State::Attention, State::Ok]);
     // The gate does not hide that the zone is not forwarded.
-    let missing = Probe {
-        resolvers: vec![(probe.resolvers[0].0, Ok(reply("NXDOMAIN", &[])))],
-        ..probe
-    };
+    let mut missing = probe;
+    missing.resolvers[0].replies = vec![Ok(reply("NXDOMAIN", &[]))];
     assert_eq!(state_of(&missing), State::Failing);
 }
 

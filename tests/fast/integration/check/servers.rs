@@ -116,6 +116,28 @@ fn changed_answer_is_compared_again_after_the_cache_expires() {
     assert_eq!(exit, Some(0));
 }
 
+/// One of two replicas of the cluster's DNS has not loaded the stanza.
+#[test]
+fn wrong_answers_of_one_replica_are_counted() {
+    let server = server();
+    let upstream = server.dns;
+    let asked = AtomicUsize::new(0);
+    let resolver = start(move |_, query| {
+        let mut reply = forward(upstream, query);
+        if asked.fetch_add(1, Ordering::Relaxed) % 5 < 2 {
+            reply = query.to_vec();
+            (reply[2], reply[3]) = (reply[2] | 0x80, reply[3] & 0xf0 | 5);
+        }
+        reply
+    });
+    let (checkup, exit) = check_of(&server, resolver);
+    let found = finding(&checkup, "cluster-answer");
+    let expected =
+        format!("failing: 2 of 5 answers: {resolver} answers REFUSED for db.prod.global. A");
+    assert!(found.starts_with(&expected), "{found}");
+    assert_eq!(exit, Some(1));
+}
+
 #[test]
 fn truncated_answers_are_repeated_over_tcp() {
     let mut member = mirror("prod", "db", "east");
