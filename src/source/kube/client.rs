@@ -24,8 +24,13 @@ pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     let url = config.cluster_url.to_string();
     let url: Arc<str> = Arc::from(url.trim_end_matches('/'));
     let name_server = move |error: BoxError| unreachable_at(&url, error);
-    let sender = ClientBuilder::try_from(config)?.with_layer(&MapErrLayer::new(name_server));
-    Ok(sender.build())
+    let mut sender = ClientBuilder::try_from(config.clone());
+    if sender.is_err() && config.root_cert.is_none() {
+        // The image has no CA certificates. Without one, kube makes no client, also for http and insecure-skip-tls-verify.
+        config.root_cert = Some(Vec::new());
+        sender = ClientBuilder::try_from(config);
+    }
+    Ok(sender?.with_layer(&MapErrLayer::new(name_server)).build())
 }
 
 /// Adds the URL to the error of a request. Leaves errors of the client itself, such as unusable credentials, unchanged.
@@ -38,7 +43,11 @@ fn unreachable_at(url: &str, error: BoxError) -> BoxError {
     let reason = reason
         .strip_prefix("client error (Connect): ")
         .unwrap_or(&reason);
-    format!("cannot reach {url}: {reason}").into()
+    let mut sentence = format!("cannot reach {url}: {reason}");
+    if reason.contains("UnknownIssuer") {
+        sentence += "; set certificate-authority in the kubeconfig to the CA of the API server";
+    }
+    sentence.into()
 }
 
 /// Returns the reason of a failed request.

@@ -15,8 +15,9 @@ use support::kubeconfig::Kubeconfig;
 use support::objects::{mirror, objects, replica, workload};
 use support::ports::free_port;
 use support::process::{ProcessOutput, run};
-use support::server::Server;
+use support::server::{Server, WaitUntil};
 use support::standin::{Access, Behavior, StandIn};
+use support::wait::wait_for;
 use tempfile::TempDir;
 
 /// Prints a token with an ExecCredential, as `aws eks get-token` does, and adds a line to the file `CALLS`.
@@ -304,4 +305,42 @@ fn errors_about_credentials_and_proxies_name_the_setting() {
         assert!(error.contains("context 'here' of "), "{error}");
         assert!(!error.contains("feature"), "{error}");
     }
+}
+
+/// Starts `serve` without CA certificates of the system, as in the image.
+fn serve_without_certificates(kubeconfig: &str, until: WaitUntil) -> Server {
+    let kubeconfig = format!("--kubeconfig={kubeconfig}");
+    let mut command = global_dns(&[
+        "serve",
+        "--cluster-name=hub",
+        "--listen=127.0.0.1:0",
+        "--admin-listen=127.0.0.1:0",
+        "--api-listen=127.0.0.1:0",
+        "--log-format=json",
+        &kubeconfig,
+    ]);
+    command
+        .env("SSL_CERT_FILE", "/nonexistent")
+        .env("SSL_CERT_DIR", "/nonexistent");
+    Server::start_command(tempfile::tempdir().unwrap(), command, until)
+}
+
+#[test]
+fn server_without_certificates_of_the_system_needs_no_certificate_authority() {
+    let plain = StandIn::start(Behavior::Normal, &[]).unwrap();
+    let api_server = ApiServer::start();
+    let url = format!("https://{}", api_server.address);
+    let user = format!("tokenFile: '{}'", api_server.token_file);
+    let insecure = Kubeconfig::with(&url, "insecure-skip-tls-verify: true", &user);
+    for kubeconfig in [plain.kubeconfig.to_str().unwrap(), &insecure.path] {
+        serve_without_certificates(kubeconfig, WaitUntil::Ready);
+    }
+    // Without an authority, the API server cannot be verified.
+    let unverified = Kubeconfig::with(&url, "", &user);
+    let server = serve_without_certificates(&unverified.path, WaitUntil::Listening);
+    let expected = "set certificate-authority in the kubeconfig to the CA of the API server";
+    wait_for("the reason", || {
+        let page = server.admin("/readyz");
+        (page.status == 503 && page.body.contains(expected)).then_some(())
+    });
 }
