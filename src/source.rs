@@ -30,7 +30,7 @@ use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
-pub use problem_log::{log_problem, problem_of_failures};
+pub use problem_log::{log_ended, log_problem, problem_of_failures};
 pub use steady_clock::SteadyClock;
 
 use crate::clock::unix_milliseconds;

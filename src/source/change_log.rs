@@ -38,7 +38,7 @@ impl ChangeLog {
             .iter()
             .map(|key| (key, changes(key).unwrap_or_default()));
         let of_services: Vec<_> = of_services.collect();
-        log_new(last_table, next, &of_services);
+        log_new(last_table, next, &of_services, time);
         let (generation, serial, services) = (now.generation, now.serial, changed.len());
         // Each of the others has lines of its changes.
         let is_first = last.generation == 0;

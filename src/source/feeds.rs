@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Events;
+use super::problem_log::log_ended;
 use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
@@ -19,6 +20,9 @@ use crate::table::links::LinkList;
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
 const MAX_LOGGED: usize = 8;
+
+/// Maximum time between the failures of two watches in one outage. A silent watch is noticed after 50 s.
+const OUTAGE_SPREAD: Duration = Duration::from_secs(60);
 
 /// Maximum number of feeds that one problem names.
 const MAX_NAMED: usize = 10;
@@ -122,11 +126,24 @@ impl Feeds {
 
     /// Notes activity on a feed, which ends its failure.
     pub fn note_activity(&self, feed: &Feed) {
-        if let Some(state) = self.state.lock().get_mut(feed) {
-            state.last_activity = Instant::now();
-            state.failure = None;
-            state.logged.clear();
+        let ended = self.end_failure(feed);
+        log_ended(&ended, [], self.clock.now());
+    }
+
+    /// Ends the failure of a feed. Returns the problem that is over, unless a feed still fails that began to fail at about the same
+    /// time: the last one ends the outage of the API server.
+    fn end_failure(&self, feed: &Feed) -> Option<Problem> {
+        let mut states = self.state.lock();
+        let state = states.get_mut(feed)?;
+        state.last_activity = Instant::now();
+        state.logged.clear();
+        let (_, since) = state.failure.take()?;
+        let mut others = states.values().filter_map(|one| one.failure.as_ref());
+        if others.any(|(_, other)| *other >= since.before(OUTAGE_SPREAD)) {
+            return None;
         }
+        let problem = Problem::new(ProblemKind::SourceUnavailable, "").of_name(feed.to_string());
+        Some(problem.holds_since(since))
     }
 
     /// Notes a complete list of a feed, or why the source has no objects of its kind.
@@ -167,26 +184,21 @@ impl Feeds {
     /// same cause are one: if the API server cannot be reached, every watch of it fails.
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.state.lock();
-        let mut united: Vec<(Problem, Vec<&Feed>)> = Vec::new();
+        let mut united: BTreeMap<Problem, (Timestamp, Vec<&Feed>)> = BTreeMap::new();
         for (feed, state) in &*state {
-            let failure = state.failure.as_ref();
-            if failure.is_none() && state.is_listed {
-                continue;
-            }
-            let problem = state.problem();
-            let since = failure.filter(|_| state.is_listed).map(|(_, since)| *since);
-            let since = since.unwrap_or(self.clock.started());
-            let mut known = united.iter_mut();
-            match known.find(|(one, _)| *one == problem) {
-                None => united.push((problem.holds_since(since), vec![feed])),
-                Some((one, feeds)) => {
-                    let first = one.since().into_iter().chain([since]).min();
-                    *one = one.clone().holds_since(first);
-                    feeds.push(feed);
-                }
-            }
+            let since = match &state.failure {
+                None if state.is_listed => continue,
+                Some((_, since)) if state.is_listed => *since,
+                _ => self.clock.started(),
+            };
+            let (first, feeds) = united.entry(state.problem()).or_insert((since, Vec::new()));
+            *first = since.min(*first);
+            feeds.push(feed);
         }
-        let named = |(problem, feeds): (Problem, _)| problem.of_name(list_some(feeds, MAX_NAMED));
+        let named = |(problem, (since, feeds)): (Problem, _)| {
+            let problem = problem.of_name(list_some(feeds, MAX_NAMED));
+            problem.holds_since(since)
+        };
         united.into_iter().map(named).collect()
     }
 
@@ -274,6 +286,27 @@ mod tests {
         let many: Vec<String> = (0..100).map(|number| format!("in {number} s")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(are_new(&many).iter().filter(|is_new| **is_new).count(), 6);
+    }
+
+    #[test]
+    fn outage_is_over_when_the_last_feed_that_failed_in_it_returns() {
+        let feeds = Feeds::new(&[]).with_links(&["linkerd-multicluster".parse().unwrap()]);
+        let [forbidden, first, last] = Vec::from_iter(feeds.all()).try_into().unwrap();
+        // It fails all the time, since long before.
+        feeds.note_failure(&forbidden, "403");
+        if let Some((_, since)) = &mut feeds.state.lock().get_mut(&forbidden).unwrap().failure {
+            *since = since.before(OUTAGE_SPREAD * 2);
+        }
+        for feed in [&first, &last] {
+            feeds.note_failure(feed, "refused");
+        }
+        assert_eq!(feeds.end_failure(&first), None);
+        assert_eq!(feeds.end_failure(&first), None);
+        let problem = feeds.end_failure(&last).unwrap();
+        assert_eq!(*problem.subject(), *last.to_string());
+        assert!(problem.since().is_some());
+        assert_eq!(feeds.end_failure(&last), None);
+        assert!(feeds.end_failure(&forbidden).is_some());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use tracing::info;
+
 use crate::failures::Failures;
 use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::Table;
@@ -46,6 +48,23 @@ pub fn log_problem(problem: &Problem) {
     log_at!(level_of(*kind), target: TARGET, problem = kind.name(), %subject, %detail, "{sentence}");
 }
 
+/// Logs the problems of the server that were in `last` and are not in `next`. That of a service ends with a change of its answer.
+pub fn log_ended<'p>(
+    last: impl IntoIterator<Item = &'p Problem>,
+    next: impl IntoIterator<Item = &'p Problem> + Clone,
+    now: Timestamp,
+) {
+    for problem in last {
+        let row = problem.kind.row();
+        let mut next = next.clone().into_iter();
+        if row.family == Family::Server && next.all(|one| one.fact() != problem.fact()) {
+            let (name, subject) = (problem.kind.name(), problem.subject());
+            let seconds = problem.since().map(|since| now.since(since).as_secs());
+            info!(target: TARGET, problem = name, %subject, seconds, "Problem is over: {}", row.sentence);
+        }
+    }
+}
+
 /// Returns the problem that there were failures since the start of the process, if there were any.
 pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Problem> {
     let count = failures.count();
@@ -54,15 +73,22 @@ pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Pro
 }
 
 /// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
-/// change of its service tells is left out.
-pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceKey, Vec<Change>)]) {
+/// change of its service tells is left out. Logs the end of problems of the server.
+pub(super) fn log_new(
+    last: Option<&Table>,
+    next: &Table,
+    services: &[(&ServiceKey, Vec<Change>)],
+    time: Timestamp,
+) {
     let keys = || services.iter().map(|(key, _)| *key);
     let known = last
         .into_iter()
         .flat_map(|last| last.problems_beside(keys()));
     let known: BTreeSet<&Problem> = known.collect();
-    let beside = next.problems_beside(keys());
-    let mut new: Vec<&Problem> = beside.filter(|one| !known.contains(one)).collect();
+    let beside: Vec<&Problem> = next.problems_beside(keys()).collect();
+    log_ended(known.iter().copied(), beside.iter().copied(), time);
+    let mut new = beside;
+    new.retain(|one| !known.contains(one));
     for (key, changes) in services {
         let old = last.and_then(|last| last.find(key));
         let known = old.map_or(&[][..], |old| &old.problems);

@@ -27,7 +27,7 @@ use tracing::info;
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::model::{Problem, ProblemKind, Timestamp};
 use crate::server::thread::start;
-use crate::source::log_problem;
+use crate::source::{log_ended, log_problem};
 
 /// Interval between two reads of the files. A new certificate is less urgent than a changed endpoint.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -248,7 +248,7 @@ impl Certificate {
         self.current.load_full()
     }
 
-    /// Loads the files when they change, and logs each problem once. Never returns.
+    /// Loads the files when they change, and logs the begin and the end of each problem once. Never returns.
     fn follow_files(&self) {
         let mut last = Ok(self.loaded().contents.clone());
         let mut logged = Vec::new();
@@ -256,6 +256,7 @@ impl Certificate {
             let problems = self.problems();
             let new = problems.iter().filter(|problem| !logged.contains(*problem));
             new.for_each(log_problem);
+            log_ended(&logged, &problems, Timestamp(unix_milliseconds()));
             logged = problems;
             thread::sleep(POLL_INTERVAL);
             let now = self.files.read();

@@ -1,5 +1,6 @@
 //! Answers do not depend on the log: full disk, closed or stalled reader, closed outputs.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Write as _, pipe};
 use std::net::{SocketAddr, UdpSocket};
@@ -16,6 +17,8 @@ use support::objects::{Manifest, local, mirror, objects};
 use support::ports::free_port;
 use support::process::{Log, Process, run_global_dns};
 use support::query::query;
+use support::server::Server;
+use support::standin::{Behavior, StandIn};
 use support::wait::{TIMEOUT, wait_for};
 use support::wire::{Transport, exchange, frame};
 
@@ -214,4 +217,26 @@ fn annotations_forge_no_lines() {
             ended.stderr
         );
     }
+}
+
+#[test]
+fn end_of_an_outage_of_the_api_server_is_one_line() {
+    const OVER: &str = "Problem is over: Source of objects is not available";
+    let standin = StandIn::start(Behavior::Normal, &sample(1).0).unwrap();
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
+    standin.set_behavior(Behavior::InternalErrors);
+    wait_for("the failure of both watches", || {
+        let problems = server.log.problems(0).into_iter();
+        let unavailable = problems.filter(|[_, kind, _]| kind == "source-unavailable");
+        let feeds = BTreeSet::from_iter(unavailable.map(|[subject, ..]| subject));
+        (feeds.len() == 2).then_some(())
+    });
+    assert_eq!(server.log.count(OVER), 0);
+    standin.set_behavior(Behavior::Normal);
+    let fields = server.log.wait(0, OVER);
+    assert_eq!(fields["problem"], "source-unavailable");
+    assert!(fields["seconds"].is_u64(), "{fields}");
+    let page = server.admin("/readyz");
+    assert_eq!((page.status, page.body.as_str()), (200, "ok\n"));
+    assert_eq!(server.log.count(OVER), 1);
 }

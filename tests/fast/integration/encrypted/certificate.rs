@@ -150,7 +150,8 @@ fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
 
 #[test]
 fn problem_of_a_file_keeps_its_time_although_its_reason_changes() {
-    let server = serve(small(), &issue_valid(), &[QUIC]);
+    let issued = issue_valid();
+    let server = serve(small(), &issued, &[QUIC]);
     let since = ["nothing", "-----BEGIN CERTIFICATE-----"].map(|content| {
         let mark = server.log.mark();
         std::fs::write(server.folder().join("tls.crt"), content).unwrap();
@@ -160,6 +161,11 @@ fn problem_of_a_file_keeps_its_time_although_its_reason_changes() {
         own.unwrap()["since"].clone()
     });
     assert_eq!(since[0], since[1]);
+    let over = format!("Problem is over: {KEPT}");
+    assert_eq!(server.log.count(&over), 0);
+    issued.write(server.folder());
+    let fields = server.log.wait(0, &over);
+    assert_eq!(fields["problem"], "certificate-renewal");
 }
 
 #[test]
@@ -178,6 +184,9 @@ fn certificate_outside_its_validity_is_used_with_one_warning() {
         wait_for("the new certificate", || {
             is_used(&good, &server).then_some(())
         });
-        assert_eq!(server.log.count(message), 1, "{message}");
+        let over = format!("Problem is over: {message}");
+        server.log.wait(0, &over);
+        let counts = [message, &over].map(|line| server.log.count(line));
+        assert_eq!(counts, [1, 1], "{message}");
     }
 }
