@@ -12,7 +12,7 @@ use kube::{Client, Resource};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::finding::{Check, Fact, Finding, items, name_of, text};
+use super::finding::{self, Check, Fact, Finding, State, condition, items, name_of, text};
 use super::objects::{EXPORTED, GATEWAYS, Objects};
 use super::permissions::{self, Permission, Scope};
 use super::told::joined;
@@ -48,11 +48,13 @@ pub async fn read(
         namespaces.push(None);
     }
     links.retain(|_| settings["links"]["enabled"] != false);
-    let account = pods.iter().flatten().flatten().next().map(account);
-    let of_pods = pods.filter(|_| !has_server).map(|pods| match pods {
-        Ok(pods) => check_pods(&pods),
-        Err(why) => Finding::unknown(Check::Pods, &why, "see the line above"),
+    let of_pods = pods.as_ref().filter(|_| !has_server);
+    let of_pods = of_pods.map(|pods| match pods {
+        Ok(pods) => check_pods(pods),
+        Err(why) => Finding::unknown(Check::Pods, why, "see the line above"),
     });
+    let pods = pods.and_then(Result::ok).unwrap_or_default();
+    let account = pods.first().map(account);
     let mut findings = Vec::from_iter(of_pods);
     let reviews = permissions::needed(&namespaces, &links);
     let reviews = join_all(reviews.into_iter().map(async |permission| {
@@ -65,7 +67,8 @@ pub async fn read(
         }
         read_objects(client, &namespaces, &links).await
     };
-    let (version, reviews, objects) = tokio::join!(version(client), reviews, objects);
+    let nodes = check_nodes(client, &pods);
+    let (version, reviews, objects, nodes) = tokio::join!(version(client), reviews, objects, nodes);
     match version {
         Ok(version) => {
             let sentence = format!("the API server answers, Kubernetes {version}");
@@ -75,6 +78,7 @@ pub async fn read(
                 None => caller.origin.to_owned(),
             };
             findings.push(permissions::check(&account, &reviews));
+            findings.extend(nodes);
             (findings, Some(objects))
         }
         Err(why) => {
@@ -193,6 +197,36 @@ fn check_pods(pods: &[Value]) -> Finding {
     Finding::failing(Check::Pods, sentence, HINT)
 }
 
+/// Checks the nodes of pods.
+async fn check_nodes(client: &Client, pods: &[Value]) -> Option<Finding> {
+    const HINT: &str = "kubectl describe node shows why; a pod still answers if only the control plane cannot reach its node";
+    let wrong = join_all(pods.iter().map(async |pod| {
+        let node = text(&pod["spec"], "nodeName");
+        let is_wrong = is_marked(pod) || is_unready(client, node).await;
+        is_wrong.then(|| format!("node {node} of pod {}", name_of(pod).join("/")))
+    }));
+    let wrong: Vec<String> = wrong.await.into_iter().flatten().collect();
+    let sentence = format!("not ready: {}", finding::list(&wrong));
+    (!wrong.is_empty()).then(|| Finding::new(State::Attention, Check::Pods, sentence, HINT))
+}
+
+/// Returns whether the control plane has marked a pod as not ready because of its node. It gives no reason, and leaves the other
+/// conditions as they were; the kubelet always gives one.
+fn is_marked(pod: &Value) -> bool {
+    let ready = condition(pod, "Ready");
+    let is_running = condition(pod, "ContainersReady")["status"] == "True";
+    is_running && ready["status"] == "False" && text(ready, "reason").is_empty()
+}
+
+/// Returns whether a node is known to be not ready. Few users may read nodes.
+async fn is_unready(client: &Client, node: &str) -> bool {
+    let request = HttpRequest::get(format!("/api/v1/nodes/{node}")).body(Vec::new());
+    let Ok(request) = request else { return false };
+    let node = within(REQUEST_TIMEOUT, client.request::<Value>(request)).await;
+    let node = node.unwrap_or_default();
+    !["", "True"].contains(&text(condition(&node, "Ready"), "status"))
+}
+
 /// Returns the account of a pod: its namespace and its name.
 fn account(pod: &Value) -> (String, String) {
     let name = pod["spec"]["serviceAccountName"]
@@ -246,12 +280,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::check::finding::State;
     use crate::check::objects;
     use crate::check::told::Told;
 
-    /// Returns a client of an API server that reviews permissions, tells its version and refuses everything else, and the list of
-    /// refused paths.
+    /// Returns a client of an API server that reviews permissions, tells its version and a node that is not ready, and refuses
+    /// everything else, and the list of refused paths.
     fn api_server() -> (Client, Arc<Mutex<Vec<String>>>) {
         let refused = Arc::new(Mutex::new(Vec::new()));
         let list = refused.clone();
@@ -271,6 +304,8 @@ mod tests {
             let mut status = 200;
             if path.ends_with("accessreviews") {
                 body = json!({"status": {"allowed": true}});
+            } else if path == "/api/v1/nodes/n2" {
+                body = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
             } else if path != "/version" {
                 list.lock().push(path);
                 (status, body) = (403, json!({"message": "forbidden"}));
@@ -300,6 +335,36 @@ mod tests {
             assert_eq!(is_ok, is_server, "{lines:#?}");
             assert_eq!(refused.lock().is_empty(), is_server, "{refused:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn node_that_is_not_ready_is_named() {
+        let pod = |number: u8, ready: &str, reason: &str, containers: &str| {
+            json!({
+                "metadata": {"namespace": "dns", "name": format!("dns-{number}")},
+                "spec": {"nodeName": format!("n{number}")},
+                "status": {"conditions": [
+                    {"type": "Ready", "status": ready, "reason": reason},
+                    {"type": "ContainersReady", "status": containers},
+                ]},
+            })
+        };
+        let (client, _) = api_server();
+        let pods = [
+            // The control plane has marked it.
+            pod(1, "False", "", "True"),
+            // The control plane has not marked it yet.
+            pod(2, "True", "", "True"),
+            // The kubelet says so.
+            pod(3, "False", "ContainersNotReady", "False"),
+            pod(4, "False", "ReadinessGatesNotReady", "True"),
+            pod(5, "True", "", "True"),
+        ];
+        let finding = check_nodes(&client, &pods).await.unwrap();
+        assert_eq!(finding.state, State::Attention);
+        let expected = "not ready: node n1 of pod dns/dns-1, node n2 of pod dns/dns-2";
+        assert_eq!(finding.sentence, expected);
+        assert_eq!(check_nodes(&client, &pods[2..]).await, None);
     }
 
     #[test]

@@ -200,6 +200,13 @@ pub fn name_of(object: &Value) -> [&str; 2] {
     ["namespace", "name"].map(|field| text(&object["metadata"], field))
 }
 
+/// Returns the condition of an object with this type, or null.
+pub fn condition<'v>(object: &'v Value, name: &str) -> &'v Value {
+    let mut conditions = items(&object["status"], "conditions");
+    let found = conditions.find(|one| one["type"] == name);
+    found.unwrap_or(&Value::Null)
+}
+
 /// Returns the items of a list in an object.
 pub fn items<'v>(object: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + Clone {
     object[field].as_array().into_iter().flatten()

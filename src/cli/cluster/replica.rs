@@ -19,7 +19,7 @@ use tokio::io::DuplexStream;
 
 use super::Cluster;
 use crate::check::cluster::{REQUEST_TIMEOUT, list};
-use crate::check::finding::{items, name_of, text};
+use crate::check::finding::{condition, items, name_of, text};
 use crate::http::{Api, Connect, EndReason, Unreachable};
 use crate::model::Namespace;
 use crate::settings::API_PORT;
@@ -190,8 +190,7 @@ impl Replica {
     /// Returns the replica that a pod of the chart is, if it is ready and not being deleted.
     fn of(pod: &Value) -> Option<Self> {
         let metadata = &pod["metadata"];
-        let mut conditions = items(&pod["status"], "conditions");
-        let is_ready = conditions.any(|one| one["type"] == "Ready" && one["status"] == "True");
+        let is_ready = condition(pod, "Ready")["status"] == "True";
         if !is_ready || !metadata["deletionTimestamp"].is_null() {
             return None;
         }
