@@ -1,9 +1,7 @@
-//! What connections may need: descriptors and memory. A flood of one listener must not use the descriptors of another, in
+//! The descriptors that connections may need. A flood of one listener must not use the descriptors of another, in
 //! particular of `/livez`.
 
 use std::io;
-
-use tracing::info;
 
 use super::platform::raise_open_files;
 
@@ -12,13 +10,8 @@ use super::platform::raise_open_files;
 const RESERVED: usize = 384;
 /// Minimum limit of open files.
 const MIN_OPEN_FILES: usize = 1024;
-/// Memory of the process besides its table and connections, in MiB.
-const BASE_MEMORY: f64 = 64.0;
-/// Memory of a connection with full buffers, in MiB: those of this process and those of the kernel.
-const CONNECTION_MEMORY: f64 = 0.3;
 
-/// Raises the limit of open files to the hard limit, and logs the memory that `connections` may need. `sockets` is the number of
-/// UDP sockets.
+/// Raises the limit of open files to the hard limit. `sockets` is the number of UDP sockets.
 ///
 /// # Errors
 ///
@@ -32,10 +25,5 @@ pub fn reserve(connections: usize, sockets: usize) -> io::Result<()> {
              limits.connections"
         )));
     }
-    let mebibytes = BASE_MEMORY + CONNECTION_MEMORY * connections as f64;
-    info!(
-        connections,
-        mebibytes, "memory = table + {BASE_MEMORY} MiB + {CONNECTION_MEMORY} MiB × connections"
-    );
     Ok(())
 }
