@@ -2,7 +2,8 @@
 //! family.
 //!
 //! The addresses of DNS are bound at the start, so that no other process can take them. Until the first table they refuse clients,
-//! so that a forwarder tries another replica at once: TCP does not listen, and UDP is connected to itself.
+//! so that a forwarder tries another replica at once: TCP does not listen, and UDP is connected to itself. Over UDP, that holds for
+//! about one query a second, because the kernel limits ICMP errors. A query without one waits for the timeout of the forwarder.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
