@@ -1,6 +1,7 @@
 //! A real source cluster: etcd, a kube-apiserver and a kube-controller-manager.
 //!
-//! A suite uses one cluster. All ports are on loopback, and all files are in a temporary directory. RBAC is enabled.
+//! A suite uses one cluster. All ports are on loopback, unless nodes must reach them, and all files are in a temporary directory.
+//! RBAC is enabled.
 //! The contexts of [`Cluster::kubeconfig`] list the users.
 
 mod objects;
@@ -50,6 +51,18 @@ struct ApiServerCommand {
     arguments: Vec<String>,
 }
 
+/// What depends on whether the cluster has nodes.
+struct ControlPlane {
+    /// The address of the API server for clients.
+    address: &'static str,
+    /// Further arguments of the API server.
+    api_server: Vec<String>,
+    /// The controllers that run.
+    controllers: String,
+    /// Whether pods get tokens of their ServiceAccounts.
+    has_pods: bool,
+}
+
 // === impl Cluster ===
 
 impl Cluster {
@@ -60,16 +73,38 @@ impl Cluster {
 
     /// Starts the processes with additional arguments for the API server.
     pub fn start_with(further: &[String]) -> Result<Self> {
-        Self::start_processes(CONTROLLERS, further)
+        let mut api_server = vec![
+            "--bind-address=127.0.0.1".to_owned(),
+            // Nothing connects to this address. Without the flag, the start fails on a machine without a default route.
+            "--advertise-address=192.0.2.1".to_owned(),
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+        ];
+        api_server.extend_from_slice(further);
+        Self::start_processes(&ControlPlane {
+            address: "127.0.0.1",
+            api_server,
+            controllers: CONTROLLERS.to_owned(),
+            has_pods: false,
+        })
     }
 
-    /// Starts the processes with additional controllers, such as `deployment-controller`.
-    pub fn start_with_controllers(further: &[&str]) -> Result<Self> {
-        let names = [&[CONTROLLERS], further].concat().join(",");
-        Self::start_processes(&names, &[])
+    /// Starts the processes with all controllers, for nodes that reach the API server at this address of the machine.
+    pub fn start_for_nodes(address: &'static str) -> Result<Self> {
+        Self::start_processes(&ControlPlane {
+            address,
+            api_server: vec![
+                format!("--advertise-address={address}"),
+                "--allow-privileged=true".to_owned(),
+                "--kubelet-preferred-address-types=InternalIP".to_owned(),
+                // A token is valid for the time that its pod requests.
+                "--service-account-extend-token-expiration=false".to_owned(),
+            ],
+            controllers: "*".to_owned(),
+            has_pods: true,
+        })
     }
 
-    fn start_processes(names: &str, further: &[String]) -> Result<Self> {
+    fn start_processes(control_plane: &ControlPlane) -> Result<Self> {
         let (etcd, api_server, controllers) = (
             tool("etcd")?,
             tool("kube-apiserver")?,
@@ -98,10 +133,14 @@ impl Cluster {
         let kubeconfig = path.join("kubeconfig");
         fs::write(
             &kubeconfig,
-            kubeconfig_text(port, &path.join("certificates/apiserver.crt")),
+            kubeconfig_text(
+                &format!("{}:{port}", control_plane.address),
+                &path.join("certificates/apiserver.crt"),
+            ),
         )?;
         let mut api_server_command = api_server_command(api_server, path, clients, port, &key);
-        api_server_command.arguments.extend_from_slice(further);
+        let arguments = &mut api_server_command.arguments;
+        arguments.extend_from_slice(&control_plane.api_server);
         let mut api_server = api_server_command.start()?;
         let certificate = path.join("certificates/apiserver.crt");
         eventually("the API server's certificate", || {
@@ -132,7 +171,13 @@ impl Cluster {
                 "--kube-api-qps=1000",
                 "--kube-api-burst=1000",
             ]);
-        controllers_command.arg(format!("--controllers={names}"));
+        controllers_command.arg(format!("--controllers={}", control_plane.controllers));
+        if control_plane.has_pods {
+            controllers_command.args([
+                format!("--root-ca-file={}", certificate.display()),
+                format!("--service-account-private-key-file={}", key.display()),
+            ]);
+        }
         let controllers = Process::start("kube-controller-manager", controllers_command)?;
 
         let mut cluster = Self {
@@ -300,9 +345,6 @@ fn api_server_command(
     let arguments = vec![
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         format!("--secure-port={port}"),
-        "--bind-address=127.0.0.1".to_owned(),
-        // Nothing connects to this address. Without the flag, the start fails on a machine without a default route.
-        "--advertise-address=192.0.2.1".to_owned(),
         format!("--cert-dir={}", directory.join("certificates").display()),
         format!("--service-account-key-file={key}"),
         format!("--service-account-signing-key-file={key}"),
@@ -313,7 +355,6 @@ fn api_server_command(
         ),
         "--authorization-mode=RBAC".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-        "--disable-admission-plugins=ServiceAccount".to_owned(),
     ];
     ApiServerCommand { program, arguments }
 }
@@ -328,7 +369,7 @@ fn tokens() -> &'static str {
      token-of-doctor,doctor,6\n"
 }
 
-fn kubeconfig_text(port: u16, certificate: &Path) -> String {
+fn kubeconfig_text(address: &str, certificate: &Path) -> String {
     let users = [
         "admin", "watcher", "tenant", "stranger", "coredns", "doctor",
     ];
@@ -340,7 +381,7 @@ fn kubeconfig_text(port: u16, certificate: &Path) -> String {
         .concat();
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: admin\n\
-         clusters:\n- name: hub\n  cluster: {{server: \"https://127.0.0.1:{port}\", certificate-authority: {certificate}}}\n\
+         clusters:\n- name: hub\n  cluster: {{server: \"https://{address}\", certificate-authority: {certificate}}}\n\
          contexts:\n{contexts}users:\n{users}",
         certificate = certificate.display(),
     )

@@ -5,7 +5,7 @@ use std::fs;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -66,9 +66,7 @@ impl Network {
     /// Runs a function in a thread inside the namespace, which must have its own process. Sockets stay in the namespace
     /// in which they were opened.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let holder = self.holder.as_ref();
-        let holder = holder.context("the thread is already in this network")?;
-        let network = fs::File::open(format!("/proc/{}/ns/net", holder.id()))?;
+        let network = self.file()?;
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 setns(network, CloneFlags::CLONE_NEWNET)?;
@@ -76,6 +74,21 @@ impl Network {
             });
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
+    }
+
+    /// Starts a thread inside the namespace, which must have its own process.
+    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+        let network = self.file()?;
+        Ok(thread::spawn(move || {
+            setns(network, CloneFlags::CLONE_NEWNET).expect("a namespace");
+            work();
+        }))
+    }
+
+    fn file(&self) -> Result<fs::File> {
+        let holder = self.holder.as_ref();
+        let holder = holder.context("the thread is already in this network")?;
+        Ok(fs::File::open(format!("/proc/{}/ns/net", holder.id()))?)
     }
 
     /// Returns a command that runs in the namespace with bind mounts and ends with the thread that starts it.

@@ -10,19 +10,15 @@
 //! - `monitoring`: rules and dashboard use only metrics that the server exports
 //! - `alerts`: every alert with written series in `promtool`
 //! - `admission`: each object and each template's pod in a real API server; invalid copies
-//! - `installation`: `helm install`, and upgrades that change listeners
-//! - `rollout`: pods keep the settings of their revision
 //! - `permissions`: the server with the token of its service account
 
 mod admission;
 mod alerts;
-mod installation;
 mod lint;
 mod listeners;
 mod monitoring;
 mod objects;
 mod permissions;
-mod rollout;
 mod settings;
 mod values;
 
@@ -43,7 +39,6 @@ fn chart_works_in_a_real_api_server() {
     });
     if let Some((cluster, audit)) = started {
         admission::run(&mut steps, &cluster);
-        installation::run(&mut steps, &cluster);
         permissions::run(&mut steps, &cluster, &audit);
     }
     steps.finish();

@@ -8,7 +8,6 @@
 //! - `find`: commands find a replica and query it through the port-forward
 //! - `coredns_comparison`: names of local Services, as answered by CoreDNS and by global-dns
 //! - `owner_names`: the table of owner names, with objects that the API server accepted
-//! - `start_up`: a server that starts is ready with the complete table
 //! - `gateways_down`: all gateways are down; the last-resort rule
 //! - `links`: a Link is deleted, a mirror controller stops, and a tenant has Links of his own
 //! - `outage`: the API server is killed or stops responding, and recovers, under queries
@@ -48,7 +47,6 @@ mod recipes;
 mod resolvers;
 mod restart;
 mod shutdown;
-mod start_up;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -78,7 +76,6 @@ fn real_api_server() {
         find::run(&mut steps, &cluster);
         coredns_comparison::run(&mut steps, &cluster);
         owner_names::run(&mut steps, &cluster);
-        start_up::run(&mut steps, &cluster);
         gateways_down::run(&mut steps, &cluster);
         links::run(&mut steps, &cluster);
         outage::run(&mut steps, &mut cluster);

@@ -16,6 +16,7 @@ declare -A package_of=(
     [buildah]=buildah [debootstrap]=debootstrap [readelf]=binutils
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl
+    [containerd]=containerd [runc]=runc
     [chromium]=chromium [prometheus]=prometheus [promtool]=prometheus
     [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [mvn]=maven [musl-gcc]=musl-tools
     [git]=git [shellcheck]=shellcheck
@@ -81,7 +82,7 @@ e2e_tools() { # [PROGRAM…]
             [[ -z ${KUBEBUILDER_ASSETS:-} ]] || echo "KUBEBUILDER_ASSETS has no $name"
             case $name in
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
-                kube-*)
+                kube-* | kubelet | kubectl)
                     # Without clients of clouds, which no test uses.
                     go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$(kubernetes_stamp kubernetes)" providerless &&
                         path=$cached/$name
@@ -101,7 +102,7 @@ e2e_tools() { # [PROGRAM…]
     ! has dig || paths+=("$(command -v dig)")
     for path in "${paths[@]}"; do
         case $path in
-            */coredns) options=(-version) ;; */dig) options=(-v) ;; */helm) options=(version) ;; *) options=(--version) ;;
+            */coredns) options=(-version) ;; */dig) options=(-v) ;; */helm) options=(version) ;; */kubectl) options=(version --client) ;; *) options=(--version) ;;
         esac
         version=$("$path" "${options[@]}" 2>&1) || fail "$path does not run: $version" || return
         echo "using $path: ${version%%$'\n'*}"

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
-use support::definitions::definition;
+use support::definitions::define_monitoring;
 use support::objects::namespace;
 use support::output::print_line;
 use support::steps::Steps;
@@ -41,12 +41,7 @@ fn prepare(cluster: &Cluster) -> Result<()> {
     ] {
         cluster.put(&namespace(name))?;
     }
-    for name in ["servicemonitors", "prometheusrules"] {
-        let text = definition(&format!("monitoring.coreos.com_{name}"))?;
-        let options = serde_saphyr::options! { budget: None };
-        let definition: Value = serde_saphyr::from_str_with_options(&text, options)?;
-        cluster.put(&definition)?;
-    }
+    define_monitoring(cluster)?;
     let values = with(json!({"serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}}));
     let rendered = template(&values)?;
     for kind in ["ServiceMonitor", "PrometheusRule"] {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::global_dns;
@@ -15,9 +15,8 @@ use support::steps::Steps;
 use support::wait::eventually;
 use tempfile::TempDir;
 
-use crate::chart::installation::{install, service_address};
 use crate::chart::values::{minimum, with_settings};
-use support::helm::{NAMESPACE, RELEASE, arguments, template};
+use support::helm::{NAMESPACE, RELEASE, arguments, chart, helm, template};
 
 const ACCOUNT: &str = "system:serviceaccount:dns:global-dns";
 /// The namespace of Links.
@@ -43,6 +42,24 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
         ensure!(cluster.get(&role)?.is_none(), "the ClusterRole still exists");
         check_sufficient(cluster, audit, &values, &["10.96.0.70"], "prod")
     });
+}
+
+/// Installs or upgrades the chart.
+fn install(cluster: &Cluster, values: &Value) -> Result<()> {
+    let (chart, kubeconfig) = (chart(), cluster.kubeconfig.display().to_string());
+    let what = ["upgrade", "--install", RELEASE, &chart];
+    let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
+    let ended = helm(&[what, place].concat(), values)?;
+    ensure!(ended.is_success(), "helm upgrade: {}", ended.stderr);
+    Ok(())
+}
+
+/// Returns the cluster IP of the installed Service.
+fn service_address(cluster: &Cluster) -> Result<String> {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": NAMESPACE, "name": RELEASE}});
+    let service = cluster.get(&service)?.context("no Service")?;
+    let address = service.data["spec"]["clusterIP"].as_str();
+    Ok(address.context("no address")?.to_owned())
 }
 
 /// Checks that the server finds exactly these addresses, and that it uses all its permissions and no others.
@@ -127,7 +144,7 @@ fn check_sufficient(
 }
 
 /// Starts the server with the flags and variables of the pod, except for listeners and access to the API server.
-pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
+fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
     let rendered = template(values)?;
     // The kubeconfig of the administrator with the token of the service account.
     let token = cluster.token(NAMESPACE, RELEASE)?;

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Writes the images of the layer `cluster` as archives into a folder, without a registry: that of the server, which
+# tests/image/test.sh has built; CoreDNS; and one with `dig` and `sleep`, which stands for the manual's image with dig, the
+# sandbox of pods, and a database. tests/run runs this script.
+set -euo pipefail
+
+cd -- "$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")/../../.."
+program=tests/run
+# shellcheck source=tests/tools/install.sh
+source tests/tools/install.sh
+# shellcheck source=tests/image/builder.sh
+source tests/image/builder.sh
+
+folder=$1 coredns=$2
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+open_storage "$work"
+
+# Writes an image with files at their own paths, or as FILE=PATH.
+write_image() { # NAME ENTRYPOINT FILE…
+    local container file
+    container=$(buildah from scratch)
+    for file in "${@:3}"; do
+        buildah copy --quiet "$container" "$(realpath -- "${file%%=*}")" "${file#*=}" >/dev/null
+    done
+    buildah config --entrypoint "$2" --env PATH=/usr/bin:/bin:/ "$container"
+    buildah commit --quiet --rm "$container" "$1" >/dev/null
+    write_archive "$1" "$1"
+}
+
+write_archive() { # IMAGE NAME
+    local file=${2##*/}
+    rm -f -- "$folder/${file%:*}.tar"
+    buildah push --quiet "$1" "docker-archive:$folder/${file%:*}.tar:$2"
+}
+
+mapfile -t libraries < <(ldd "$(command -v dig)" "$(command -v sleep)" | grep -o '/[^ ]*' | grep -v ':$' | sort -u)
+write_image localhost/tools:1 '["/usr/bin/sleep", "infinity"]' "$(command -v dig)=/usr/bin/dig" "$(command -v sleep)=/usr/bin/sleep" \
+    "${libraries[@]}"
+write_image registry.k8s.io/coredns/coredns:v1.12.0 '["/coredns"]' "$coredns=/coredns"
+write_archive localhost/global-dns:test localhost/global-dns:0.1.0
