@@ -28,7 +28,6 @@
 //! Scenarios on the simulated API server of `support::standin`:
 //!
 //! - `empty_lists`: lists that lack most objects
-//! - `restart`: the server is killed and restarted while the API server is unavailable
 //! - `support::faults`: one fault at a time, under queries; the suite `chaos` prints a table of the same faults
 
 mod check;
@@ -45,7 +44,6 @@ mod owner_names;
 mod permissions;
 mod recipes;
 mod resolvers;
-mod restart;
 mod shutdown;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -125,7 +123,6 @@ fn simulated_api_server() {
     // It runs beside the others, because it waits most of the time.
     let mut steps = Steps::new("misbehaving API server");
     empty_lists::run(&mut steps);
-    restart::run(&mut steps);
     faults::run(&mut steps);
     steps.finish();
 }

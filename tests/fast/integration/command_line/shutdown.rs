@@ -9,6 +9,8 @@ use serde_json::Value;
 use support::objects::{Manifest, mirror};
 use support::query::query;
 use support::server::Server;
+use support::standin::{Behavior, StandIn};
+use support::wait::wait_for;
 use support::wire::{Transport, frame, read_framed};
 
 fn sample() -> Manifest {
@@ -120,6 +122,26 @@ fn each_connection_and_datagram_that_the_kernel_has_accepted_is_answered() {
         }
         assert_eq!(server.exit_code(), Some(0));
     }
+}
+
+/// A list from a slow API server would go on for minutes.
+#[test]
+fn signal_during_a_list_ends_the_server_after_the_grace_period() {
+    let standin = StandIn::start(Behavior::Normal, &sample().0).unwrap();
+    let mut server = Server::ready_of_cluster(&standin.kubeconfig, &["grace=1s"]);
+    let lists = || {
+        let requests = standin.requests();
+        requests.iter().filter(|request| !request.watch).count()
+    };
+    let before = lists();
+    standin.set_behavior(Behavior::EndlessLists);
+    standin.lose_history();
+    wait_for("another list", || (lists() > before).then_some(()));
+    let signaled = Instant::now();
+    server.signal("TERM");
+    server.assert_answers();
+    assert_eq!(server.exit_code(), Some(0));
+    assert!(signaled.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
