@@ -151,8 +151,8 @@ pub struct AnswerSettings {
     /// Addresses of `ns.dns.ZONE`, for resolvers that follow NS records to port 53. Empty: the Service of the chart; without
     /// one, the DNS listeners that are no wildcards.
     pub ns_addresses: Vec<IpAddr>,
-    /// Answer to NSID and id.server queries, of at most 128 octets. Empty: the name of the host, which is that of the pod.
-    #[schemars(length(max = 128))]
+    /// Answer to NSID and id.server queries, of at most 64 octets. Empty: the name of the host, which is that of the pod.
+    #[schemars(length(max = 64))]
     pub server_id: String,
 }
 
