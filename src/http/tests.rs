@@ -248,6 +248,20 @@ async fn list_continues_in_its_table_or_is_gone() {
         let path = format!("/api/v1/table?limit=2&continue={place}");
         let response = get(&api, &path, &[]).await;
         assert_eq!(response.status(), status);
+        // Version 0 is that before the first table, in which no list begins.
+        for view in [
+            "table?",
+            "problems?",
+            "endpoints?",
+            "zone?",
+            "explain?name=a.prod&",
+        ] {
+            for version in [0, 99] {
+                let path = format!("/api/v1/{view}continue={version}.0");
+                let response = get(&api, &path, &[]).await;
+                assert_eq!(response.status(), StatusCode::GONE, "{path}");
+            }
+        }
         if status == StatusCode::OK {
             let second: Value = serde_json::from_slice(&octets(response).await).unwrap();
             assert_eq!(second["items"].as_array().unwrap().len(), 1);

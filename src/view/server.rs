@@ -129,6 +129,8 @@ impl<'s> Shown<'s> {
             && shown.published.version != version
         {
             let earlier = server.reader.of_version(version);
+            // No list begins before the first table.
+            let earlier = earlier.filter(|earlier| earlier.table.is_some());
             shown.published = earlier.ok_or(ViewError::Gone)?;
         }
         Ok(shown)
