@@ -222,6 +222,26 @@ async fn watch_that_is_silent_for_fifty_seconds_is_broken() {
     assert!(replica.feeds.age() < 5 * SECOND);
 }
 
+#[tokio::test(start_paused = true)]
+async fn slow_list_of_a_feed_does_not_delay_the_watch_of_another() {
+    let server = ScriptedServer::new();
+    let _replica = Replica::start_ready(&server, NEVER).await;
+    server.set_behavior(Behavior::SlicesSlow);
+    server.send_event("endpointslices", "ERROR", &gone());
+    sleep(SECOND).await;
+    let start = Instant::now();
+    server.end_watches();
+    let is_watched = || {
+        let mut requests = server.requests_since(start).into_iter();
+        requests.any(|one| one.verb == Verb::Watch && one.feed == SERVICES)
+    };
+    while !is_watched() {
+        sleep(SECOND / 10).await;
+        let waited = start.elapsed();
+        assert!(waited < 3 * SECOND, "{waited:?}");
+    }
+}
+
 // === Lists and watches ===
 
 /// A list never runs beside its watch, and the watch continues from it.

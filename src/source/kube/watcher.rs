@@ -42,7 +42,7 @@ use tracing::{debug, info};
 use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
 use super::super::{Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{Failure, within};
-use super::limiter::{ListLimiter, Purpose};
+use super::limiter::Limiters;
 use super::lines::{EventKind, WatchEvent};
 use super::requests::{Requests, VersionedList};
 use crate::model::{Kind, parse};
@@ -69,7 +69,7 @@ const ANY_VERSION: &str = "0";
 /// The watcher of one feed.
 pub(super) struct Watcher {
     requests: Requests,
-    limiter: Arc<ListLimiter>,
+    limiters: Arc<Limiters>,
     /// As [`RELIST`].
     relist: Duration,
     feeds: Feeds,
@@ -101,7 +101,7 @@ impl Watcher {
     /// Creates the watcher of a feed.
     pub(super) fn new(
         client: Client,
-        limiter: Arc<ListLimiter>,
+        limiters: Arc<Limiters>,
         relist: Duration,
         feed: Feed,
         feeds: Feeds,
@@ -112,7 +112,7 @@ impl Watcher {
         let kinds = Kind::ALL.len() as u32;
         Self {
             requests: Requests::new(client, feed),
-            limiter,
+            limiters,
             relist,
             feeds,
             updates,
@@ -157,14 +157,13 @@ impl Watcher {
 
     /// Lists until a list succeeds.
     async fn list(&mut self, reason: Reason) -> Option<VersionedList> {
-        let purpose = Purpose::List {
-            is_repeated: matches!(reason, Reason::Lost { is_repeated: true }),
-        };
+        let is_repeated = matches!(reason, Reason::Lost { is_repeated: true });
         let is_doubt = matches!(reason, Reason::Doubt);
         let mut pauses = Backoff::default();
         loop {
-            let limiter = self.limiter.clone();
-            match limiter.run(purpose, self.list_once(is_doubt)).await {
+            let limiters = self.limiters.clone();
+            let listed = limiters.lists.run(is_repeated, self.list_once(is_doubt));
+            match listed.await {
                 Ok(listed) => return listed,
                 Err(failure) => {
                     self.note_failure(&failure);
@@ -250,7 +249,7 @@ impl Watcher {
     async fn watch(&mut self, is_doubtful: bool) -> Result<Infallible, Failure> {
         if is_doubtful {
             let check = self.requests.check_version(&self.version);
-            self.limiter.run(Purpose::Check, check).await?;
+            self.limiters.checks.run(false, check).await?;
         }
         let watch = self.requests.watch(&self.version, WATCH_TIMEOUT);
         let mut events = within(MAX_SILENCE, watch).await?;
