@@ -110,6 +110,7 @@ pub async fn run(
             return;
         }
         feeds.panics.note();
+        feeds.note_restart();
         let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics);
         problem.iter().for_each(log_problem);
         // A pause is progress, too: see `/livez`.

@@ -2,7 +2,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
-use crate::testing::{endpoint, local, mirror, mirrors, parsed, rules};
+use crate::table::change::{Change, ChangeKind};
+use crate::testing::{endpoint, kind_of, link, local, mirror, mirrors, parsed, rules};
 
 /// Returns the settings of a loop whose tables follow each other.
 fn settings() -> UpdateSettings {
@@ -87,6 +88,43 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     set_count.send_replace(22);
     wait(22).await;
     assert_eq!(feeds.panics.count(), 3);
+}
+
+/// The list of Links of the restarted source comes a second after the others.
+#[tokio::test(start_paused = true)]
+async fn clusters_stay_linked_while_a_restarted_source_lists() {
+    let feeds = Feeds::new(&[]).with_links(&["linkerd-multicluster".parse().unwrap()]);
+    let publisher = Publisher::default();
+    let reader = publisher.reader();
+    let objects = [
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]),
+        link("east", "east"),
+    ];
+    let mut starts = 0;
+    let source = async move |feeds: Feeds, updates: Updates| {
+        starts += 1;
+        for feed in feeds.all() {
+            let own = objects.iter().filter(|one| kind_of(one) == feed.kind);
+            let own = own.map(|one| parsed(feed.kind, one)).collect();
+            if feed.kind == Kind::Link {
+                sleep(Duration::from_secs(1)).await;
+            }
+            updates.send(read(vec![(feed.clone(), own)])).await.unwrap();
+            feeds.note_listed(&feed, None);
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert!(starts > 1, "an injected panic");
+        std::future::pending::<()>().await;
+    };
+    let _task = tokio::spawn(run(source, feeds.clone(), publisher, settings()));
+    for _ in 0..1000 {
+        sleep(Duration::from_millis(10)).await;
+        let now = reader.load();
+        let problems = now.table.iter().flat_map(Table::problems);
+        assert_eq!(problems.count(), 0);
+    }
+    assert_eq!((feeds.panics.count(), feeds.problems()), (1, Vec::new()));
 }
 
 /// Returns an update with lists that are not doubted.
