@@ -268,6 +268,35 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
     }
 }
 
+/// An annotation may have thousands of octets.
+#[tokio::test(start_paused = true)]
+async fn texts_of_an_event_have_at_most_four_hundred_characters() {
+    let ordered = |letter: &str| {
+        let [mut service, _] = local("prod", "db", &[]);
+        let steps: Vec<String> = (10..40)
+            .map(|n| format!("{n}{}", letter.repeat(58)))
+            .collect();
+        service["metadata"]["annotations"]["global-dns/failover"] = steps.join(":").into();
+        service
+    };
+    let started = Loop::start(&[ordered("x")]).await;
+    started.apply(&ordered("y")).await;
+    sleep(Duration::from_secs(5)).await;
+    let (events, _) = started.feeds.events.all();
+    let order = events
+        .iter()
+        .find(|one| one.change.kind == ChangeKind::Order);
+    let Change {
+        before,
+        after,
+        text,
+        ..
+    } = &order.unwrap().change;
+    for text in [before.as_ref().unwrap(), after.as_ref().unwrap(), text] {
+        assert_eq!(text.chars().count(), 400, "{text}");
+    }
+}
+
 /// Two hours of the clock of delays pass, but none of the wall clock.
 #[tokio::test(start_paused = true)]
 async fn gate_reads_the_wall_clock() {

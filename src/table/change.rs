@@ -91,6 +91,9 @@ pub const MAX_KEYS: usize = 100;
 /// Maximum number of endpoints that a change names.
 pub(super) const MAX_ENDPOINTS: usize = 5;
 
+/// Maximum number of characters of each of its texts, when it is told. A setting may be longer.
+pub const MAX_TEXT: usize = 400;
+
 /// Maximum length of the causes of a change, in octets.
 const MAX_CAUSES: usize = 200;
 
@@ -197,6 +200,16 @@ impl Change {
             self.services.pop_last();
         }
         *self = std::mem::take(self).described();
+    }
+
+    /// Cuts its texts to [`MAX_TEXT`].
+    pub fn truncated(mut self) -> Self {
+        let cut = |text: Line| text.truncated(MAX_TEXT - 1); // and a mark
+        self.text = cut(self.text);
+        self.before = self.before.map(cut);
+        self.after = self.after.map(cut);
+        self.cause = self.cause.map(cut);
+        self
     }
 
     /// Writes its sentence.
