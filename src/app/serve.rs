@@ -30,6 +30,7 @@ use crate::settings::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from}
 use crate::source::Feeds;
 use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::view;
+use crate::wire::Access;
 use crate::zone::Zones;
 
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
@@ -117,16 +118,22 @@ impl Server {
             is_open: Arc::default(),
             liveness: liveness(&shown.feeds, &mut tasks),
         };
-        let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
+        let api_addresses = api.iter().flat_map(TcpListener::local_addr).collect();
+        let readers = http::Listeners {
+            admin,
+            api,
+            api_hosts: ApiHosts::new(settings.listen.api_hosts.clone()),
+            access: Access::for_all(&own),
+        };
         let mut started = Self {
-            api: api.iter().flat_map(TcpListener::local_addr).collect(),
+            api: api_addresses,
             listeners: listen(settings, dns, encrypted, answerer)?,
             probes: probes.clone(),
             shown,
             tasks,
         };
         let tasks = &mut started.tasks;
-        http::start(&started.shown, counters, probes, [admin, api], hosts, tasks)?;
+        http::start(&started.shown, counters, probes, readers, tasks)?;
         Ok(started)
     }
 

@@ -47,7 +47,7 @@ fn state(publisher: &Publisher, liveness: Liveness) -> HttpState {
             is_open: Arc::new(true.into()),
             liveness,
         },
-        api_runtime: Handle::current(),
+        metrics_runtime: Handle::current(),
     }
 }
 

@@ -28,7 +28,7 @@ use tracing::{debug, warn};
 
 use super::certificate::{Certificate, Loaded};
 use crate::server::answerer::Answerer;
-use crate::server::close::MESSAGE_TIMEOUT;
+use crate::server::connections::MESSAGE_TIMEOUT;
 use crate::server::framing::MAX_MESSAGE;
 use crate::wire::{TCP_IDLE, Transport};
 

@@ -44,7 +44,7 @@ fn published(counts: &[usize]) -> Published {
 fn settings(order: AnswerOrder) -> ResponseSettings {
     ResponseSettings {
         zones: zones(&["global"]),
-        access: Access::around(&[]),
+        access: Access::new(&[], &[]),
         order,
         udp_max: 1232,
         server_id: "global-dns-0".to_owned(),

@@ -359,7 +359,7 @@ impl Server {
                 is_open: Arc::new(true.into()),
                 ..Probes::default()
             },
-            api_runtime: runtime.handle().clone(),
+            metrics_runtime: runtime.handle().clone(),
         };
         Self {
             publisher,

@@ -107,13 +107,14 @@ fn livez_fails_while_the_thread_of_encrypted_connections_is_stopped() {
 }
 
 #[test]
-fn probes_are_answered_while_the_thread_of_the_api_is_stopped() {
+fn probes_and_metrics_are_answered_while_the_thread_of_the_api_is_stopped() {
     let server = start();
     let stopped = StoppedThread::stop(&server, "api");
     for path in ["/livez", "/readyz"] {
         let page = server.admin(path);
         assert_eq!((page.status, page.body.as_str()), (200, "ok\n"), "{path}");
     }
+    assert_eq!(server.metric("global_dns_table_ready"), 1.0);
     server.assert_answers();
     drop(stopped);
     assert_eq!(server.status()["state"], "ready");
