@@ -284,6 +284,20 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
     let objects = items(&api, "table").await;
     assert_eq!(objects["items"][0]["service"], "db");
     assert_eq!(objects["replica"], "global-dns-7c9f");
+    let (long, many) = ("x".repeat(256), "x,".repeat(12) + "x");
+    let long =
+        ["table?text=", "table?cluster=", "explain?name="].map(|path| path.to_owned() + &long);
+    let many = [("text", many.clone()), ("cluster", many.repeat(9))]
+        .map(|(name, list)| format!("table?{name}={list}"));
+    for path in long.iter().chain(&many) {
+        let response = get(&api, &format!("/api/v1/{path}"), &[]).await;
+        assert_eq!(response.status(), 400, "{path}");
+        let sentence = String::from_utf8(octets(response).await.to_vec()).unwrap();
+        assert!(
+            sentence.contains(" values, of at most 255 octets each"),
+            "{sentence}"
+        );
+    }
     for (path, status, sentence) in [
         ("table?offset=7", 400, "parameter: 'offset' cannot be used"),
         (
