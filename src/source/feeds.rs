@@ -40,6 +40,8 @@ pub struct Feeds {
     pub events: Events,
     /// The heartbeat of the update loop.
     pub(crate) heartbeat: Heartbeat,
+    /// The heartbeat of the thread that reads objects.
+    pub(crate) reading: Heartbeat,
     /// The clock of the process, for the times of problems and delays.
     pub clock: SteadyClock,
     /// Panics of the source or of the update loop, which are then restarted.
@@ -84,6 +86,7 @@ impl Feeds {
             state: Arc::new(Mutex::new(feeds.collect())),
             events: Events::default(),
             heartbeat: Heartbeat::default(),
+            reading: Heartbeat::default(),
             clock,
             panics: Failures::default(),
             answer_delays: Arc::default(),

@@ -37,17 +37,21 @@ impl Replica {
         // The same jitter in every run.
         fastrand::seed(7);
         let feeds = Feeds::new(&[]);
-        let (sender, mut receiver) = mpsc::channel(16);
+        let sender = Updates::default();
+        let inbox = sender.inbox();
         let watch = run(server.client(), relist, feeds.clone(), sender);
         let (seen, updates) = mpsc::unbounded_channel();
         let forward = async move {
-            while let Some(mut update) = receiver.recv().await {
-                // The update loop accepts every list here.
-                if let Update::Reset { doubt, .. } = &mut update {
-                    *doubt = None;
-                }
-                if seen.send(update).is_err() {
-                    return;
+            loop {
+                inbox.wait().await;
+                for mut update in inbox.take() {
+                    // The update loop accepts every list here.
+                    if let Update::Reset { doubt, .. } = &mut update {
+                        *doubt = None;
+                    }
+                    if seen.send(update).is_err() {
+                        return;
+                    }
                 }
             }
         };

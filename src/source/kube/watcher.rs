@@ -134,7 +134,7 @@ impl Watcher {
     async fn list_and_watch(&mut self, reason: Reason) -> Reason {
         let is_doubt = matches!(reason, Reason::Doubt);
         let Some((objects, version)) = self.list(reason).await else {
-            self.send_list(Objects::new(), None).await;
+            self.send_list(Objects::new(), None);
             let undefined = Some(LinkList::Undefined);
             self.feeds.note_listed(&self.requests.feed, undefined);
             sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;
@@ -142,8 +142,7 @@ impl Watcher {
         };
         self.version = version;
         let (doubt, doubted) = oneshot::channel();
-        self.send_list(objects, Some(doubt).filter(|_| !is_doubt))
-            .await;
+        self.send_list(objects, Some(doubt).filter(|_| !is_doubt));
         // The update loop has the list before it decides about links.
         self.feeds.note_listed(&self.requests.feed, None);
         if doubted.await.is_ok() {
@@ -187,10 +186,10 @@ impl Watcher {
         self.requests.list(None).await
     }
 
-    async fn send_list(&self, objects: Objects, doubt: Option<oneshot::Sender<()>>) {
+    fn send_list(&self, objects: Objects, doubt: Option<oneshot::Sender<()>>) {
         let lists = vec![(self.requests.feed.clone(), objects)];
         // Without a receiver, this watcher is dropped.
-        _ = self.updates.send(Update::Reset { lists, doubt }).await;
+        _ = self.updates.send(Update::Reset { lists, doubt });
     }
 
     // --- watches ---
@@ -256,14 +255,14 @@ impl Watcher {
         loop {
             self.feeds.note_activity(&self.requests.feed);
             match within(MAX_SILENCE, events.next()).await? {
-                Some(event) => self.apply(event).await,
+                Some(event) => self.apply(event),
                 None => return Err(Failure::Ended("the watch ended".to_owned())),
             }
         }
     }
 
     /// Applies an event.
-    async fn apply(&mut self, event: WatchEvent<'_>) {
+    fn apply(&mut self, event: WatchEvent<'_>) {
         let (kind, object) = (self.requests.feed.kind, &event.object);
         if let Some(version) = object.resource_version() {
             self.version.replace_range(.., version);
@@ -283,7 +282,7 @@ impl Watcher {
                 arrival,
             };
             // Without a receiver, this watcher is dropped.
-            _ = self.updates.send(update).await;
+            _ = self.updates.send(update);
         }
     }
 

@@ -90,8 +90,17 @@ fn livez_fails_while_the_thread_of_a_udp_worker_is_stopped() {
 #[test]
 fn livez_fails_while_the_thread_of_the_update_loop_is_stopped() {
     let server = start();
-    let failed = livez_without(&server, "source");
+    let failed = livez_without(&server, "table");
     let problem = "no progress for 10 s: the update loop\n".to_owned();
+    assert_eq!((failed.status, failed.body), (503, problem));
+    server.assert_answers();
+}
+
+#[test]
+fn livez_fails_while_the_thread_of_the_source_is_stopped() {
+    let server = start();
+    let failed = livez_without(&server, "source");
+    let problem = "no progress for 10 s: the source\n".to_owned();
     assert_eq!((failed.status, failed.body), (503, problem));
     server.assert_answers();
 }
