@@ -143,11 +143,10 @@ impl Adapter {
 /// Removes the records that do not fit the message of hickory. It would leave a part of the first one behind the end. Returns whether
 /// that truncates an answer that was complete, as [`wire`](crate::wire::write()) does.
 fn fit(reply: &mut Message) -> Result<bool, ProtoError> {
-    let opt = reply
-        .edns
-        .as_ref()
-        .map(|edns| Record::from(edns).to_bytes());
-    let opt = opt.transpose()?.map_or(0, |octets| octets.len());
+    let opt = match &reply.edns {
+        Some(edns) => Record::from(edns).to_bytes()?.len(),
+        None => 0,
+    };
     let mut octets = Vec::new();
     let mut encoder = BinEncoder::new(&mut octets);
     encoder.set_max_size((MAX_MESSAGE - opt) as u16);
@@ -165,16 +164,9 @@ fn fit(reply: &mut Message) -> Result<bool, ProtoError> {
     let was_complete = !reply.metadata.truncation;
     reply.answers.truncate(counts.answers.into());
     reply.metadata.truncation |= is_cut;
-    let kept = if is_cut { 0 } else { counts.additionals.into() };
-    let gone = reply.additionals.drain(kept..).next();
-    // An RRset is complete or absent (RFC 2181 section 9).
-    let is_of_gone = |one: &Record, gone: &Record| {
-        one.name == gone.name && one.record_type() == gone.record_type()
-    };
-    while let (Some(last), Some(gone)) = (reply.additionals.last(), &gone)
-        && is_of_gone(last, gone)
-    {
-        reply.additionals.pop();
+    // An RRset of the additional section is complete or absent (RFC 2181 section 9). Without all of them, clients ask for what they need.
+    if is_cut || usize::from(counts.additionals) < reply.additionals.len() {
+        reply.additionals.clear();
     }
     Ok(is_cut && was_complete)
 }
