@@ -12,12 +12,12 @@ use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
-use crate::table::store::ServiceKeys;
-use crate::table::{Built, Publisher};
+use crate::table::{Built, Publisher, Table};
 use crate::testing::{backends, endpoint, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
@@ -95,11 +95,14 @@ fn publish(publisher: &Publisher, objects: &[Value]) {
 }
 
 fn publish_at(publisher: &Publisher, objects: &[Value], now: Timestamp) {
+    let (last, table) = (publisher.reader().load(), table(objects));
+    let services = last.table.iter().flat_map(Table::services);
+    let services = services.chain(table.services()).map(|one| one.key.clone());
     let built = Built {
-        table: table(objects),
+        services: services.collect(),
+        table,
         is_changed: true,
         has_other_answers: true,
-        services: ServiceKeys::new(),
         timers: Default::default(),
     };
     publisher.publish(built, now, 1);
@@ -233,10 +236,14 @@ async fn items(api: &Router, path: &str) -> Value {
     serde_json::from_slice(&octets(response).await).unwrap()
 }
 
-/// A list continues in the table that it began in. Without history, that is gone after the next one.
+/// A list continues in the table that it began in. Without history, that is gone half a minute later.
 #[tokio::test]
 async fn list_continues_in_its_table_or_is_gone() {
-    for (history, status) in [(HOUR, StatusCode::OK), (Duration::ZERO, StatusCode::GONE)] {
+    for (history, seconds, status) in [
+        (HOUR, 10, StatusCode::OK),
+        (Duration::ZERO, 10, StatusCode::OK),
+        (Duration::ZERO, 40, StatusCode::GONE),
+    ] {
         let publisher = Publisher::new(Timestamp(0), history);
         let service = |name: &str| service_mirror("prod", name, "east", "10.0.0.1");
         publish(&publisher, &["a", "b", "c"].map(service));
@@ -244,7 +251,8 @@ async fn list_continues_in_its_table_or_is_gone() {
         let first = items(&api, "table?limit=2").await;
         assert_eq!(first["items"].as_array().unwrap().len(), 2);
         let place = first["continue"].as_str().unwrap();
-        publish_at(&publisher, &["a", "x"].map(service), Timestamp(10_000));
+        let now = Timestamp(unix_milliseconds()).after(Duration::from_secs(seconds));
+        publish_at(&publisher, &["a", "x"].map(service), now);
         let path = format!("/api/v1/table?limit=2&continue={place}");
         let response = get(&api, &path, &[]).await;
         assert_eq!(response.status(), status);

@@ -3,7 +3,6 @@
 //! One control task has the [`Publisher`]. Every listener has a [`Reader`]. A query loads the current [`Published`]
 //! once and uses that table until it is answered.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use parking_lot::Mutex;
 use super::Built;
 use super::content::Published;
 use super::history::{History, Moment};
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::Timestamp;
 
 /// Publishes tables. There is one for each process.
 #[derive(Debug)]
@@ -90,11 +89,6 @@ impl Publisher {
         Some(next)
     }
 
-    /// Notes the services that change too often, so that the history keeps fewer versions of them.
-    pub fn note_flapping(&self, services: BTreeSet<ServiceKey>) {
-        self.reader.history.lock().flapping = services;
-    }
-
     /// Frees the earlier tables that no query uses. Returns whether queries still use others.
     pub fn free_retired(&self) -> bool {
         let mut retired = self.retired.lock();
@@ -115,12 +109,19 @@ impl Default for Publisher {
 impl Reader {
     /// Returns the table that answered at a time. Returns `None` if the history begins later.
     pub fn at(&self, time: Timestamp) -> Option<Moment> {
-        self.history.lock().at(time)
+        let past = self.history.lock().at(time)?;
+        Some(past.moment()) // without the lock
     }
 
-    /// Returns the table of a version, if it is the current one or still in the history.
+    /// Returns the table of a version, if it is the current one, that of an open list, or still in the history.
     pub fn of_version(&self, version: u64) -> Option<Arc<Published>> {
-        self.history.lock().of_version(version)
+        let past = self.history.lock().of_version(version)?;
+        Some(past.moment().published)
+    }
+
+    /// Keeps a table for the next pages of a list that begins in it, for 30 seconds after the last page. At most eight are kept.
+    pub fn keep_for_list(&self, published: &Arc<Published>, now: Timestamp) {
+        self.history.lock().keep_for_list(published.clone(), now);
     }
 
     /// Returns the time at which the history begins.
