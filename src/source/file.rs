@@ -80,8 +80,10 @@ impl Files {
             }
         };
         while sent.is_ok() {
-            tokio::time::sleep(POLL).await;
-            sent = self.poll(&feeds, &updates).await;
+            tokio::select! {
+                () = tokio::time::sleep(POLL) => sent = self.poll(&feeds, &updates).await,
+                () = updates.closed() => return, // files that do not change send nothing
+            }
         }
     }
 

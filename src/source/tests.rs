@@ -101,6 +101,22 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     assert_eq!(feeds.panics.count(), 3);
 }
 
+/// After a panic of the loop, another run reads the files.
+#[tokio::test(start_paused = true)]
+async fn source_of_files_ends_when_nobody_receives_its_updates() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/src/demo.yaml");
+    let mut files = file::Files::open(vec![demo.into()]).unwrap();
+    let updates = Updates::default();
+    let inbox = updates.inbox();
+    let reading = tokio::spawn(async move { files.run(Feeds::new(&[]), updates).await });
+    inbox.wait().await;
+    drop(inbox);
+    timeout(Duration::from_secs(10), reading)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
 /// The list of Links of the restarted source comes a second after the others.
 #[tokio::test(start_paused = true)]
 async fn clusters_stay_linked_while_a_restarted_source_lists() {
