@@ -131,13 +131,13 @@ impl History {
     }
 
     /// Adds the table that follows the last one and differs in these services. If they differ in problems alone, it replaces the last
-    /// one. Returns the tables that are not needed any more.
+    /// one. Returns the last table, which queries and open lists may still use.
     pub(super) fn push(
         &mut self,
         next: Arc<Published>,
         keys: &ServiceKeys,
         now: Timestamp,
-    ) -> Vec<Arc<Published>> {
+    ) -> Arc<Published> {
         let is_first = self.current.published.table.is_none();
         let is_busy = !is_first && self.count_changes(keys, now);
         let has_same_answers = !is_first && has_same_answers(&self.current.published, &next, keys);
@@ -158,14 +158,8 @@ impl History {
             self.thin();
         }
         self.forget(now);
-        let mut gone = vec![last.published];
-        let is_over = |list: &mut OpenList| list.end <= now;
-        gone.extend(
-            self.lists
-                .extract_if(.., is_over)
-                .map(|list| list.published),
-        );
-        gone
+        self.lists.retain(|list| list.end > now);
+        last.published
     }
 
     /// Returns the table that answered at a time. Returns `None` if the history begins later.

@@ -81,10 +81,10 @@ impl Publisher {
         });
         self.reader.current.store(next.clone());
         let mut history = self.reader.history.lock();
-        let gone = history.push(next.clone(), &built.services, now);
+        let retired = history.push(next.clone(), &built.services, now);
         drop(history);
         drop(last);
-        self.retired.lock().extend(gone);
+        self.retired.lock().push(retired);
         self.free_retired();
         Some(next)
     }
@@ -156,6 +156,21 @@ mod tests {
             weak.upgrade().is_none(),
             "the publisher did not free the table"
         );
+    }
+
+    #[test]
+    fn table_of_an_open_list_is_freed_when_the_list_ends() {
+        let publisher = Publisher::default();
+        let reader = publisher.reader();
+        publisher.publish(built(true), at(1), 1);
+        let list = Arc::clone(&reader.load());
+        reader.keep_for_list(&list, at(1));
+        let weak = Arc::downgrade(&list);
+        drop(list);
+        publisher.publish(built(true), at(2), 2);
+        assert!(publisher.free_retired() && weak.upgrade().is_some());
+        publisher.publish(built(true), at(40), 3);
+        assert!(!publisher.free_retired() && weak.upgrade().is_none());
     }
 
     fn at(second: u64) -> Timestamp {
