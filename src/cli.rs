@@ -16,6 +16,6 @@ pub use cluster::{Cluster, is_pod};
 pub use command::{Cli, Command, read};
 pub use fleet::{FleetArgs, Place};
 pub use groups::{KubeconfigArgs, LogArgs, ServerArgs, SourceArgs, ViewArgs};
-pub use print::{Output, PrintArgs, is_closed, local_text, note, print};
+pub use print::{Output, PrintArgs, harmless_json, is_closed, local_text, note, print};
 pub use serve::{DemoArgs, ServeArgs};
 pub use view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};

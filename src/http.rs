@@ -1,8 +1,8 @@
 //! The HTTP endpoints: `/livez`, `/readyz` and `/metrics` for the cluster, `/api/v1/…` with the views, and the status page; and the
 //! client of the API, which the commands use.
 //!
-//! Readers must not delay probes and answers. The probes run on a thread of their own, and so do the API and the metrics. The API
-//! makes one page of a view at a time, and has few connections.
+//! Readers must not delay probes and answers. The probes, the metrics and the API have a thread each. The API makes one page of a view at
+//! a time, and has few connections.
 
 mod client;
 mod gate;
@@ -43,6 +43,7 @@ use crate::server::counters::CounterSet;
 use crate::server::platform::lower_priority;
 use crate::server::{serve_http, thread};
 use crate::view::{CELLS, Server, View, ViewError, document, problem_with_age, schemas};
+use crate::wire::Access;
 
 /// Maximum time for which `/readyz` waits for the first table. The kubelet waits for two seconds.
 const FIRST_TABLE_WAIT: Duration = Duration::from_secs(1);
@@ -54,8 +55,8 @@ pub struct HttpState {
     pub metrics: Metrics,
     /// What the probes tell.
     pub probes: Probes,
-    /// The runtime of the API. It also renders the metrics, so that nothing delays a probe.
-    pub api_runtime: Handle,
+    /// The runtime of the thread that renders the metrics, so that they delay no probe, and the API does not delay them.
+    pub metrics_runtime: Handle,
 }
 
 /// What the probes tell.
@@ -79,8 +80,19 @@ pub enum Readiness {
     Withdrawn,
 }
 
-/// Serves a server on a thread for the probes, and on one for the API, with the listeners of `listen.admin` and `listen.api`, and the
-/// hosts of `listen.apiHosts`. `tasks` get a task for each thread, which ends with it.
+/// The listeners of `listen.admin` and `listen.api`.
+pub struct Listeners {
+    /// Probes and metrics.
+    pub admin: Vec<TcpListener>,
+    /// The API and the page.
+    pub api: Vec<TcpListener>,
+    /// The hosts of `listen.apiHosts`.
+    pub api_hosts: ApiHosts,
+    /// Which addresses are one client.
+    pub access: Access,
+}
+
+/// Serves a server on three threads: for the probes, the metrics and the API. `tasks` get a task for each, which ends with it.
 ///
 /// # Errors
 ///
@@ -89,11 +101,10 @@ pub fn start(
     server: &Server,
     counters: CounterSet,
     probes: Probes,
-    [admin, api]: [Vec<TcpListener>; 2],
-    api_hosts: ApiHosts,
+    listeners: Listeners,
     tasks: &mut JoinSet<()>,
 ) -> io::Result<()> {
-    let api_runtime = thread::runtime()?;
+    let metrics_runtime = thread::runtime()?;
     let follow = probes.liveness.clone().follow();
     let state = HttpState {
         metrics: Metrics {
@@ -101,19 +112,35 @@ pub fn start(
             counters,
         },
         probes,
-        api_runtime: api_runtime.handle().clone(),
+        metrics_runtime: metrics_runtime.handle().clone(),
     };
+    let Listeners {
+        admin,
+        api,
+        api_hosts,
+        access,
+    } = listeners;
+    let serve_admin = serve_http(admin, admin_routes(state), access.clone());
     thread::run("probes", thread::runtime()?, tasks, || async {
-        tokio::join!(follow, serve_http(admin, admin_routes(state)));
+        tokio::join!(follow, serve_admin);
     })?;
-    let routes = api_routes(server.clone(), api_hosts);
-    thread::run("api", api_runtime, tasks, || async {
-        if let Err(error) = lower_priority() {
-            debug!(%error, "Cannot lower the priority of the API");
-        }
-        // Without a listener, this thread still renders the metrics.
-        tokio::join!(serve_http(api, routes), pending::<()>());
+    thread::run("metrics", metrics_runtime, tasks, || async {
+        lower_priority_of_thread();
+        pending::<()>().await;
+    })?;
+    let serve_api = serve_http(api, api_routes(server.clone(), api_hosts), access);
+    thread::run("api", thread::runtime()?, tasks, || async {
+        lower_priority_of_thread();
+        serve_api.await;
+        pending::<()>().await; // without a listener, the thread stays
     })
+}
+
+/// Lowers the priority of a thread that serves readers.
+fn lower_priority_of_thread() {
+    if let Err(error) = lower_priority() {
+        debug!(%error, "Cannot lower the priority of a thread");
+    }
 }
 
 // === Routes ===
@@ -170,7 +197,7 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
 async fn metrics(FromState(state): FromState<HttpState>) -> Response {
     const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let metrics = state.metrics;
-    let rendered = state.api_runtime.spawn(async move { metrics.render() });
+    let rendered = state.metrics_runtime.spawn(async move { metrics.render() });
     match rendered.await {
         Ok(Ok(text)) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
         Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),

@@ -7,8 +7,7 @@
 //! published table → view (documents) → API, page, commands
 //! ```
 //!
-//! A module uses only the modules below it. `tests/fast/integration/architecture.rs` checks this, and limits the number of files and
-//! lines that the two ways pass through.
+//! A module uses only the modules below it. `tests/fast/integration/architecture.rs` checks this, and that the files below exist.
 //!
 //! | module | contents |
 //! |---|---|
@@ -36,8 +35,8 @@
 //!
 //! 1. `source/kube/watcher.rs` receives the event. `model/parse.rs` reads the objects of this cluster, and
 //!    `model/linkerd.rs` those of Linkerd.
-//! 2. `source.rs` takes the update from the queue, and `table/store.rs` returns the services that depend on it.
-//! 3. `table/build.rs` builds each by `table/build_service.rs`, which collects what its items offer; `table/choose.rs` and
+//! 2. `source/inbox.rs` keeps it until `source.rs` takes it, and `table/store.rs` returns the services that depend on it.
+//! 3. `source/turns.rs` chooses the next one. `table/build.rs` builds it by `table/build_service.rs`, which collects what its items offer; `table/choose.rs` and
 //!    `table/order.rs` choose. `table/publish.rs` replaces the current table.
 
 pub mod app;

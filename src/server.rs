@@ -17,6 +17,7 @@ mod http;
 mod listen_address;
 pub(crate) mod platform;
 mod refused;
+mod socket;
 mod tcp;
 pub mod thread;
 mod udp;
@@ -40,7 +41,8 @@ pub use refused::RefusedClients;
 
 use accept::accept;
 use bind::listen;
-use connections::Connections;
+use connections::{Connections, Place};
+use socket::Socket;
 use tcp::Connection;
 
 use crate::heartbeat::Heartbeat;
@@ -108,9 +110,10 @@ impl DnsServer {
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
             let (answerer, stop) = (answerer.clone(), self.stop.clone());
-            let serve = move |stream, place, client| {
+            let serve = move |place: Arc<Place>| {
                 let (answerer, stop) = (answerer.clone(), stop.clone());
-                Connection::new(stream, place, Transport::Tcp, client, answerer, stop).serve()
+                let stream = Socket(place.clone());
+                Connection::new(stream, place, Transport::Tcp, answerer, stop).serve()
             };
             let (connections, stop) = (connections.clone(), self.stop.clone());
             let listener = listen(tcp)?;
@@ -130,15 +133,16 @@ impl DnsServer {
     /// Returns what all connections of a transport share.
     fn add_connections(&mut self, transport: Transport) -> (Arc<Answerer>, Arc<Connections>) {
         let answerer = Arc::new(self.answerer.for_thread());
-        let counters = answerer.counters.clone();
-        let connections = Arc::new(Connections::new(self.max_connections, transport, counters));
+        let (access, counters) = (answerer.access().clone(), answerer.counters.clone());
+        let connections = Connections::new(self.max_connections, access, transport, counters);
+        let connections = Arc::new(connections);
         self.connections.push(connections.clone());
         (answerer, connections)
     }
 
     /// Lifts the limits of connections when the server is going to stop. Each accepted connection is then answered.
     pub fn lift_limits(&self) {
-        self.connections.iter().for_each(|one| one.lift_limit());
+        self.connections.iter().for_each(|one| one.lifted.cancel());
     }
 
     /// Waits for a listener that ends before [`Self::stop`], and returns why it ended. A server that no longer listens

@@ -151,8 +151,8 @@ pub struct AnswerSettings {
     /// Addresses of `ns.dns.ZONE`, for resolvers that follow NS records to port 53. Empty: the Service of the chart; without
     /// one, the DNS listeners that are no wildcards.
     pub ns_addresses: Vec<IpAddr>,
-    /// Answer to NSID and id.server queries, of at most 128 octets. Empty: the name of the host, which is that of the pod.
-    #[schemars(length(max = 128))]
+    /// Answer to NSID and id.server queries, of at most 64 octets. Empty: the name of the host, which is that of the pod.
+    #[schemars(length(max = 64))]
     pub server_id: String,
 }
 
@@ -198,8 +198,8 @@ pub struct LimitSettings {
     /// Networks of the clients that are answered, such as `10.0.0.0/8`. All others get REFUSED. Empty: private, loopback,
     /// link-local, shared and 240.0.0.0/4 addresses, and the /16 (IPv6: /56) of the pod's and node's addresses.
     pub allow: Vec<Network>,
-    /// Maximum number of open TCP connections, and separately of TLS connections. One client address (IPv6: /64) has at most half of
-    /// them. A further connection replaces the one with the oldest query.
+    /// Maximum number of open TCP connections, and separately of TLS connections. One client address (IPv6: /64, but near the pod and its
+    /// node each address) has at most half of them. A further connection replaces one of the client that has most.
     #[schemars(range(min = 2, max = 100_000))]
     #[default(256)]
     pub connections: u32,

@@ -1,9 +1,10 @@
 //! Sources of objects: the API server ([`kube`](mod@kube)) or YAML files ([`file`](mod@file)); and the update loop.
 //!
-//! A source sends [`Update`]s. The update loop applies them, builds the table and publishes it. A single change is
-//! published at once. Updates that are queued meanwhile are applied together, so there is no fixed delay and the queue
-//! is bounded. The first table is published when every feed that it needs has been listed. If a source fails, the last table
-//! stays in use. A list of the API server that lacks most objects is not applied; the next one is.
+//! A source sends [`Update`]s from a thread of its own. The update loop plays rounds: it applies [what has arrived](inbox), builds
+//! services for at most 20 ms, and publishes the table. So a single change is published at once, and there is no fixed delay.
+//! Namespaces take turns, so that none waits for the queue of another one. The first table is built in one piece, when every feed that
+//! it needs has been listed. If a source fails, the last table stays in use. A list of the API server that lacks most objects is not
+//! applied; the next one is.
 
 mod backoff;
 mod change_log;
@@ -11,18 +12,22 @@ pub mod events;
 pub mod feeds;
 pub mod file;
 mod flapping;
+pub mod inbox;
 pub mod kube;
 mod problem_log;
 mod steady_clock;
+mod turns;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::panic::AssertUnwindSafe;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{iter, slice};
 
 use futures::FutureExt as _;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
@@ -30,45 +35,22 @@ use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
+pub use inbox::{Update, Updates};
 pub use problem_log::{log_ended, log_problem, problem_of_failures};
 pub use steady_clock::SteadyClock;
 
+use inbox::Inbox;
+use turns::{Tenant, Turns};
+
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
-use crate::model::{Kind, Namespace, Object, ObjectKey, ObjectRef, ProblemKind, Timestamp};
-use crate::table::links::LeasePoll;
+use crate::model::{
+    Kind, Namespace, Object, ObjectKey, ObjectRef, ProblemKind, ServiceKey, Timestamp,
+};
+use crate::table::links::LinkList;
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
-use crate::table::{Publisher, Rules, Store, Table, Timers, build};
-
-/// A change that a source reports.
-#[derive(Debug)]
-pub enum Update {
-    /// One object was added, modified or (without `object`) deleted.
-    Apply {
-        /// The object's kind.
-        kind: Kind,
-        /// The object's key.
-        key: ObjectKey,
-        /// The object, reduced to the fields in use.
-        object: Option<Object>,
-        /// When the change arrived.
-        arrival: Instant,
-    },
-    /// Complete lists that were read at the same time.
-    Reset {
-        /// Each feed with all its objects.
-        lists: Vec<(Feed, Objects)>,
-        /// If a list lacks most objects of its feed, lists are not applied, and this says so. Without it, they are applied in
-        /// any case.
-        doubt: Option<oneshot::Sender<()>>,
-    },
-    /// The Leases of mirror controllers (rule L1).
-    Leases(LeasePoll),
-}
-
-/// The sender that a source uses. The channel is bounded, so a burst slows the source down and uses no more memory.
-pub type Updates = mpsc::Sender<Update>;
+use crate::table::{Build, Publisher, Rules, Store, Table, Timers};
 
 /// The smallest number of objects of a watch of which a list may not lack most. Fewer may lose any share, but not all.
 const MIN_GUARDED: usize = 11;
@@ -79,8 +61,8 @@ const LINKS_WAIT: Duration = Duration::from_secs(5);
 /// When to free replaced tables. Queries use a table for much less time than this.
 const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);
 
-/// The number of updates that may be queued: several pages of a list.
-const QUEUE_LENGTH: usize = 1024;
+/// Maximum time of a round after the first table, besides its last build. What arrives meanwhile waits for the next one.
+const ROUND: Duration = Duration::from_millis(20);
 
 /// Settings of the update loop.
 #[derive(Debug)]
@@ -102,14 +84,19 @@ pub async fn run(
     let mut pauses = Backoff::default();
     let mut memory = LoopMemory::default();
     loop {
-        let (updates, inbox) = mpsc::channel(QUEUE_LENGTH);
+        let updates = Updates::default();
         let update_loop = UpdateLoop::new(&feeds, &publisher, &settings, &mut memory);
-        let both = async { tokio::join!(source(feeds.clone(), updates), update_loop.run(inbox)) };
+        let following = async {
+            source(feeds.clone(), updates.clone()).await;
+            updates.end();
+        };
+        let both = async { tokio::join!(following, update_loop.run(updates.inbox())) };
         // The state they share (feeds, publisher, memory) is consistent after a panic. The rest is dropped.
         if AssertUnwindSafe(both).catch_unwind().await.is_ok() {
             return;
         }
         feeds.panics.note();
+        feeds.note_restart();
         let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics);
         problem.iter().for_each(log_problem);
         // A pause is progress, too: see `/livez`.
@@ -130,14 +117,23 @@ struct UpdateLoop<'p> {
     reader: Reader,
     rules: &'p Rules,
     store: Store,
-    /// Services with changes that are not published yet.
-    dirty: ServiceKeys,
-    /// The arrivals of these changes, without those of lists. At most [`QUEUE_LENGTH`].
-    arrivals: Vec<Instant>,
+    /// Services of objects that changed since the last round, by the tenant who changed them.
+    changed: BTreeMap<Tenant, ServiceKeys>,
+    /// The services that must be built.
+    turns: Turns,
+    /// For each of them that changes of objects concern, when the first arrived. Lists do not count.
+    arrivals: BTreeMap<ServiceKey, Instant>,
+    /// Whether the next round makes the first table since the start of the loop.
+    is_first: bool,
+    /// Maximum time of a round: [`ROUND`].
+    round: Duration,
     /// Feeds that a table needs and that are not listed yet.
     unlisted: BTreeSet<Feed>,
     /// Until when the first table waits for Links, since all other lists are complete.
     links_deadline: Option<Instant>,
+    /// How the Links are listed, and whether a first list of them is under way.
+    link_list: Option<LinkList>,
+    are_links_awaited: bool,
     /// Whether an update or a link changed something that is not published yet.
     has_news: bool,
     feeds: &'p Feeds,
@@ -158,15 +154,21 @@ impl<'p> UpdateLoop<'p> {
         let needed = feeds.all().into_iter().filter(|feed| feed.kind.is_needed());
         let last = reader.load();
         let services = last.table.iter().flat_map(Table::services);
+        let services: ServiceKeys = services.map(|service| service.key.clone()).collect();
         Self {
-            dirty: services.map(|service| service.key.clone()).collect(),
+            changed: [(None, services)].into(),
             reader,
             publisher,
             rules: &settings.rules,
             store: Store::default(),
-            arrivals: Vec::new(),
+            turns: Turns::default(),
+            arrivals: BTreeMap::new(),
+            is_first: true,
+            round: ROUND,
             unlisted: needed.collect(),
             links_deadline: None,
+            link_list: None,
+            are_links_awaited: true,
             has_news: false,
             feeds,
             log,
@@ -174,51 +176,61 @@ impl<'p> UpdateLoop<'p> {
         }
     }
 
-    async fn run(mut self, mut updates: mpsc::Receiver<Update>) {
+    /// Plays rounds until the source has ended.
+    async fn run(mut self, inbox: Inbox) {
         loop {
             self.feeds.heartbeat.beat();
-            // Queries may still have used replaced tables when the last table was published. Free these later.
-            let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
-            let record = self.log.next_due(self.feeds).map(|due| self.until(due));
-            let waits = [free, self.next_wake(), record, Some(heartbeat::INTERVAL)];
-            let wait = waits.into_iter().flatten().min().unwrap_or_default();
-            let update = timeout(wait, updates.recv()).await;
+            self.wait(&inbox).await;
             let now = self.feeds.clock.now();
             self.timers.now = now;
             self.log.record_until(now, self.feeds, now);
-            match update {
-                Err(_) => {}
-                Ok(None) => return self.log.record_until(Timestamp(u64::MAX), self.feeds, now),
-                Ok(Some(first)) => self.apply_queued(first, &mut updates),
+            // Asked for before the updates are taken: a source sends a list first, and then notes that it is complete.
+            self.link_list = self.feeds.link_list();
+            self.are_links_awaited = self.feeds.are_links_awaited();
+            let has_ended = inbox.has_ended();
+            for update in inbox.take() {
+                self.apply_update(update);
             }
-            self.publish_news();
-        }
-    }
-
-    /// Applies an update and the queued ones. A limit keeps an endless stream of updates from delaying the table.
-    fn apply_queued(&mut self, first: Update, updates: &mut mpsc::Receiver<Update>) {
-        let queued = iter::from_fn(|| updates.try_recv().ok());
-        for update in iter::once(first).chain(queued).take(QUEUE_LENGTH) {
-            match update {
-                Update::Apply {
-                    kind,
-                    key,
-                    object,
-                    arrival,
-                } => self.apply(kind, key, object, arrival),
-                Update::Reset { lists, doubt } => self.reset(lists, doubt),
-                Update::Leases(poll) => self.timers.links.note_leases(poll, self.timers.now),
+            self.play_round();
+            if has_ended && self.turns.is_empty() {
+                return self.log.record_until(Timestamp(u64::MAX), self.feeds, now);
             }
         }
     }
 
-    /// Publishes what changed, also because a delay has ended, if a table can be built.
-    fn publish_news(&mut self) {
+    /// Waits until there is something to do. If services must be built, others only have their turn.
+    async fn wait(&self, inbox: &Inbox) {
+        if !self.turns.is_empty() {
+            return yield_now().await;
+        }
+        // Queries may still have used replaced tables when the last table was published. Free these later.
+        let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
+        let record = self.log.next_due(self.feeds).map(|due| self.until(due));
+        let waits = [free, self.next_wake(), record, Some(heartbeat::INTERVAL)];
+        let wait = waits.into_iter().flatten().min().unwrap_or_default();
+        _ = timeout(wait, inbox.wait()).await;
+    }
+
+    fn apply_update(&mut self, update: Update) {
+        match update {
+            Update::Apply {
+                kind,
+                key,
+                object,
+                arrival,
+            } => self.apply(kind, key, object, arrival),
+            Update::Reset { lists, doubt } => self.reset(lists, doubt),
+            Update::Leases(poll) => self.timers.links.note_leases(poll, self.timers.now),
+        }
+    }
+
+    /// Builds and publishes what changed, also because a delay has ended, if a table can be built.
+    fn play_round(&mut self) {
         self.has_news |= self.next_wake() == Some(Duration::ZERO);
         if self.is_complete() {
             self.update_links();
-            if self.has_news {
-                self.publish();
+            if self.has_news || !self.turns.is_empty() {
+                self.build();
             }
         }
     }
@@ -230,17 +242,17 @@ impl<'p> UpdateLoop<'p> {
         }
         let now = Instant::now();
         let deadline = *self.links_deadline.get_or_insert(now + LINKS_WAIT);
-        now >= deadline || !self.feeds.are_links_awaited()
+        now >= deadline || !self.are_links_awaited
     }
 
     /// Determines the states of links.
     fn update_links(&mut self) {
-        let Some(list) = self.feeds.link_list() else {
+        let Some(list) = self.link_list else {
             return;
         };
         let (now, links) = (self.timers.now, &mut self.timers.links);
         if let Some(services) = links.update(&self.store, list, self.rules, now) {
-            self.dirty.extend(services);
+            self.note_changed(None, services);
             self.has_news = true;
         }
     }
@@ -248,7 +260,7 @@ impl<'p> UpdateLoop<'p> {
     /// Returns the time until the next delay ends. Until all feeds are listed, no delay changes the table.
     fn next_wake(&self) -> Option<Duration> {
         let deadline = self.links_deadline?;
-        if self.feeds.are_links_awaited() && Instant::now() < deadline {
+        if self.are_links_awaited && Instant::now() < deadline {
             return Some(deadline - Instant::now());
         }
         Some(self.until(self.timers.next_wake()?))
@@ -257,6 +269,13 @@ impl<'p> UpdateLoop<'p> {
     /// Returns the duration until a time, or zero.
     fn until(&self, time: Timestamp) -> Duration {
         Duration::from_millis(time.0.saturating_sub(self.feeds.clock.now().0))
+    }
+
+    /// Notes services of objects that a tenant changed.
+    fn note_changed(&mut self, tenant: Tenant, services: ServiceKeys) {
+        if !services.is_empty() {
+            self.changed.entry(tenant).or_default().extend(services);
+        }
     }
 
     fn apply(&mut self, kind: Kind, key: ObjectKey, mut object: Option<Object>, arrival: Instant) {
@@ -269,10 +288,12 @@ impl<'p> UpdateLoop<'p> {
         }
         self.has_news = true;
         // The first table takes its own time.
-        if !services.is_empty() && self.is_complete() {
-            self.arrivals.push(arrival);
+        for service in services.iter().filter(|_| !self.is_first) {
+            self.arrivals.entry(service.clone()).or_insert(arrival);
         }
-        self.dirty.extend(services);
+        // Links are in namespaces of administrators.
+        let tenant = (kind != Kind::Link).then(|| key.namespace.clone());
+        self.note_changed(tenant, services);
         if let Some(problem) = self.store.skipped().get(&ObjectRef { kind, key }) {
             log_problem(problem);
         }
@@ -308,7 +329,10 @@ impl<'p> UpdateLoop<'p> {
                 self.date(feed.kind, key, object);
             }
             let services = self.store.reset(feed.kind, namespace_of(&feed), objects);
-            self.dirty.extend(services);
+            for service in services {
+                let tenant = (feed.kind != Kind::Link).then(|| service.namespace.text().clone());
+                self.note_changed(tenant, [service].into());
+            }
             // The first table may be empty.
             self.has_news |= self.unlisted.remove(&feed);
         }
@@ -332,24 +356,48 @@ impl<'p> UpdateLoop<'p> {
         lacks_most
     }
 
-    fn publish(&mut self) {
+    /// Builds services in their turns until the round ends, and publishes the table.
+    fn build(&mut self) {
         self.has_news = false;
-        let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.wall = Timestamp(unix_milliseconds());
-        dirty.extend(self.timers.due());
+        self.note_changed(None, self.timers.due());
         let last = Arc::clone(&self.reader.load());
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
-        let mut built = build(last_table, &self.store, &dirty, self.rules, self.timers);
-        self.timers.apply(std::mem::take(&mut built.timers));
+        let mut build = Build::begin(last_table, &self.store, self.rules, self.timers);
+        let mut delays = Vec::new();
+        if self.is_first {
+            let all = take(&mut self.changed).into_values().flatten().collect();
+            for service in build.dependents(&all) {
+                build.add(service);
+                self.feeds.heartbeat.beat();
+            }
+        } else {
+            // Also without a change: a cluster may have appeared with a Link.
+            self.changed.entry(None).or_default();
+            for (tenant, services) in take(&mut self.changed) {
+                self.turns.add(&tenant, build.dependents(&services));
+            }
+        }
+        let started = std::time::Instant::now();
+        while let Some(turn) = self.turns.take() {
+            let begun = std::time::Instant::now();
+            delays.extend(self.arrivals.remove(&turn.service));
+            build.add(turn.service);
+            self.turns.charge(turn.tenant, begun.elapsed());
+            self.feeds.heartbeat.beat();
+            if started.elapsed() >= self.round {
+                break;
+            }
+        }
+        let mut built = build.finish();
+        self.timers.apply(take(&mut built.timers));
         self.timers.is_started = true;
-        let arrivals = std::mem::take(&mut self.arrivals);
+        self.is_first = false;
         let (services, time) = (built.services.clone(), self.timers.now);
         let wall = self.timers.wall.seconds();
-        let flapping = self.feeds.events.flapping_services();
-        self.publisher.note_flapping(flapping.into_keys().collect());
         if let Some(now) = self.publisher.publish(built, time, wall) {
-            for arrival in arrivals {
+            for arrival in delays {
                 self.feeds.answer_delays.add(arrival.elapsed(), 1);
             }
             self.log

@@ -110,7 +110,7 @@ mod shared;
 mod short;
 pub mod store;
 
-pub use build::{Built, build};
+pub use build::{Build, Built, build};
 pub use content::{Claim, NoOwner, Published, ShortName, Table};
 pub use context::{NextTimers, Timers};
 pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind};

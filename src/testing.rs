@@ -117,7 +117,13 @@ pub(crate) fn link(name: &str, cluster: &str) -> Value {
 
 /// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
-    let settings = crate::settings::Settings::parse("", "clusterName: hub");
+    rules_with("")
+}
+
+/// Returns the rules of further settings.
+pub(crate) fn rules_with(settings: &str) -> Rules {
+    let text = format!("clusterName: hub\n{settings}");
+    let settings = crate::settings::Settings::parse("", &text);
     settings.unwrap().rules()
 }
 

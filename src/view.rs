@@ -58,5 +58,6 @@ pub fn document(view: View, server: &Server, filter: &Filter) -> Result<Document
         View::Status => status::status(&shown, &mut document),
         View::Zone => zone::zone(&shown, &mut document),
     }?;
+    document.fail_if(0, shown.incomplete());
     Ok(document)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::remote::{find_replica, find_server, show};
-use crate::cli::{Cluster, EventsArgs, Output, is_closed, local_text, note, print};
+use crate::cli::{Cluster, EventsArgs, Output, harmless_json, is_closed, local_text, note, print};
 use crate::http::Api;
 use crate::model::{Timestamp, list_some};
 use crate::view::{Filter, View};
@@ -108,7 +108,7 @@ fn print_event(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Re
     filter.after = event["id"].as_u64().or(filter.after);
     filter.since = Timestamp::from_text(text("time")).or(filter.since);
     if output == Output::Json {
-        return print(&(serde_json::to_string(event)? + "\n"));
+        return print(&(harmless_json(&serde_json::to_string(event)?) + "\n"));
     }
     let services = event["services"].as_array().into_iter().flatten();
     let services = list_some(services.filter_map(Value::as_str), 1);

@@ -31,6 +31,7 @@ use crate::settings::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from}
 use crate::source::Feeds;
 use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::view;
+use crate::wire::Access;
 use crate::zone::Zones;
 
 /// Time for which the server answers although it is not ready, so that clients leave it. Until then, kube-proxy sends queries also to
@@ -123,16 +124,22 @@ impl Server {
             readiness: watch::Sender::default(),
             liveness: liveness(&shown.feeds, &mut tasks),
         };
-        let hosts = ApiHosts::new(settings.listen.api_hosts.clone());
+        let api_addresses = api.iter().flat_map(TcpListener::local_addr).collect();
+        let readers = http::Listeners {
+            admin,
+            api,
+            api_hosts: ApiHosts::new(settings.listen.api_hosts.clone()),
+            access: Access::for_all(&own),
+        };
         let mut started = Self {
-            api: api.iter().flat_map(TcpListener::local_addr).collect(),
+            api: api_addresses,
             listeners: listen(settings, dns, encrypted, answerer)?,
             probes: probes.clone(),
             shown,
             tasks,
         };
         let tasks = &mut started.tasks;
-        http::start(&started.shown, counters, probes, [admin, api], hosts, tasks)?;
+        http::start(&started.shown, counters, probes, readers, tasks)?;
         Ok(started)
     }
 
@@ -217,7 +224,7 @@ fn listen(
     Ok(DnsServer::new(dns, encrypted, answerer, workers, limit))
 }
 
-/// Returns what must make progress: the update loop, and the runtime of this function, which serves TCP. The threads of DNS follow
+/// Returns what must make progress: the update loop, its source, and the runtime of this function, which serves TCP. The threads of DNS follow
 /// when they start.
 fn liveness(feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
     let heartbeat = Heartbeat::default();
@@ -225,6 +232,7 @@ fn liveness(feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
     let liveness = Liveness::default();
     liveness.watch([
         ("the update loop".to_owned(), feeds.heartbeat.clone()),
+        ("the source".to_owned(), feeds.reading.clone()),
         (name, heartbeat.clone()),
     ]);
     tasks.spawn(heartbeat.follow_runtime());
@@ -266,8 +274,8 @@ mod tests {
     use crate::server::ListenAddress;
     use crate::server::tests::answerer;
 
-    /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
-    /// signs of progress.
+    /// Checks that every loop of a server is watched, and that each but the update loop and its source, which are not started here,
+    /// gives signs of progress.
     #[tokio::test]
     async fn livez_watches_every_loop_of_the_server() {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -279,6 +287,7 @@ mod tests {
         liveness.watch(server.open().unwrap());
         let names = [
             "the update loop".to_owned(),
+            "the source".to_owned(),
             "the runtime of TCP connections".to_owned(),
             format!("UDP worker 1 of {dns}"),
             format!("UDP worker 2 of {dns}"),
@@ -287,7 +296,7 @@ mod tests {
         wait_until_stuck(&liveness).await;
         // Twenty checks take longer than the interval between two signs.
         let only_the_update_loop = async {
-            let expected = "no progress for 10 s: the update loop";
+            let expected = "no progress for 10 s: the update loop, the source";
             while liveness.problem().as_deref() != Some(expected) {
                 sleep(heartbeat::INTERVAL / 8).await;
                 liveness.check();
@@ -298,6 +307,7 @@ mod tests {
             .await
             .unwrap();
         feeds.heartbeat.beat();
+        feeds.reading.beat();
         liveness.check();
         assert_eq!(liveness.problem(), None);
         server.stop().await;

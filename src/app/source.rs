@@ -1,10 +1,12 @@
 //! The source that the flags select: files or an API server.
 
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::warn;
@@ -13,7 +15,7 @@ use crate::cli::Cluster;
 use crate::http::Api;
 use crate::server::thread;
 use crate::settings::Settings;
-use crate::source::{self, Feeds, UpdateSettings, file, kube};
+use crate::source::{self, Feeds, UpdateSettings, Updates, file, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
 use crate::view::{Identity, Server};
@@ -22,20 +24,21 @@ use crate::view::{Identity, Server};
 const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A source that is open but not running.
+#[derive(Clone)]
 pub(super) enum SelectedSource {
-    Files(file::Files),
+    Files(Arc<Mutex<file::Files>>),
     Cluster(Arc<Cluster>),
 }
 
 impl SelectedSource {
     /// Reads files for the first time.
     pub(super) fn files(paths: &[PathBuf]) -> anyhow::Result<Self> {
-        Ok(Self::Files(file::Files::open(paths.to_vec())?))
+        let files = file::Files::open(paths.to_vec())?;
+        Ok(Self::Files(Arc::new(Mutex::new(files))))
     }
 
-    /// Starts the source and the update loop on a separate thread. Building a large table must not delay connections.
-    /// Both share the thread, so that an update reaches the table without waking another one. A server follows the source and
-    /// keeps a history; other commands end with the first table.
+    /// Starts the source and the update loop, each on a thread of its own: objects are read while a table is built, and neither delays
+    /// connections. A server follows the source and keeps a history; other commands end with the first table.
     pub(super) fn start(
         self,
         settings: &Settings,
@@ -52,22 +55,33 @@ impl SelectedSource {
             rules: settings.rules(),
             is_following: is_server,
         };
-        let of_source = feeds.clone();
-        let run = move || self.run(of_source, publisher, update_settings);
-        thread::run("source", thread::runtime()?, tasks, run)?;
+        let reading = thread::runtime()?;
+        let of_reading = reading.handle().clone();
+        let heartbeat = feeds.reading.clone();
+        thread::run("source", reading, tasks, || heartbeat.follow_runtime())?;
+        let of_loop = feeds.clone();
+        let read = async move |feeds: Feeds, updates: Updates| {
+            let read = of_reading.spawn(self.clone().read(feeds, updates));
+            if let Err(ended) = read.await
+                && let Ok(panic) = ended.try_into_panic()
+            {
+                resume_unwind(panic);
+            }
+        };
+        let run = || source::run(read, of_loop, publisher, update_settings);
+        thread::run("table", thread::runtime()?, tasks, run)?;
         Ok((feeds, reader))
     }
 
-    /// Runs the source and the update loop until the source ends.
-    async fn run(mut self, feeds: Feeds, publisher: Publisher, settings: UpdateSettings) {
-        let run = async |feeds, updates| match &mut self {
-            Self::Files(files) => files.run(feeds, updates).await,
+    /// Reads objects until the receiver of the updates is closed.
+    async fn read(self, feeds: Feeds, updates: Updates) {
+        match self {
+            Self::Files(files) => files.lock().await.run(feeds, updates).await,
             Self::Cluster(cluster) => match cluster.another_client() {
                 Ok(client) => kube::run(client, kube::RELIST, feeds, updates).await,
                 Err(error) => warn!(%error, "Cannot set up the Kubernetes client"),
             },
-        };
-        source::run(run, feeds, publisher, settings).await;
+        }
     }
 
     /// Runs the source until its first complete table, for a command that ends when it has one. Returns the API of a server of it,

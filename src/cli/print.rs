@@ -56,7 +56,10 @@ impl PrintArgs {
     pub fn print(&self, document: Document) -> anyhow::Result<ExitCode> {
         let exit = ExitCode::from(document.exit);
         let text = match self.output {
-            Output::Json => serde_json::to_string_pretty(&document.into_items())? + "\n",
+            Output::Json => {
+                let json = serde_json::to_string_pretty(&document.into_items())?;
+                harmless_json(&json) + "\n"
+            }
             Output::Text | Output::Wide | Output::Zone => {
                 let sections = document.sections.iter();
                 let sections = sections.filter(|section| !section.rows.is_empty());
@@ -139,6 +142,19 @@ fn local_time(text: &str) -> Option<String> {
 /// execute them.
 fn harmless(text: &str) -> String {
     text.replace(|c| is_deceptive(c) && c != '\t', "\u{fffd}")
+}
+
+/// Escapes the same characters in a JSON document, where only strings can have them. Another program reads the same strings.
+pub fn harmless_json(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_deceptive(c) && c != '\n' {
+            _ = write!(safe, "\\u{:04x}", u32::from(c)); // none needs a surrogate pair
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
 }
 
 /// Writes to standard output.

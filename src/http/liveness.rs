@@ -1,4 +1,4 @@
-//! Detects loops that make no progress: the UDP workers, the update loop of the table, and the runtime of all connections.
+//! Detects loops that make no progress: the UDP workers, the update loop of the table and its source, and the runtimes of connections.
 //!
 //! Each loop gives a sign in each round, and at least once a second while it waits. The signs are checked twice a
 //! second. Time is counted in checks, not by a clock: if the whole process was stopped, or its machine was suspended, that

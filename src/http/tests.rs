@@ -11,12 +11,12 @@ use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
-use crate::table::store::ServiceKeys;
-use crate::table::{Built, Publisher};
+use crate::table::{Built, Publisher, Table};
 use crate::testing::{backends, endpoint, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
@@ -46,7 +46,7 @@ fn state(publisher: &Publisher, liveness: Liveness) -> HttpState {
             readiness: watch::Sender::new(Readiness::Ready),
             liveness,
         },
-        api_runtime: Handle::current(),
+        metrics_runtime: Handle::current(),
     }
 }
 
@@ -94,11 +94,14 @@ fn publish(publisher: &Publisher, objects: &[Value]) {
 }
 
 fn publish_at(publisher: &Publisher, objects: &[Value], now: Timestamp) {
+    let (last, table) = (publisher.reader().load(), table(objects));
+    let services = last.table.iter().flat_map(Table::services);
+    let services = services.chain(table.services()).map(|one| one.key.clone());
     let built = Built {
-        table: table(objects),
+        services: services.collect(),
+        table,
         is_changed: true,
         has_other_answers: true,
-        services: ServiceKeys::new(),
         timers: Default::default(),
     };
     publisher.publish(built, now, 1);
@@ -273,10 +276,14 @@ async fn items(api: &Router, path: &str) -> Value {
     serde_json::from_slice(&octets(response).await).unwrap()
 }
 
-/// A list continues in the table that it began in. Without history, that is gone after the next one.
+/// A list continues in the table that it began in. Without history, that is gone half a minute later.
 #[tokio::test]
 async fn list_continues_in_its_table_or_is_gone() {
-    for (history, status) in [(HOUR, StatusCode::OK), (Duration::ZERO, StatusCode::GONE)] {
+    for (history, seconds, status) in [
+        (HOUR, 10, StatusCode::OK),
+        (Duration::ZERO, 10, StatusCode::OK),
+        (Duration::ZERO, 40, StatusCode::GONE),
+    ] {
         let publisher = Publisher::new(Timestamp(0), history);
         let service = |name: &str| service_mirror("prod", name, "east", "10.0.0.1");
         publish(&publisher, &["a", "b", "c"].map(service));
@@ -284,10 +291,25 @@ async fn list_continues_in_its_table_or_is_gone() {
         let first = items(&api, "table?limit=2").await;
         assert_eq!(first["items"].as_array().unwrap().len(), 2);
         let place = first["continue"].as_str().unwrap();
-        publish_at(&publisher, &["a", "x"].map(service), Timestamp(10_000));
+        let now = Timestamp(unix_milliseconds()).after(Duration::from_secs(seconds));
+        publish_at(&publisher, &["a", "x"].map(service), now);
         let path = format!("/api/v1/table?limit=2&continue={place}");
         let response = get(&api, &path, &[]).await;
         assert_eq!(response.status(), status);
+        // Version 0 is that before the first table, in which no list begins.
+        for view in [
+            "table?",
+            "problems?",
+            "endpoints?",
+            "zone?",
+            "explain?name=a.prod&",
+        ] {
+            for version in [0, 99] {
+                let path = format!("/api/v1/{view}continue={version}.0");
+                let response = get(&api, &path, &[]).await;
+                assert_eq!(response.status(), StatusCode::GONE, "{path}");
+            }
+        }
         if status == StatusCode::OK {
             let second: Value = serde_json::from_slice(&octets(response).await).unwrap();
             assert_eq!(second["items"].as_array().unwrap().len(), 1);
@@ -310,6 +332,20 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
     let objects = items(&api, "table").await;
     assert_eq!(objects["items"][0]["service"], "db");
     assert_eq!(objects["replica"], "global-dns-7c9f");
+    let (long, many) = ("x".repeat(256), "x,".repeat(12) + "x");
+    let long =
+        ["table?text=", "table?cluster=", "explain?name="].map(|path| path.to_owned() + &long);
+    let many = [("text", many.clone()), ("cluster", many.repeat(9))]
+        .map(|(name, list)| format!("table?{name}={list}"));
+    for path in long.iter().chain(&many) {
+        let response = get(&api, &format!("/api/v1/{path}"), &[]).await;
+        assert_eq!(response.status(), 400, "{path}");
+        let sentence = String::from_utf8(octets(response).await.to_vec()).unwrap();
+        assert!(
+            sentence.contains(" values, of at most 255 octets each"),
+            "{sentence}"
+        );
+    }
     for (path, status, sentence) in [
         ("table?offset=7", 400, "parameter: 'offset' cannot be used"),
         (

@@ -67,7 +67,7 @@ impl Line {
     }
 
     /// Cuts the text after `max` characters.
-    pub(super) fn truncated(mut self, max: usize) -> Self {
+    pub fn truncated(mut self, max: usize) -> Self {
         if let Some((end, _)) = self.0.char_indices().nth(max) {
             self.0.truncate(end);
             self.0.push('…');

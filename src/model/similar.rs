@@ -7,11 +7,13 @@ pub fn typing_errors(one: &str, other: &str) -> usize {
 
 /// Returns the name that is most similar to a given one. One error for each two letters is a similar name: prdo, prod.
 pub fn most_similar(given: &str, names: impl IntoIterator<Item = String>) -> Option<String> {
-    let names = names
-        .into_iter()
-        .map(|name| (typing_errors(given, &name), name.len(), name));
+    let most = given.chars().count() / 2;
+    // A difference in length is as many errors, and is found at once.
+    let is_near = |name: &String| name.chars().count().abs_diff(given.chars().count()) <= most;
+    let names = names.into_iter().filter(is_near);
+    let names = names.map(|name| (typing_errors(given, &name), name.len(), name));
     let (errors, _, name) = names.min()?;
-    (2 * errors <= given.chars().count()).then_some(name)
+    (errors <= most).then_some(name)
 }
 
 #[cfg(test)]

@@ -16,14 +16,13 @@ pub(super) async fn accept<F>(
     listener: TcpListener,
     connections: Arc<Connections>,
     stop: CancellationToken,
-    serve: impl Fn(TcpStream, Arc<Place>, SocketAddr) -> F,
+    serve: impl Fn(Arc<Place>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut open = JoinSet::new();
     let spawn = |open: &mut JoinSet<()>, (stream, client): (TcpStream, SocketAddr)| {
-        let place = connections.add(client.ip());
-        open.spawn(serve(stream, place, client));
+        open.spawn(serve(connections.add(stream, client)));
     };
     loop {
         tokio::select! {
@@ -32,6 +31,7 @@ pub(super) async fn accept<F>(
                 Err(error) => connections.note_failure(&error).await,
             },
             Some(ended) = open.join_next() => connections.note_end(ended),
+            () = connections.lifted.cancelled(), if !connections.has_room(open.len()) => {}
             () = stop.cancelled() => break,
         }
     }

@@ -13,7 +13,7 @@ use super::refused::RefusedClients;
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
 use crate::table::publish::{Current, Reader};
-use crate::wire::{self, Body, QueryContext, Reply, ResponseSettings, Transport};
+use crate::wire::{self, Access, Body, QueryContext, Reply, ResponseSettings, Transport};
 use crate::zone::Answer;
 
 /// Converts messages to replies. Every UDP worker has its own, so that no two threads write to the same counter. TCP
@@ -75,6 +75,11 @@ impl Answerer {
         }
     }
 
+    /// Returns which clients get answers.
+    pub(super) fn access(&self) -> &Access {
+        &self.shared.settings.access
+    }
+
     /// Returns the current table and time for a batch of queries. Drop it after the batch: it keeps an old table in memory.
     pub(super) fn batch_context(&self) -> BatchContext {
         BatchContext {
@@ -99,7 +104,7 @@ impl Answerer {
         let query = wire::parse(packet);
         let context = QueryContext {
             transport,
-            is_allowed: self.shared.settings.access.is_allowed(client.ip()),
+            is_allowed: self.access().is_allowed(client.ip()),
             // The generator of this thread: no word is shared with other threads.
             turn: fastrand::u32(..),
         };

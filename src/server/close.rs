@@ -7,13 +7,11 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
+use super::connections::{MESSAGE_TIMEOUT, Place};
 use super::counters::EndReason;
 use super::platform::has_unsent;
 
-/// Maximum time for the rest of a message, and for sending replies.
-pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of octets that are read and discarded of a client whose connection has ended.
 const MAX_DISCARDED: usize = 1 << 20;
 /// Interval between two checks of whether a client has received the last replies.
@@ -22,13 +20,14 @@ const LINGER_TICK: Duration = Duration::from_millis(50);
 /// Prepares the end of a connection. A client that reads has a few seconds to receive the last replies, unless the connection is
 /// `replaced`; otherwise the kernel forgets them, which it would keep for minutes. After an error, the client may still be sending. A
 /// socket that is closed with unread octets resets the connection, and the client would see that instead of the last reply.
-pub(super) async fn close(stream: &TcpStream, reason: EndReason, replaced: &CancellationToken) {
+pub(super) async fn close(place: &Place, reason: EndReason) {
+    let stream = &place.stream;
     let is_error = matches!(reason, EndReason::Malformed | EndReason::Handshake);
     if !matches!(reason, EndReason::Slow | EndReason::Replaced) && (is_error || has_unsent(stream))
     {
         tokio::select! {
             _ = timeout(MESSAGE_TIMEOUT, linger(stream, is_error)) => {}
-            () = replaced.cancelled() => {}
+            () = place.replaced.cancelled() => {}
         }
     }
     discard_unsent(stream);
@@ -72,21 +71,28 @@ async fn discard(stream: &TcpStream) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::Arc;
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
+    use crate::server::connections::Connections;
+    use crate::server::socket::Socket;
+    use crate::wire::{Access, Transport};
 
     const PART: usize = 8 * 1024;
 
     /// Returns a connection with its client, which has a small buffer.
-    async fn connect() -> (TcpStream, TcpStream) {
+    async fn connect() -> (Arc<Place>, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let client = TcpSocket::new_v4().unwrap();
         client.set_recv_buffer_size(1).unwrap();
         let client = client.connect(listener.local_addr().unwrap()).await;
-        (listener.accept().await.unwrap().0, client.unwrap())
+        let (stream, peer) = listener.accept().await.unwrap();
+        let access = Access::for_all(&[]);
+        let connections = Connections::new(9, access, Transport::Tcp, Arc::default());
+        (connections.add(stream, peer), client.unwrap())
     }
 
     /// Otherwise, the kernel keeps the octets for minutes.
@@ -97,12 +103,13 @@ mod tests {
             (EndReason::Replaced, 0),
             (EndReason::Done, 5),
         ] {
-            let (mut stream, mut client) = connect().await;
+            let (place, mut client) = connect().await;
+            let mut stream = Socket(place.clone());
             stream.write_all(&[0; 4 * PART]).await.unwrap();
             let started = tokio::time::Instant::now();
-            close(&stream, reason, &CancellationToken::new()).await;
+            close(&place, reason).await;
             assert_eq!(started.elapsed().as_secs(), seconds);
-            drop(stream);
+            drop((stream, place));
             let error = client.read_to_end(&mut Vec::new()).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
         }
@@ -110,12 +117,10 @@ mod tests {
 
     #[tokio::test]
     async fn client_receives_the_last_reply_after_an_error() {
-        let (mut stream, mut client) = connect().await;
+        let (place, mut client) = connect().await;
         client.write_all(&[0; PART]).await.unwrap(); // never read
-        stream.write_all(&[1; PART]).await.unwrap();
-        let closing = tokio::spawn(async move {
-            close(&stream, EndReason::Malformed, &CancellationToken::new()).await;
-        });
+        Socket(place.clone()).write_all(&[1; PART]).await.unwrap();
+        let closing = tokio::spawn(async move { close(&place, EndReason::Malformed).await });
         client.write_all(&[0; PART]).await.unwrap();
         let mut reply = Vec::new();
         client.read_to_end(&mut reply).await.unwrap();

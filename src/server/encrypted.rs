@@ -72,10 +72,7 @@ impl Encrypted {
         for socket in self.tls {
             let (certificate, answerer) = (certificate.clone(), answerer.clone());
             let (stop, connections) = (certificate.stop.clone(), connections.clone());
-            let serve = move |stream, place, client| {
-                let (loaded, answerer) = (certificate.loaded(), answerer.clone());
-                tls::serve(stream, place, client, loaded, answerer)
-            };
+            let serve = move |place| tls::serve(place, certificate.loaded(), answerer.clone());
             let listener = TcpListener::from_std(socket.into())?;
             listeners.spawn(accept(listener, connections, stop, serve));
         }

@@ -1,7 +1,7 @@
 //! HTTP connections of the admin and API listeners. They must always answer the kubelet.
 //!
-//! A connection carries one request. If there are too many connections, the oldest is closed, first one from the same
-//! address. A probe takes milliseconds, so clients that hoard connections lose them. Streams of events may be closed in
+//! A connection carries one request. If there are too many connections, one of the client that has most is closed, first one without a
+//! request. A probe takes milliseconds, so clients that hoard connections lose them. Streams of events may be closed in
 //! this way, too: their clients connect again.
 
 use std::net::IpAddr;
@@ -11,17 +11,19 @@ use std::time::Duration;
 use axum::{Extension, Router};
 use futures::future::join_all;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
 use tracing::debug;
 
 use super::accept::accept;
 use super::connections::{Connections, Place};
-use crate::wire::Transport;
+use super::socket::Socket;
+use crate::wire::{Access, Transport};
 
 /// Maximum number of connections of a listener. Few clients use it: probes, scrapes and people.
 const MAX_CONNECTIONS: usize = 32;
@@ -39,25 +41,28 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress(pub IpAddr);
 
-/// Serves `routes` until the process ends, on the runtime of this thread, to which the listeners are moved.
-pub async fn serve_http(listeners: Vec<TcpListener>, routes: Router) {
+/// Serves `routes` until the process ends, on the runtime of this thread, to which the listeners are moved. `access` tells which
+/// addresses are one client.
+pub async fn serve_http(listeners: Vec<TcpListener>, routes: Router, access: Access) {
     let serve = async |listener| {
         let moved = TcpListener::into_std(listener).and_then(TcpListener::from_std);
         let listener = moved.expect("a runtime takes the listener of another one");
         // Nobody reads these counters: the metrics are those of DNS.
-        let connections = Connections::new(MAX_CONNECTIONS, Transport::Tcp, Arc::default());
-        let serve = |stream, place, _| serve_connection(stream, place, routes.clone());
+        let counters = Arc::default();
+        let connections =
+            Connections::new(MAX_CONNECTIONS, access.clone(), Transport::Tcp, counters);
+        let serve = |place| serve_connection(place, routes.clone());
         let never = CancellationToken::new();
         accept(listener, Arc::new(connections), never, serve).await;
     };
     join_all(listeners.into_iter().map(serve)).await;
 }
 
-async fn serve_connection(stream: TcpStream, place: Arc<Place>, routes: Router) {
-    let Ok(local) = stream.local_addr() else {
+async fn serve_connection(place: Arc<Place>, routes: Router) {
+    let Ok(local) = place.stream.local_addr() else {
         return; // the client is gone
     };
-    let socket = SockRef::from(&stream);
+    let socket = SockRef::from(&place.stream);
     if let Err(error) = socket.set_send_buffer_size(SEND_BUFFER) {
         debug!(%error, "Cannot limit the send buffer of an HTTP connection");
     }
@@ -72,8 +77,14 @@ async fn serve_connection(stream: TcpStream, place: Arc<Place>, routes: Router) 
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD)
         .keep_alive(false);
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(|request| {
+        place.note_query();
+        routes.call(request)
+    });
+    let stream = TokioIo::new(Socket(place.clone()));
     tokio::select! {
-        served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes)) => {
+        served = http.serve_connection(stream, service) => {
             if let Err(error) = served {
                 debug!(%error, "An HTTP connection broke");
             }
@@ -92,6 +103,7 @@ mod tests {
     use axum::routing::get;
     use futures::stream;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
     use tokio::time::sleep;
 
     /// Serves `/flood`, which sends as fast as the client reads.
@@ -108,7 +120,7 @@ mod tests {
     async fn request(path: &str) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve_http(vec![listener], routes()));
+        tokio::spawn(serve_http(vec![listener], routes(), Access::for_all(&[])));
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();

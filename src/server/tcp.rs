@@ -7,21 +7,19 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::answerer::Answerer;
-use super::close::{MESSAGE_TIMEOUT, close};
-use super::connections::Place;
+use super::close::close;
+use super::connections::{MESSAGE_TIMEOUT, Place};
 use super::counters::EndReason;
 use super::framing::{Framing, Pause};
 use super::platform::has_unsent;
@@ -39,24 +37,11 @@ pub(super) const READ_QUOTA: usize = 4 * 1024;
 /// A time and the reason for which a connection ends then.
 type TimeLimit = (Instant, EndReason);
 
-/// A stream of messages over a TCP connection.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
-    /// Returns the TCP connection.
-    fn tcp(&self) -> &TcpStream;
-}
-
-impl Stream for TcpStream {
-    fn tcp(&self) -> &TcpStream {
-        self
-    }
-}
-
 /// An open connection.
 pub(super) struct Connection<S> {
     stream: S,
     place: Arc<Place>,
     transport: Transport,
-    client: SocketAddr,
     answerer: Arc<Answerer>,
     stop: CancellationToken,
     /// Since when the connection ends as soon as no query is unanswered, and why.
@@ -66,12 +51,11 @@ pub(super) struct Connection<S> {
 
 // === impl Connection ===
 
-impl<S: Stream> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(
         stream: S,
         place: Arc<Place>,
         transport: Transport,
-        client: SocketAddr,
         answerer: Arc<Answerer>,
         stop: CancellationToken,
     ) -> Self {
@@ -79,7 +63,6 @@ impl<S: Stream> Connection<S> {
             stream,
             place,
             transport,
-            client,
             answerer,
             stop,
             ending: None,
@@ -93,11 +76,11 @@ impl<S: Stream> Connection<S> {
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
         // The announcement of the end below is not a reply that somebody must wait for.
-        let has_unsent = has_unsent(self.stream.tcp());
+        let has_unsent = has_unsent(&self.place.stream);
         // TLS announces the end, if that is possible without waiting (RFC 8446 section 6.1).
         let _ = self.stream.shutdown().now_or_never();
         if has_unsent || ended == EndReason::Malformed {
-            close(self.stream.tcp(), ended, &self.place.replaced).await;
+            close(&self.place, ended).await;
         }
     }
 
@@ -151,12 +134,15 @@ impl<S: Stream> Connection<S> {
         let (limit, pause) = match reason {
             // Another client has its place.
             EndReason::Replaced => (STOP_IDLE, Duration::ZERO),
+            // The client may just have connected.
+            _ if !self.place.has_query() => (STOP_TIMEOUT, STOP_TIMEOUT),
             _ => (STOP_TIMEOUT, STOP_IDLE),
         };
-        match since.elapsed() > limit {
-            true => Err(reason),
-            false => Ok((given.0.min(Instant::now() + pause), reason)),
+        let now = Instant::now();
+        if now > since + limit {
+            return Err(reason);
         }
+        Ok((given.0.min(now + pause).min(since + limit), reason))
     }
 
     /// Returns the number of octets read. 0 means that the client has closed the connection.
@@ -172,7 +158,7 @@ impl<S: Stream> Connection<S> {
 
     /// Logs why the connection failed.
     fn broken(&self, error: &io::Error) -> EndReason {
-        debug!(client = %self.client, %error, "A connection failed");
+        debug!(client = %self.place.peer, %error, "A connection failed");
         EndReason::Broken
     }
 
@@ -217,7 +203,7 @@ impl<S: Stream> Connection<S> {
         let batch = self.answerer.batch_context();
         let (pause, count) = self.framing.answer(|packet, out| {
             self.answerer
-                .answer(&batch, packet, self.transport, self.client, out)
+                .answer(&batch, packet, self.transport, self.place.peer, out)
         });
         if count > 0 {
             self.answerer.counters.count_time(count, started.elapsed());

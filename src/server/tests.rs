@@ -25,7 +25,7 @@ use crate::zone::{AnswerOrder, RecordType};
 pub(crate) fn answerer() -> Answerer {
     let settings = ResponseSettings {
         zones: zones(&["global"]),
-        access: Access::around(&[]),
+        access: Access::new(&[], &[]),
         order: AnswerOrder::Rotate,
         udp_max: 1232,
         server_id: "server".to_owned(),
@@ -40,17 +40,19 @@ fn query(id: u8) -> Vec<u8> {
     Parts::new(".", RecordType::NS.0).packet(id.into()).0
 }
 
-/// A connection with octets that are at hand without a read of the socket, like those that TLS has decrypted.
-struct Decrypted {
-    tcp: TcpStream,
-    /// A query, with its length.
-    message: Vec<u8>,
+/// Returns a connection with its client.
+pub(super) async fn connect() -> (Arc<Place>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).await;
+    let (stream, peer) = listener.accept().await.unwrap();
+    let connections = Connections::new(9, Access::for_all(&[]), Transport::Tcp, Arc::default());
+    (connections.add(stream, peer), client.unwrap())
 }
 
-impl tcp::Stream for Decrypted {
-    fn tcp(&self) -> &TcpStream {
-        &self.tcp
-    }
+/// A connection with octets that are at hand without a read of the socket, like those that TLS has decrypted.
+struct Decrypted {
+    /// A query, with its length.
+    message: Vec<u8>,
 }
 
 impl AsyncRead for Decrypted {
@@ -86,19 +88,14 @@ impl AsyncWrite for Decrypted {
 
 #[tokio::test]
 async fn busy_client_yields_although_its_octets_are_decrypted() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let _client = TcpStream::connect(address).await.unwrap();
-    let (tcp, client) = listener.accept().await.unwrap();
-    let connections = Connections::new(2, Transport::Tls, Arc::default());
-    let place = connections.add(client.ip());
+    let (place, _client) = connect().await;
     let message = [&[0, query(1).len() as u8][..], &query(1)].concat();
     let most = (2 * READ_QUOTA / message.len()) as u64;
-    let stream = Decrypted { tcp, message };
+    let stream = Decrypted { message };
     let answerer = Arc::new(answerer());
     let counters = answerer.counters.clone();
     let stop = CancellationToken::new();
-    let connection = Connection::new(stream, place, Transport::Tls, client, answerer, stop);
+    let connection = Connection::new(stream, place, Transport::Tls, answerer, stop);
     let mut serving = Box::pin(connection.serve());
     let requests = &counters.requests[Transport::Tls as usize];
     for turn in 1..=3 {
@@ -114,17 +111,18 @@ async fn panic_ends_only_its_own_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let counters = Arc::<counters::Counters>::default();
-    let connections = Arc::new(Connections::new(9, Transport::Tcp, counters.clone()));
+    let access = Access::for_all(&[]);
+    let connections = Connections::new(9, access, Transport::Tcp, counters.clone());
     let number = AtomicUsize::new(0);
-    let serve = move |stream: TcpStream, _place: Arc<Place>, _| {
+    let serve = move |place: Arc<Place>| {
         let number = number.fetch_add(1, SeqCst);
         async move {
             assert!(number != 1, "an injected panic");
-            stream.try_write(&[number as u8]).unwrap();
+            place.stream.try_write(&[number as u8]).unwrap();
         }
     };
     let stop = CancellationToken::new();
-    tokio::spawn(accept(listener, connections, stop, serve));
+    tokio::spawn(accept(listener, Arc::new(connections), stop, serve));
     for number in 0..3 {
         let mut received = Vec::new();
         let mut client = TcpStream::connect(address).await.unwrap();

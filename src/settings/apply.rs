@@ -67,10 +67,7 @@ impl Settings {
         let answers = &self.answers;
         ResponseSettings {
             zones,
-            access: match self.limits.allow.as_slice() {
-                [] => Access::around(own),
-                given => Access(given.to_vec()),
-            },
+            access: Access::new(&self.limits.allow, own),
             order: answers.order,
             udp_max: answers.udp_max,
             server_id: match answers.server_id.as_str() {

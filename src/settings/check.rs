@@ -19,7 +19,7 @@ impl Settings {
         }
         in_range("answers.udpMax", answers.udp_max, &(512..=4096))?;
         let octets = "answers.serverId: the number of octets";
-        in_range(octets, answers.server_id.len(), &(0..=128))?;
+        in_range(octets, answers.server_id.len(), &(0..=64))?;
         in_range("limits.connections", limits.connections, &(2..=100_000))?;
         in_range("limits.udpWorkers", limits.udp_workers, &(0..=256))?;
         self.check_cluster_names()?;

@@ -70,17 +70,19 @@ impl ChangeLog {
 }
 
 /// Logs and records changes, in the minute to which they belong. Those of services that flap have no line of their own.
-fn record(mut changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
+fn record(changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
     let mut flapping = feeds.events.flapping();
     log_some(&flapping.end_minute(time));
-    for (moment, change) in &mut changes {
-        *moment = feeds.clock.wall(*moment);
-        log_some(&flapping.count(change, time));
-        if !flapping.has_all_of(change) {
-            log_change(change, *moment);
+    let mut recorded = Vec::with_capacity(changes.len());
+    for (moment, change) in changes {
+        let (moment, change) = (feeds.clock.wall(moment), change.truncated());
+        log_some(&flapping.count(&change, time));
+        if !flapping.has_all_of(&change) {
+            log_change(&change, moment);
         }
+        recorded.push((moment, change));
     }
-    feeds.events.record(changes);
+    feeds.events.record(recorded);
 }
 
 /// Logs a change, with the fields and the sentence of its event.

@@ -7,8 +7,8 @@
 //! Linkerd's mirror controller writes the slice of each endpoint behind a gateway by itself, some 7 ms after the last one
 //! (recordings 05 and 26). So a gateway with 120 endpoints needs a second and 120 tables. Answers change at once, and open streams
 //! learn at once which services changed. Only the event and the line of the log wait in a window, which merges changes of one
-//! cluster and kind. A full ring forgets the oldest event of the kind that it has most of. So new endpoints do not push out the
-//! failover before them.
+//! cluster, namespace and kind. A full ring forgets the oldest event of the namespace and kind that it has most of. So new endpoints do not
+//! push out the failover before them, and no tenant those of another one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use super::flapping::Flapping;
 use crate::clock::unix_milliseconds;
-use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
+use crate::model::{ClusterName, Namespace, Problem, ServiceKey, Timestamp};
 use crate::table::Published;
 use crate::table::change::{Change, ChangeKind, MAX_KEYS};
 use crate::table::store::ServiceKeys;
@@ -106,7 +106,7 @@ pub(super) type TimedChange = (Timestamp, Change);
 #[derive(Debug, Default)]
 pub(super) struct Window(Vec<Waiting>);
 
-/// Changes of one cluster and kind, merged.
+/// Changes of one cluster, namespace and kind, merged.
 #[derive(Debug)]
 struct Waiting {
     /// When the first and the last of its changes came. The first is the time of its event.
@@ -251,7 +251,7 @@ impl Default for Events {
 // === impl Ring ===
 
 impl Ring {
-    /// Adds an event. A full ring forgets the oldest one of the kind that it has most of.
+    /// Adds an event. A full ring forgets the oldest one of the namespace and kind that it has most of.
     fn push(&mut self, id: u64, moment: Timestamp, change: Change) {
         self.events.push_back(Arc::new(Event {
             id,
@@ -262,13 +262,17 @@ impl Ring {
         if self.events.len() <= MAX_EVENTS {
             return;
         }
-        let mut counts: BTreeMap<ChangeKind, usize> = BTreeMap::new();
+        let group = |event: &Event| (event.change.namespace().cloned(), event.change.kind);
+        let mut counts: BTreeMap<(Option<Namespace>, ChangeKind), usize> = BTreeMap::new();
         for event in &self.events {
-            *counts.entry(event.change.kind).or_default() += 1;
+            *counts.entry(group(event)).or_default() += 1;
         }
         let most = counts.into_iter().max_by_key(|(_, count)| *count);
-        let is_of_most = |one: &Arc<Event>| most.is_some_and(|(kind, _)| one.change.kind == kind);
-        let oldest = self.events.iter().position(is_of_most);
+        let most = most.map(|(most, _)| most);
+        let oldest = self
+            .events
+            .iter()
+            .position(|event| Some(group(event)) == most);
         if let Some(event) = oldest.and_then(|place| self.events.remove(place)) {
             self.forgotten = self.forgotten.max(event.id);
             self.known_since = self.known_since.max(Timestamp(event.moment.0 + 1));

@@ -44,6 +44,8 @@ pub struct Feeds {
     pub events: Events,
     /// The heartbeat of the update loop.
     pub(crate) heartbeat: Heartbeat,
+    /// The heartbeat of the thread that reads objects.
+    pub(crate) reading: Heartbeat,
     /// The clock of the process, for the times of problems and delays.
     pub clock: SteadyClock,
     /// Panics of the source or of the update loop, which are then restarted.
@@ -58,7 +60,8 @@ type State = BTreeMap<Feed, FeedState>;
 struct FeedState {
     /// The last activity, or the start.
     last_activity: Instant,
-    is_listed: bool,
+    /// Since when its first list is awaited: that of the process, or of a source that was restarted. `None`: it is listed.
+    awaited_since: Option<Timestamp>,
     /// Why the source has no objects of its kind, if it does not define them.
     undefined: Option<LinkList>,
     /// Why its list, its watch or its file fails, and the time since which it has failed, also for other reasons.
@@ -81,11 +84,14 @@ impl Feeds {
             let scopes = scopes.clone().into_iter();
             scopes.map(move |namespace| Feed { kind, namespace })
         });
+        let clock = SteadyClock::start();
+        let feeds = feeds.map(|feed| (feed, FeedState::new(clock.started())));
         Self {
-            state: Arc::new(Mutex::new(feeds.map(FeedState::of).collect())),
+            state: Arc::new(Mutex::new(feeds.collect())),
             events: Events::default(),
             heartbeat: Heartbeat::default(),
-            clock: SteadyClock::start(),
+            reading: Heartbeat::default(),
+            clock,
             panics: Failures::default(),
             answer_delays: Arc::default(),
         }
@@ -93,11 +99,23 @@ impl Feeds {
 
     /// Adds the watches of Links in `namespaces`. A table does not need them.
     pub fn with_links(self, namespaces: &[Namespace]) -> Self {
-        let links = namespaces.iter().cloned().map(Some);
-        let kind = Kind::Link;
-        let links = links.map(|namespace| FeedState::of(Feed { kind, namespace }));
-        self.state.lock().extend(links);
+        let mut state = self.state.lock();
+        for namespace in namespaces {
+            let feed = Feed {
+                kind: Kind::Link,
+                namespace: Some(namespace.clone()),
+            };
+            state.insert(feed, FeedState::new(self.clock.started()));
+        }
+        drop(state);
         self
+    }
+
+    /// Notes that the source starts again. It lists every feed, and nothing is known of Links until then.
+    pub(super) fn note_restart(&self) {
+        for state in self.state.lock().values_mut() {
+            state.awaited_since = Some(self.clock.now());
+        }
     }
 
     /// Returns every feed.
@@ -112,8 +130,8 @@ impl Feeds {
         if links.clone().any(FeedState::is_awaited) {
             return None;
         }
-        let listed = links.clone().find(|feed| feed.is_listed)?;
-        let is_complete = links.all(|feed| feed.is_listed && feed.failure.is_none());
+        let listed = links.clone().find(|feed| feed.is_listed())?;
+        let is_complete = links.all(|feed| feed.is_listed() && feed.failure.is_none());
         let list = LinkList::Listed { is_complete };
         Some(listed.undefined.unwrap_or(list))
     }
@@ -149,7 +167,7 @@ impl Feeds {
     /// Notes a complete list of a feed, or why the source has no objects of its kind.
     pub(super) fn note_listed(&self, feed: &Feed, undefined: Option<LinkList>) {
         if let Some(state) = self.state.lock().get_mut(feed) {
-            state.is_listed = true;
+            state.awaited_since = None;
             state.undefined = undefined;
         }
         self.note_activity(feed);
@@ -186,10 +204,9 @@ impl Feeds {
         let state = self.state.lock();
         let mut united: BTreeMap<Problem, (Timestamp, Vec<&Feed>)> = BTreeMap::new();
         for (feed, state) in &*state {
-            let since = match &state.failure {
-                None if state.is_listed => continue,
-                Some((_, since)) if state.is_listed => *since,
-                _ => self.clock.started(),
+            let failed_since = state.failure.as_ref().map(|(_, since)| *since);
+            let Some(since) = state.awaited_since.or(failed_since) else {
+                continue;
             };
             let (first, feeds) = united.entry(state.problem()).or_insert((since, Vec::new()));
             *first = since.min(*first);
@@ -225,26 +242,29 @@ fn links(state: &State) -> impl Iterator<Item = &FeedState> + Clone {
 // === impl FeedState ===
 
 impl FeedState {
-    /// Starts the state of a feed.
-    fn of(feed: Feed) -> (Feed, Self) {
-        let state = Self {
+    /// Starts the state of a feed at a time.
+    fn new(start: Timestamp) -> Self {
+        Self {
             last_activity: Instant::now(),
-            is_listed: false,
+            awaited_since: Some(start),
             undefined: None,
             failure: None,
             logged: Vec::new(),
-        };
-        (feed, state)
+        }
+    }
+
+    fn is_listed(&self) -> bool {
+        self.awaited_since.is_none()
     }
 
     /// Returns whether the first list is under way.
     fn is_awaited(&self) -> bool {
-        !self.is_listed && self.failure.is_none()
+        !self.is_listed() && self.failure.is_none()
     }
 
     /// Returns the problem that it fails, or is not listed yet.
     fn problem(&self) -> Problem {
-        let missing = (!self.is_listed).then_some("not listed yet");
+        let missing = (!self.is_listed()).then_some("not listed yet");
         let failure = self.failure.as_ref().map(|(reason, _)| reason.as_str());
         let detail: Vec<&str> = missing.into_iter().chain(failure).collect();
         Problem::new(ProblemKind::SourceUnavailable, detail.join(": "))

@@ -13,7 +13,6 @@ mod read;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc::error::SendError;
 use tracing::info;
 
 pub use objects::{Lists, parse_texts, reason};
@@ -21,6 +20,7 @@ pub use read::FileError;
 
 use read::read_text;
 
+use super::inbox::Closed;
 use super::{Feed, Feeds, Update, Updates, log_problem};
 use crate::log::error_chain;
 use crate::model::{Kind, Problem, ProblemKind};
@@ -73,21 +73,23 @@ impl Files {
     /// Sends the objects of the files, and again after each change, until the receiver of the updates is closed.
     pub async fn run(&mut self, feeds: Feeds, updates: Updates) {
         let mut sent = match self.first.take() {
-            Some(first) => send(first, &feeds, &updates).await,
+            Some(first) => send(first, &feeds, &updates),
             None => {
                 self.stamps = None; // the update loop panicked
                 Ok(())
             }
         };
         while sent.is_ok() {
-            tokio::time::sleep(POLL).await;
-            sent = self.poll(&feeds, &updates).await;
+            tokio::select! {
+                () = tokio::time::sleep(POLL) => sent = self.poll(&feeds, &updates).await,
+                () = updates.closed() => return, // files that do not change send nothing
+            }
         }
     }
 
     /// Checks the files. If they changed or must be read again, sends their objects. Fails if the receiver of the
     /// updates is closed.
-    async fn poll(&mut self, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
+    async fn poll(&mut self, feeds: &Feeds, updates: &Updates) -> Result<(), Closed> {
         let now = Some(read_stamps(&self.paths));
         if now == self.stamps {
             let feeds_of_files = feeds.all().into_iter().filter(|_| self.is_valid);
@@ -104,7 +106,7 @@ impl Files {
         match read {
             Ok(lists) => {
                 info!(files = self.paths.len(), "Reloaded files");
-                send(lists, feeds, updates).await
+                send(lists, feeds, updates)
             }
             Err(error) => {
                 note_failure(&error, has_changed, feeds);
@@ -150,7 +152,7 @@ fn note_failure(error: &FileError, has_changed: bool, feeds: &Feeds) {
 }
 
 /// Sends complete lists as one update. Each feed gets the objects of its watch and, if it has one, of its namespace.
-async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
+fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), Closed> {
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
             None => lists.remove(&feed.kind).unwrap_or_default(),
@@ -168,7 +170,7 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
     let has_links = links.any(|(_, links)| !links.is_empty());
     // A person writes files, so they are not doubted.
     let doubt = None;
-    updates.send(Update::Reset { lists, doubt }).await?;
+    updates.send(Update::Reset { lists, doubt })?;
     for feed in feeds.all() {
         feeds.note_listed(&feed, (!has_links).then_some(LinkList::NotGiven));
     }

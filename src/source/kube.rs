@@ -24,7 +24,7 @@ pub(crate) use client::client;
 pub(crate) use failure::{Failure, within};
 pub use watcher::RELIST;
 
-use limiter::ListLimiter;
+use limiter::Limiters;
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
@@ -32,12 +32,12 @@ use super::{Feeds, Updates};
 /// Watches every feed of an API server, and polls Leases, until the receiver of the updates is closed. Each feed is listed again after
 /// `relist`, which is [`RELIST`] for a server.
 pub async fn run(client: Client, relist: Duration, feeds: Feeds, updates: Updates) {
-    let limiter = Arc::new(ListLimiter::default());
+    let limiters = Arc::new(Limiters::default());
     let watches = feeds.all().into_iter().map(|feed| {
         let span = info_span!("watch", %feed);
-        let (client, limiter) = (client.clone(), limiter.clone());
+        let (client, limiters) = (client.clone(), limiters.clone());
         let (feeds, updates) = (feeds.clone(), updates.clone());
-        let watcher = Watcher::new(client, limiter, relist, feed, feeds, updates);
+        let watcher = Watcher::new(client, limiters, relist, feed, feeds, updates);
         watcher.run().instrument(span)
     });
     let leases = leases::poll_leases(&client, &feeds, &updates);

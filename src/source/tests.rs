@@ -2,7 +2,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
-use crate::testing::{endpoint, local, mirror, mirrors, parsed, rules};
+use crate::table::change::{Change, ChangeKind};
+use crate::testing::{endpoint, kind_of, link, local, mirror, mirrors, parsed, rules, rules_with};
 
 /// Returns the settings of a loop whose tables follow each other.
 fn settings() -> UpdateSettings {
@@ -13,11 +14,22 @@ fn settings() -> UpdateSettings {
 }
 
 /// Starts an update loop. The test sends its updates.
-fn spawn_update_loop(feeds: Feeds, publisher: Publisher) -> (Updates, JoinHandle<()>) {
-    let (updates, inbox) = mpsc::channel(QUEUE_LENGTH);
+fn spawn_update_loop(
+    feeds: Feeds,
+    publisher: Publisher,
+    settings: UpdateSettings,
+) -> (Updates, JoinHandle<()>) {
+    let updates = Updates::default();
+    let inbox = updates.inbox();
     let update_loop = async move {
-        let (settings, mut memory) = (settings(), LoopMemory::default());
+        let mut memory = LoopMemory::default();
         let update_loop = UpdateLoop::new(&feeds, &publisher, &settings, &mut memory);
+        // Each build ends its round.
+        let round = Duration::ZERO;
+        let update_loop = UpdateLoop {
+            round,
+            ..update_loop
+        };
         update_loop.run(inbox).await
     };
     (updates, tokio::spawn(update_loop))
@@ -52,7 +64,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         if starts == 3 {
             panic!("at once");
         }
-        updates.send(read(lists(count))).await.unwrap();
+        updates.send(read(lists(count))).unwrap();
         watched.changed().await.unwrap();
         panic!("later");
     };
@@ -89,6 +101,59 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     assert_eq!(feeds.panics.count(), 3);
 }
 
+/// After a panic of the loop, another run reads the files.
+#[tokio::test(start_paused = true)]
+async fn source_of_files_ends_when_nobody_receives_its_updates() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/src/demo.yaml");
+    let mut files = file::Files::open(vec![demo.into()]).unwrap();
+    let updates = Updates::default();
+    let inbox = updates.inbox();
+    let reading = tokio::spawn(async move { files.run(Feeds::new(&[]), updates).await });
+    inbox.wait().await;
+    drop(inbox);
+    timeout(Duration::from_secs(10), reading)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+/// The list of Links of the restarted source comes a second after the others.
+#[tokio::test(start_paused = true)]
+async fn clusters_stay_linked_while_a_restarted_source_lists() {
+    let feeds = Feeds::new(&[]).with_links(&["linkerd-multicluster".parse().unwrap()]);
+    let publisher = Publisher::default();
+    let reader = publisher.reader();
+    let objects = [
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]),
+        link("east", "east"),
+    ];
+    let mut starts = 0;
+    let source = async move |feeds: Feeds, updates: Updates| {
+        starts += 1;
+        for feed in feeds.all() {
+            let own = objects.iter().filter(|one| kind_of(one) == feed.kind);
+            let own = own.map(|one| parsed(feed.kind, one)).collect();
+            if feed.kind == Kind::Link {
+                sleep(Duration::from_secs(1)).await;
+            }
+            updates.send(read(vec![(feed.clone(), own)])).unwrap();
+            feeds.note_listed(&feed, None);
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert!(starts > 1, "an injected panic");
+        std::future::pending::<()>().await;
+    };
+    let _task = tokio::spawn(run(source, feeds.clone(), publisher, settings()));
+    for _ in 0..1000 {
+        sleep(Duration::from_millis(10)).await;
+        let now = reader.load();
+        let problems = now.table.iter().flat_map(Table::problems);
+        assert_eq!(problems.count(), 0);
+    }
+    assert_eq!((feeds.panics.count(), feeds.problems()), (1, Vec::new()));
+}
+
 /// Returns an update with lists that are not doubted.
 fn read(lists: Vec<(Feed, Objects)>) -> Update {
     Update::Reset { lists, doubt: None }
@@ -105,10 +170,14 @@ struct Loop {
 impl Loop {
     /// Starts a loop with these objects of the kind Service.
     async fn start(services: &[serde_json::Value]) -> Self {
+        Self::start_with(settings(), services).await
+    }
+
+    async fn start_with(settings: UpdateSettings, services: &[serde_json::Value]) -> Self {
         let feeds = Feeds::new(&[]);
         let publisher = Publisher::default();
         let reader = publisher.reader();
-        let (updates, task) = spawn_update_loop(feeds.clone(), publisher);
+        let (updates, task) = spawn_update_loop(feeds.clone(), publisher, settings);
         let list = |feed: Feed| {
             let own = services.iter().filter(|_| feed.kind == Kind::Service);
             let objects = own.map(|object| parsed(Kind::Service, object)).collect();
@@ -126,20 +195,35 @@ impl Loop {
     }
 
     async fn send(&self, update: Update) {
-        self.updates.send(update).await.unwrap();
+        self.updates.send(update).unwrap();
         // Paused time goes on when the loop waits for the next update.
         sleep(Duration::from_millis(10)).await;
     }
 
     async fn apply(&self, object: &serde_json::Value) {
+        self.push(object);
+        sleep(Duration::from_millis(10)).await;
+    }
+
+    /// Sends an object, without a wait.
+    fn push(&self, object: &serde_json::Value) {
         let (key, object) = parsed(Kind::Service, object);
+        self.push_change(key, Some(object));
+    }
+
+    /// Sends that an object was deleted, without a wait.
+    fn delete(&self, object: &serde_json::Value) {
+        self.push_change(parsed(Kind::Service, object).0, None);
+    }
+
+    fn push_change(&self, key: ObjectKey, object: Option<Object>) {
         let update = Update::Apply {
             kind: Kind::Service,
             key,
-            object: Some(object),
+            object,
             arrival: Instant::now(),
         };
-        self.send(update).await;
+        self.updates.send(update).unwrap();
     }
 
     fn services(&self) -> usize {
@@ -223,10 +307,145 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
 async fn loop_that_waits_for_events_gives_signs_of_progress() {
     let feeds = Feeds::new(&[]);
     let heartbeat = feeds.heartbeat.clone();
-    let (_updates, _task) = spawn_update_loop(feeds, Publisher::default());
+    let (_updates, _task) = spawn_update_loop(feeds, Publisher::default(), settings());
     for _ in 0..100 {
         sleep(2 * heartbeat::INTERVAL).await;
         assert!(heartbeat.take());
+    }
+}
+
+/// Each build ends its round here, as if it took longer.
+#[tokio::test(start_paused = true)]
+async fn change_is_answered_within_two_rounds_whatever_another_namespace_changes() {
+    // A service of its own, and an alias of sources in the namespace of the attacker.
+    for alias in [None, Some("victim/db")] {
+        let attacked = (0..1000).map(|number| {
+            let [high, low] = [number / 250, number % 250 + 1];
+            let host = format!("db-{number}");
+            endpoint(
+                "attacker",
+                "db",
+                "east",
+                &host,
+                &[&format!("10.0.{high}.{low}")],
+            )
+        });
+        let mut objects: Vec<_> = attacked.collect();
+        objects.push(mirror("attacker", "db", "east"));
+        objects.push(mirror("victim", "web", "east"));
+        let settings = match alias {
+            None => settings(),
+            Some(name) => UpdateSettings {
+                rules: rules_with(&format!("aliases: {{{name}: [attacker/db, victim/web]}}")),
+                ..settings()
+            },
+        };
+        let update_loop = Loop::start_with(settings, &objects).await;
+        let changed = |number: usize| {
+            let mut object = objects[number % 1000].clone();
+            object["spec"]["clusterIPs"] = serde_json::json!([format!("10.9.{}.1", number % 250)]);
+            object
+        };
+        let victim = endpoint("victim", "web", "east", "web-0", &["10.1.0.1"]);
+        for number in 0..182 {
+            update_loop.push(&changed(number));
+            update_loop.push(&changed(number + 500));
+            yield_now().await;
+        }
+        let before = update_loop.reader.load().version;
+        update_loop.push(&victim);
+        let is_answered = |name: (&str, &str)| {
+            let now = update_loop.reader.load();
+            let service = now.table.as_ref().unwrap().service(name.0, name.1);
+            service.is_some_and(|service| {
+                service
+                    .endpoints
+                    .iter()
+                    .any(|one| *one.labels()[0] == *"web-0")
+            })
+        };
+        let mut number = 0;
+        while !is_answered(("victim", "web")) || alias.is_some() && !is_answered(("victim", "db")) {
+            number += 1;
+            update_loop.push(&changed(number));
+            yield_now().await;
+        }
+        let rounds = update_loop.reader.load().version - before;
+        // The alias is a service of its own.
+        let most = if alias.is_some() { 4 } else { 2 };
+        assert!(rounds <= most, "{rounds} rounds, {alias:?}");
+    }
+}
+
+/// With rounds of one build, and events in any order, the table is that of one build of everything.
+#[tokio::test(start_paused = true)]
+async fn rounds_end_in_the_table_of_a_full_build() {
+    let mut random = fastrand::Rng::with_seed(72);
+    for _ in 0..20 {
+        let update_loop = Loop::start(&[]).await;
+        let mut objects = BTreeMap::new();
+        for _ in 0..200 {
+            let namespace = ["a", "b", "c"][random.usize(..3)];
+            let cluster = ["east", "west"][random.usize(..2)];
+            let host = format!("db-{}", random.u8(..4));
+            let ip = format!("10.0.0.{}", random.u8(1..9));
+            let object = match random.u8(..4) {
+                0 => mirror(namespace, "db", cluster),
+                _ => endpoint(namespace, "db", cluster, &host, &[&ip]),
+            };
+            let (key, _) = parsed(Kind::Service, &object);
+            if random.bool() {
+                update_loop.push(&object);
+                objects.insert(key, object);
+            } else {
+                update_loop.delete(&object);
+                objects.remove(&key);
+            }
+            if random.u8(..5) == 0 {
+                yield_now().await;
+            }
+        }
+        sleep(Duration::from_secs(1)).await;
+        let objects: Vec<_> = objects.into_values().collect();
+        let (now, full) = (update_loop.reader.load(), crate::testing::table(&objects));
+        let table = now.table.as_ref().unwrap();
+        assert_eq!(table.answers_hash(), full.answers_hash());
+        let services = |table: &Table| -> Vec<_> {
+            let services = table.sorted_services().into_iter();
+            services
+                .map(|one| (one.key.clone(), one.endpoints.clone()))
+                .collect()
+        };
+        assert_eq!(services(table), services(&full));
+    }
+}
+
+/// An annotation may have thousands of octets.
+#[tokio::test(start_paused = true)]
+async fn texts_of_an_event_have_at_most_four_hundred_characters() {
+    let ordered = |letter: &str| {
+        let [mut service, _] = local("prod", "db", &[]);
+        let steps: Vec<String> = (10..40)
+            .map(|n| format!("{n}{}", letter.repeat(58)))
+            .collect();
+        service["metadata"]["annotations"]["global-dns/failover"] = steps.join(":").into();
+        service
+    };
+    let started = Loop::start(&[ordered("x")]).await;
+    started.apply(&ordered("y")).await;
+    sleep(Duration::from_secs(5)).await;
+    let (events, _) = started.feeds.events.all();
+    let order = events
+        .iter()
+        .find(|one| one.change.kind == ChangeKind::Order);
+    let Change {
+        before,
+        after,
+        text,
+        ..
+    } = &order.unwrap().change;
+    for text in [before.as_ref().unwrap(), after.as_ref().unwrap(), text] {
+        assert_eq!(text.chars().count(), 400, "{text}");
     }
 }
 

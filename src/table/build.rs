@@ -37,6 +37,23 @@ pub struct Built {
     pub timers: NextTimers,
 }
 
+/// A function that builds one service.
+type BuildService<'b> = &'b dyn Fn(BuildContext<'_>) -> BuiltService;
+
+/// A build that adds services one after the other.
+pub struct Build<'b> {
+    built: Built,
+    /// The services that were built.
+    services: ServiceKeys,
+    last: &'b Table,
+    store: &'b Store,
+    rules: &'b Rules,
+    timers: &'b Timers,
+    /// The clusters that something here knows.
+    known_clusters: BTreeSet<ClusterName>,
+    build_service: BuildService<'b>,
+}
+
 /// Builds the table that follows `last` after the services in `dirty` changed.
 pub fn build(
     last: &Table,
@@ -45,46 +62,78 @@ pub fn build(
     rules: &Rules,
     timers: &Timers,
 ) -> Built {
-    build_with(last, store, dirty, rules, timers, build_service)
+    Build::begin(last, store, rules, timers).of_all(dirty)
 }
 
-/// Builds a table with a function that builds one service. If that panics, the old version of the service stays, with a
-/// problem, and all other services are built.
-fn build_with(
-    last: &Table,
-    store: &Store,
-    dirty: &ServiceKeys,
-    rules: &Rules,
-    timers: &Timers,
-    build_service: impl Fn(BuildContext<'_>) -> BuiltService,
-) -> Built {
-    let mut built = Built::begin(last, store, timers);
-    let known = known_clusters(store, rules);
-    let has_other_clusters = known != timers.known_clusters;
-    let services = closure(last, dirty, has_other_clusters, rules);
-    for key in &services {
-        let sources = rules.aliases.sources_of(key);
-        let of_services = iter::once(key).chain(sources);
-        let items: Vec<_> = of_services.flat_map(|one| store.items_of(one)).collect();
-        let context = BuildContext {
-            key,
+// === impl Build ===
+
+impl<'b> Build<'b> {
+    /// Begins with the services of the last table.
+    pub fn begin(last: &'b Table, store: &'b Store, rules: &'b Rules, timers: &'b Timers) -> Self {
+        Self {
+            built: Built::begin(last, store, timers),
+            services: ServiceKeys::new(),
+            last,
             store,
             rules,
-            items: &items,
-            known_clusters: &known,
             timers,
-            old: last.find(key),
+            known_clusters: known_clusters(store, rules),
+            build_service: &build_service,
+        }
+    }
+
+    /// Returns the services that must be built if those in `dirty` changed.
+    pub fn dependents(&self, dirty: &ServiceKeys) -> ServiceKeys {
+        let has_other_clusters = self.known_clusters != self.timers.known_clusters;
+        closure(self.last, dirty, has_other_clusters, self.rules)
+    }
+
+    /// Builds a service. If that panics, its old version stays, with a problem.
+    pub fn add(&mut self, key: ServiceKey) {
+        let sources = self.rules.aliases.sources_of(&key);
+        let of_services = iter::once(&key).chain(sources);
+        let items: Vec<_> = of_services
+            .flat_map(|one| self.store.items_of(one))
+            .collect();
+        let context = BuildContext {
+            key: &key,
+            store: self.store,
+            rules: self.rules,
+            items: &items,
+            known_clusters: &self.known_clusters,
+            timers: self.timers,
+            old: self.last.find(&key),
             problems: &RefCell::default(),
         };
-        let service = catch_unwind(AssertUnwindSafe(|| build_service(context)));
-        built.add(context, service.unwrap_or_else(|_| panicked(last, context)));
+        let service = catch_unwind(AssertUnwindSafe(|| (self.build_service)(context)));
+        let service = service.unwrap_or_else(|_| panicked(self.last, context));
+        self.built.add(context, service);
+        self.services.insert(key);
     }
-    let [is_changed, has_other_answers] =
-        short::assign_owners(&mut built.table, last, &services, rules, timers);
-    built.is_changed |= is_changed;
-    built.has_other_answers |= has_other_answers;
-    built.timers.known_clusters = known;
-    built
+
+    /// Builds all services that must be built if those in `dirty` changed.
+    fn of_all(mut self, dirty: &ServiceKeys) -> Built {
+        for key in self.dependents(dirty) {
+            self.add(key);
+        }
+        self.finish()
+    }
+
+    /// Completes the table with what depends on several services.
+    pub fn finish(self) -> Built {
+        let mut built = self.built;
+        let [is_changed, has_other_answers] = short::assign_owners(
+            &mut built.table,
+            self.last,
+            &self.services,
+            self.rules,
+            self.timers,
+        );
+        built.is_changed |= is_changed;
+        built.has_other_answers |= has_other_answers;
+        built.timers.known_clusters = self.known_clusters;
+        built
+    }
 }
 
 // === impl Built ===

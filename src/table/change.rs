@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use crate::model::{ClusterName, Line, ServiceKey, list_some};
+use crate::model::{ClusterName, Line, Namespace, ServiceKey, list_some};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
 #[derive(Serialize, EnumString, IntoStaticStr, VariantArray, JsonSchema)]
@@ -91,6 +91,9 @@ pub const MAX_KEYS: usize = 100;
 /// Maximum number of endpoints that a change names.
 pub(super) const MAX_ENDPOINTS: usize = 5;
 
+/// Maximum number of characters of each of its texts, when it is told. A setting may be longer.
+pub const MAX_TEXT: usize = 400;
+
 /// Maximum length of the causes of a change, in octets.
 const MAX_CAUSES: usize = 200;
 
@@ -145,9 +148,17 @@ impl Change {
         }
     }
 
-    /// Returns whether another change is of the same cluster and kind, so that one change can stand for both.
+    /// Returns the namespace of its services. A change of a Link has none.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.services.first().map(|service| &service.namespace)
+    }
+
+    /// Returns whether another change is of the same cluster, namespace and kind, so that one change can stand for both. Changes of
+    /// one tenant do not hide those of another. No tenant changes Links: those of all namespaces are one.
     pub fn is_like(&self, other: &Self) -> bool {
+        use ChangeKind::{Linked, Unlinked};
         (self.kind, &self.cluster) == (other.kind, &other.cluster)
+            && (self.namespace() == other.namespace() || matches!(self.kind, Linked | Unlinked))
             && self.is_trouble() == other.is_trouble()
     }
 
@@ -166,7 +177,7 @@ impl Change {
                 || self.services.is_empty() && later.services.is_empty())
     }
 
-    /// Adds a later change of the same cluster and kind.
+    /// Adds a later change that is like it.
     pub fn merge(&mut self, later: &Self) {
         self.count += later.count;
         self.cause = match (self.cause.take(), &later.cause) {
@@ -197,6 +208,16 @@ impl Change {
             self.services.pop_last();
         }
         *self = std::mem::take(self).described();
+    }
+
+    /// Cuts its texts to [`MAX_TEXT`].
+    pub fn truncated(mut self) -> Self {
+        let cut = |text: Option<Line>| text.map(|text| text.truncated(MAX_TEXT - 1)); // and a mark
+        self.before = cut(self.before);
+        self.after = cut(self.after);
+        self.cause = cut(self.cause);
+        self.text = self.text.truncated(MAX_TEXT - 1);
+        self
     }
 
     /// Writes its sentence.

@@ -103,6 +103,16 @@ thread_local! {
 // === impl Published ===
 
 impl Published {
+    /// Returns the same without the services of the table.
+    pub(super) fn without_services(&self) -> Self {
+        let table = self.table.as_ref().map(|table| Table {
+            namespaces: SharedMap::default(),
+            listed_hosts: RedBlackTreeSetSync::new_sync(),
+            ..table.clone()
+        });
+        Self { table, ..*self }
+    }
+
     /// Returns the problem that there is no table, if there is none.
     pub fn problem(&self) -> Option<Problem> {
         let problem = Problem::new(ProblemKind::NoTable, "refusing queries");
@@ -114,6 +124,28 @@ impl Published {
 // === impl Table ===
 
 impl Table {
+    /// Returns the version of a service, which tables share.
+    pub(super) fn version_of(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
+        self.shared(key.namespace.as_str(), key.service.as_str())
+    }
+
+    /// Makes a table of the past: the current one with other versions of some services, and everything else as in `rest`.
+    pub(super) fn of_past(
+        current: &Self,
+        rest: &Self,
+        versions: impl IntoIterator<Item = (ServiceKey, Option<Arc<Service>>)>,
+    ) -> Self {
+        let mut past = current.clone();
+        for (key, version) in versions {
+            past.replace(&key, version);
+        }
+        Self {
+            namespaces: past.namespaces,
+            listed_hosts: past.listed_hosts,
+            ..rest.clone()
+        }
+    }
+
     /// Returns a service.
     pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
         self.shared(namespace, service).map(AsRef::as_ref)

@@ -1,52 +1,91 @@
-//! Earlier tables. Tables are immutable and share what did not change, so keeping them costs what changed.
+//! Earlier tables, as a queue of what each of them had and the next one has not.
 //!
-//! The history is limited by age and by the endpoints of the versions of services that only earlier tables have. The oldest tables
-//! go first. A burst of changes keeps one table for each [`STEP`], and always the last one, which answered during the pause after
-//! it. Versions of a service that flaps, or beyond [`MAX_VERSIONS`] an hour, are kept [`BUSY_STEP`] apart, so that no tenant evicts
-//! the others.
+//! A table of the past is made when somebody asks for it: the current one, with the versions of services that were replaced since. So a
+//! version costs its own octets, whatever else changed, and each namespace pays for its own. The history is limited by age and by
+//! [`MAX_OCTETS`]. When these are full, the namespace with most of them loses its oldest versions: no tenant evicts those of others, also
+//! not with ever new names, and nothing stays of a service that is gone from the history.
 //!
-//! Its times are those of the clock of the process, which the wall clock does not affect.
+//! A burst of changes keeps one table for each [`STEP`], and always the last one, which answered during the pause after it. A table in
+//! which only services changed that change all the time replaces the last one, if that is of the same kind.
+//!
+//! Tables whose lists somebody reads page by page are kept for a while, too. Its times are those of the clock of the process, which the
+//! wall clock does not affect.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::{replace, size_of, size_of_val};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::content::Published;
+use super::content::{Published, Table};
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::{Namespace, Problem, ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Maximum number of versions of a service in an hour.
-const MAX_VERSIONS: usize = 100;
-const HOUR: Duration = Duration::from_secs(3600);
+/// A service with more changes than this in a minute changes all the time.
+const MAX_CHANGES: usize = 5;
+const MINUTE: Duration = Duration::from_secs(60);
+/// Maximum number of services of one table whose changes are counted.
+const MAX_COUNTED: usize = 1000;
 
-/// The pause between two tables that differ in services with more versions only.
-const BUSY_STEP: Duration = Duration::from_secs(3600 / MAX_VERSIONS as u64);
+/// Maximum size of the kept versions in octets: a quarter of what a process needs besides its table and connections.
+const MAX_OCTETS: usize = 16 << 20;
 
-/// Maximum number of endpoints in versions of services that only earlier tables have. With some 300 octets each, they use
-/// about 6 MB.
-const MAX_CHANGED: usize = 20_000;
+/// What a version needs besides its service: its place in the queue, and the nodes of the maps of short names and of other parts of the
+/// table that lead to it.
+const PLACE: usize = 1024;
 
-/// What a table needs besides the versions of its services, in endpoints: its head, and for each changed service the nodes of the
-/// maps that lead to it, some 1 KB with 10,000 services.
-const HEAD: usize = 8;
-const NODES: usize = 4;
+/// Maximum number of tables that are kept for the next pages of lists, and for how long.
+const MAX_LISTS: usize = 8;
+const LIST_TIME: Duration = Duration::from_secs(30);
 
 /// The tables of a process, up to the current one.
 #[derive(Debug)]
 pub(super) struct History {
     /// Maximum age of a table, counted from its end.
     age: Duration,
-    /// The tables, the oldest first. The last one is the current one.
-    tables: VecDeque<Moment>,
-    /// The number of versions of each service since the start of the hour.
-    versions: BTreeMap<ServiceKey, usize>,
-    hour: Timestamp,
-    /// The services that change too often, whatever their number of versions.
-    pub(super) flapping: BTreeSet<ServiceKey>,
+    /// [`MAX_OCTETS`].
+    max_octets: usize,
+    /// The tables before the current one, the oldest first.
+    steps: VecDeque<Step>,
+    current: Moment,
+    /// Whether the current table differs from the one before only in services that change all the time.
+    is_busy: bool,
+    /// The octets of the versions of each namespace that has some.
+    octets: BTreeMap<Namespace, usize>,
+    /// For each namespace that has lost versions, the time until which they are lost.
+    lost: BTreeMap<Namespace, Timestamp>,
+    /// The oldest first.
+    lists: Vec<OpenList>,
+    /// The number of changes of each service since the start of the minute.
+    changes: BTreeMap<ServiceKey, usize>,
+    minute: Timestamp,
+}
+
+/// An earlier table.
+#[derive(Debug)]
+struct Step {
+    /// The time since which it answered: until the next one.
+    start: Timestamp,
+    /// The table without services.
+    rest: Published,
+    /// The versions of services that the next table does not have. `None`: the next one added the service.
+    versions: Versions,
+    is_busy: bool,
+}
+
+type Versions = BTreeMap<ServiceKey, Option<Arc<Service>>>;
+
+/// A table whose list somebody reads page by page.
+#[derive(Debug)]
+struct OpenList {
+    published: Arc<Published>,
+    end: Timestamp,
+    /// The octets of the versions that were replaced since it began.
+    octets: usize,
 }
 
 /// A table, and the time since which it answered: until the next one.
@@ -56,10 +95,20 @@ pub struct Moment {
     pub start: Timestamp,
     /// The table.
     pub published: Arc<Published>,
-    /// What the next table does not share with it, in endpoints.
-    changed: usize,
-    /// Whether it differs from the one before only in services that flap or have too many versions.
-    is_busy: bool,
+    /// The namespaces whose versions of that time are not kept. The table has later ones.
+    pub incomplete: BTreeSet<Namespace>,
+}
+
+/// What a table of the past is made of.
+#[derive(Debug)]
+pub(super) struct Past {
+    start: Timestamp,
+    /// The current table.
+    current: Arc<Published>,
+    /// The table of that time without services. `None`: the current table.
+    rest: Option<Published>,
+    versions: Versions,
+    incomplete: BTreeSet<Namespace>,
 }
 
 // === impl History ===
@@ -69,127 +118,323 @@ impl History {
     pub(super) fn new(age: Duration, first: Arc<Published>, now: Timestamp) -> Self {
         Self {
             age,
-            tables: [Moment::new(now, first, false)].into(),
-            versions: BTreeMap::new(),
-            hour: now,
-            flapping: BTreeSet::new(),
+            max_octets: MAX_OCTETS,
+            steps: VecDeque::new(),
+            current: Moment::new(now, first),
+            is_busy: false,
+            octets: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            lists: Vec::new(),
+            changes: BTreeMap::new(),
+            minute: now,
         }
     }
 
     /// Adds the table that follows the last one and differs in these services. If they differ in problems alone, it replaces the last
-    /// one. Returns the tables that are not kept any more.
+    /// one. Returns the last table, which queries and open lists may still use.
     pub(super) fn push(
         &mut self,
         next: Arc<Published>,
         keys: &ServiceKeys,
         now: Timestamp,
-    ) -> Vec<Arc<Published>> {
-        let is_first = self.tables.iter().all(|one| one.published.table.is_none());
-        let is_busy = !is_first && self.count_versions(keys, now);
-        if let Some(last) = self.tables.back_mut() {
-            let is_same = |key: &ServiceKey| {
-                let [old, new] = [&last.published, &next].map(|one| one.table.as_ref()?.find(key));
-                old.zip(new)
-                    .is_some_and(|(old, new)| old.differs_in_problems_alone(new))
-            };
-            if last.published.generation == next.generation && keys.iter().all(is_same) {
-                return vec![std::mem::replace(&mut last.published, next)];
+    ) -> Arc<Published> {
+        let is_first = self.current.published.table.is_none();
+        let is_busy = !is_first && self.count_changes(keys, now);
+        let has_same_answers = !is_first && has_same_answers(&self.current.published, &next, keys);
+        let last = replace(&mut self.current, Moment::new(now, next));
+        if has_same_answers {
+            self.current.start = last.start;
+        } else {
+            let step = Step::new(&last, keys, self.is_busy);
+            for (key, version) in &step.versions {
+                let octets = octets_of(version.as_deref());
+                *self.octets.entry(key.namespace.clone()).or_default() += octets;
+                for list in &mut self.lists {
+                    list.octets += octets;
+                }
             }
-            last.changed = unshared(last, keys);
+            self.steps.push_back(step);
+            self.is_busy = is_busy;
+            self.thin();
         }
-        self.tables.push_back(Moment::new(now, next, is_busy));
-        let mut gone = Vec::from_iter(self.thin());
-        while self.tables.len() > 1 && self.is_over(now) {
-            gone.extend(self.tables.pop_front().map(|oldest| oldest.published));
-        }
-        gone
+        self.forget(now);
+        self.lists.retain(|list| list.end > now);
+        last.published
     }
 
     /// Returns the table that answered at a time. Returns `None` if the history begins later.
-    pub(super) fn at(&self, time: Timestamp) -> Option<Moment> {
-        let later = self.tables.partition_point(|table| table.start <= time);
-        Some(self.tables[later.checked_sub(1)?].clone())
+    pub(super) fn at(&self, time: Timestamp) -> Option<Past> {
+        if time >= self.current.start {
+            return Some(Past::of(self.current.clone()));
+        }
+        let later = self.steps.partition_point(|step| step.start <= time);
+        Some(self.past(later.checked_sub(1)?))
     }
 
     /// Returns the table of a version, if it is still there.
-    pub(super) fn of_version(&self, version: u64) -> Option<Arc<Published>> {
-        let tables = self.tables.iter().map(|table| &table.published);
-        tables.rev().find(|one| one.version == version).cloned()
+    pub(super) fn of_version(&self, version: u64) -> Option<Past> {
+        let mut lists = self.lists.iter().map(|list| &list.published);
+        if let Some(published) = lists.find(|one| one.version == version) {
+            return Some(Past::of(Moment::new(
+                Timestamp::default(),
+                published.clone(),
+            )));
+        }
+        if self.current.published.version == version {
+            return Some(Past::of(self.current.clone()));
+        }
+        let index = self
+            .steps
+            .iter()
+            .rposition(|step| step.rest.version == version)?;
+        Some(self.past(index)).filter(|past| past.incomplete.is_empty())
     }
 
     /// Returns the time at which the history begins.
     pub(super) fn start(&self) -> Timestamp {
-        let first = self.tables.front();
-        first.map(|first| first.start).unwrap_or_default()
+        let first = self.steps.front();
+        first.map_or(self.current.start, |first| first.start)
     }
 
-    /// Counts a version of each of these services. Returns whether all of them have too many in this hour.
-    fn count_versions(&mut self, keys: &ServiceKeys, now: Timestamp) -> bool {
-        if now >= self.hour.after(HOUR) {
-            self.versions.clear();
-            self.hour = now;
+    /// Keeps a table for the next pages of a list.
+    pub(super) fn keep_for_list(&mut self, published: Arc<Published>, now: Timestamp) {
+        let end = now.after(LIST_TIME);
+        let mut lists = self.lists.iter_mut();
+        if let Some(list) = lists.find(|list| list.published.version == published.version) {
+            list.end = end;
+            return;
         }
-        let mut is_busy = !keys.is_empty();
+        if self.lists.len() >= MAX_LISTS {
+            self.lists.remove(0);
+        }
+        self.lists.push(OpenList {
+            published,
+            end,
+            octets: 0,
+        });
+    }
+
+    /// Returns what the table of a step is made of: the current one, and the oldest version of each service since then.
+    fn past(&self, step: usize) -> Past {
+        let Some(first) = self.steps.get(step) else {
+            return Past::of(self.current.clone());
+        };
+        let mut versions = Versions::new();
+        for (key, version) in self.steps.range(step..).flat_map(|step| &step.versions) {
+            versions
+                .entry(key.clone())
+                .or_insert_with(|| version.clone());
+        }
+        let lost = self.lost.iter().filter(|(_, end)| first.start < **end);
+        Past {
+            start: first.start,
+            current: self.current.published.clone(),
+            rest: Some(first.rest.without_services()),
+            versions,
+            incomplete: lost.map(|(namespace, _)| namespace.clone()).collect(),
+        }
+    }
+
+    /// Counts a change of each of these services. Returns whether all of them change all the time. Many that change at once do not.
+    fn count_changes(&mut self, keys: &ServiceKeys, now: Timestamp) -> bool {
+        if now >= self.minute.after(MINUTE) {
+            self.changes.clear();
+            self.minute = now;
+        }
+        if keys.is_empty() || keys.len() > MAX_COUNTED {
+            return false;
+        }
+        let mut is_busy = true;
         for key in keys {
-            let count = self.versions.entry(key.clone()).or_default();
+            let count = self.changes.entry(key.clone()).or_default();
             *count += 1;
-            is_busy &= *count > MAX_VERSIONS || self.flapping.contains(key);
+            is_busy &= *count > MAX_CHANGES;
         }
         is_busy
     }
 
-    /// Forgets the table before the last one, if the one before it began less than a step before the last one. Returns it.
-    fn thin(&mut self) -> Option<Arc<Published>> {
+    /// Unites the table before the current one with the one before, if it answered for less than a step, or both it and the current one
+    /// are busy.
+    fn thin(&mut self) {
+        let Some(middle) = self.steps.pop_back() else {
+            return;
+        };
         // The table before the first one answers nothing, but is the start of the history.
-        let [.., before, middle, last] = self.tables.make_contiguous() else {
-            return None;
-        };
-        let step = if middle.is_busy { BUSY_STEP } else { STEP };
-        if last.start >= before.start.after(step) {
-            return None;
+        let is_short = |before: &Step| self.current.start < before.start.after(STEP);
+        match self.steps.back_mut() {
+            Some(before) if is_short(before) || middle.is_busy && self.is_busy => {
+                for (key, version) in middle.versions {
+                    match before.versions.entry(key) {
+                        Entry::Vacant(place) => _ = place.insert(version),
+                        Entry::Occupied(place) => {
+                            uncount(&mut self.octets, place.key(), version.as_deref());
+                        }
+                    }
+                }
+            }
+            _ => self.steps.push_back(middle),
         }
-        before.changed = if middle.is_busy {
-            // Tables that differ in the same services keep one version of each.
-            before.changed.max(middle.changed)
-        } else {
-            before.changed + middle.changed
+    }
+
+    /// Forgets tables that are too old, and versions if all together have too many octets.
+    fn forget(&mut self, now: Timestamp) {
+        while let Some(oldest) = self.steps.front()
+            && self.end_of(0).after(self.age) <= now
+        {
+            for (key, version) in &oldest.versions {
+                uncount(&mut self.octets, key, version.as_deref());
+            }
+            self.steps.pop_front();
+        }
+        let start = self.start();
+        self.lost.retain(|_, end| *end > start);
+        while self.octets_of_lists() > self.max_octets / 4 {
+            self.lists.remove(0);
+        }
+        let most = self.max_octets - self.octets_of_lists();
+        while self.octets.values().sum::<usize>() > most {
+            self.forget_oldest_of_most();
+        }
+    }
+
+    /// Forgets the oldest versions of the namespace with most octets. Its services then have the next version.
+    fn forget_oldest_of_most(&mut self) {
+        let most = self.octets.iter().max_by_key(|(_, octets)| **octets);
+        let Some(namespace) = most.map(|(namespace, _)| namespace.clone()) else {
+            return;
         };
-        let removed = self.tables.remove(self.tables.len() - 2)?;
-        Some(removed.published)
+        let has_some = |step: &Step| step.versions.keys().any(|key| key.namespace == namespace);
+        let Some(index) = self.steps.iter().position(has_some) else {
+            self.octets.remove(&namespace);
+            return;
+        };
+        self.lost.insert(namespace.clone(), self.end_of(index));
+        let step = &mut self.steps[index];
+        let is_of_it = |key: &ServiceKey, _: &mut Option<Arc<Service>>| key.namespace == namespace;
+        for (key, version) in step.versions.extract_if(.., is_of_it) {
+            uncount(&mut self.octets, &key, version.as_deref());
+        }
+        // Without others, the next table is the same.
+        if step.versions.is_empty() {
+            let start = step.start;
+            self.steps.remove(index);
+            match self.steps.get_mut(index) {
+                Some(next) => next.start = start,
+                None => self.current.start = start,
+            }
+        }
     }
 
-    /// Returns whether the oldest table must go: the next one began too long ago, or all together have too many endpoints.
-    fn is_over(&self, now: Timestamp) -> bool {
-        let end = self.tables.get(1).map(|next| next.start);
-        let is_old = end.is_some_and(|end| end.after(self.age) <= now);
-        is_old || self.changed() > MAX_CHANGED
+    /// Returns the end of a step.
+    fn end_of(&self, step: usize) -> Timestamp {
+        let next = self.steps.get(step + 1);
+        next.map_or(self.current.start, |next| next.start)
     }
 
-    /// Returns what each table does not share with the next one, in endpoints.
-    fn changed(&self) -> usize {
-        self.tables.iter().map(|table| table.changed).sum()
+    /// Returns the octets of the versions that open lists keep.
+    fn octets_of_lists(&self) -> usize {
+        self.lists.iter().map(|list| list.octets).sum()
     }
 }
 
-/// Returns what a table that differs in these services does not share with that of a moment, in endpoints.
-fn unshared(moment: &Moment, keys: &ServiceKeys) -> usize {
-    let Some(table) = &moment.published.table else {
-        return 0;
+/// Returns whether two tables that differ in these services differ in their problems alone.
+fn has_same_answers(last: &Published, next: &Published, keys: &ServiceKeys) -> bool {
+    let is_same = |key: &ServiceKey| {
+        let [old, new] = [last, next].map(|one| one.table.as_ref()?.find(key));
+        old.zip(new)
+            .is_some_and(|(old, new)| old.differs_in_problems_alone(new))
     };
-    let services = keys.iter().filter_map(|key| table.find(key));
-    let endpoints = |one: &Service| one.endpoints.len() + one.not_ready.len() + NODES;
-    HEAD + services.map(endpoints).sum::<usize>()
+    last.generation == next.generation && keys.iter().all(is_same)
+}
+
+/// Subtracts a version that is not kept any more.
+fn uncount(octets: &mut BTreeMap<Namespace, usize>, key: &ServiceKey, version: Option<&Service>) {
+    if let Some(kept) = octets.get_mut(&key.namespace) {
+        *kept = kept.saturating_sub(octets_of(version));
+        if *kept == 0 {
+            octets.remove(&key.namespace);
+        }
+    }
+}
+
+/// Returns the size of a version in octets, without names and ports, which services share.
+fn octets_of(version: Option<&Service>) -> usize {
+    let Some(service) = version else {
+        return PLACE;
+    };
+    let mut octets = PLACE + size_of::<Service>() + service.names.octets();
+    for endpoint in service.endpoints.iter().chain(&service.not_ready) {
+        octets += size_of_val(endpoint) + size_of_val(&*endpoint.addresses);
+        octets += size_of_val(&*endpoint.objects);
+    }
+    for problem in &service.problems {
+        octets += size_of::<Problem>() + problem.detail.len();
+    }
+    octets += size_of_val(&*service.mirrors) + size_of_val(&*service.federated);
+    octets + size_of_val(&*service.missing) + size_of_val(&*service.hosts)
+}
+
+// === impl Step ===
+
+impl Step {
+    /// Makes the step of a table that is replaced in these services.
+    fn new(last: &Moment, keys: &ServiceKeys, is_busy: bool) -> Self {
+        let table = last.published.table.as_ref();
+        let mut versions = Versions::new();
+        // Before the first table, there is none to make.
+        for key in keys.iter().filter(|_| table.is_some()) {
+            let version = table.and_then(|table| table.version_of(key));
+            versions.insert(key.clone(), version.cloned());
+        }
+        Self {
+            start: last.start,
+            rest: last.published.without_services(),
+            versions,
+            is_busy,
+        }
+    }
 }
 
 // === impl Moment ===
 
 impl Moment {
-    fn new(start: Timestamp, published: Arc<Published>, is_busy: bool) -> Self {
+    fn new(start: Timestamp, published: Arc<Published>) -> Self {
         Self {
             start,
             published,
-            changed: 0,
-            is_busy,
+            incomplete: BTreeSet::new(),
+        }
+    }
+}
+
+// === impl Past ===
+
+impl Past {
+    fn of(moment: Moment) -> Self {
+        Self {
+            start: moment.start,
+            current: moment.published,
+            rest: None,
+            versions: Versions::new(),
+            incomplete: moment.incomplete,
+        }
+    }
+
+    /// Makes the table.
+    pub(super) fn moment(self) -> Moment {
+        let published = match (self.rest, &self.current.table) {
+            (Some(mut past), Some(current)) => {
+                if let Some(rest) = &mut past.table {
+                    *rest = Table::of_past(current, rest, self.versions);
+                }
+                Arc::new(past)
+            }
+            _ => self.current,
+        };
+        Moment {
+            start: self.start,
+            published,
+            incomplete: self.incomplete,
         }
     }
 }

@@ -30,6 +30,18 @@ pub struct NameIndex {
     pub shared_ports: Box<[SharedPort]>,
 }
 
+impl NameIndex {
+    /// Returns the size of its lists in octets.
+    pub(super) fn octets(&self) -> usize {
+        let bits = self.ports.iter().map(|(_, bits)| size_of_val(&**bits));
+        size_of_val(&*self.v4)
+            + size_of_val(&*self.v6)
+            + size_of_val(&*self.properties)
+            + size_of_val(&*self.ports)
+            + bits.sum::<usize>()
+    }
+}
+
 /// A property of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {

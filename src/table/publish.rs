@@ -3,7 +3,6 @@
 //! One control task has the [`Publisher`]. Every listener has a [`Reader`]. A query loads the current [`Published`]
 //! once and uses that table until it is answered.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use parking_lot::Mutex;
 use super::Built;
 use super::content::Published;
 use super::history::{History, Moment};
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::Timestamp;
 
 /// Publishes tables. There is one for each process.
 #[derive(Debug)]
@@ -82,17 +81,12 @@ impl Publisher {
         });
         self.reader.current.store(next.clone());
         let mut history = self.reader.history.lock();
-        let gone = history.push(next.clone(), &built.services, now);
+        let retired = history.push(next.clone(), &built.services, now);
         drop(history);
         drop(last);
-        self.retired.lock().extend(gone);
+        self.retired.lock().push(retired);
         self.free_retired();
         Some(next)
-    }
-
-    /// Notes the services that change too often, so that the history keeps fewer versions of them.
-    pub fn note_flapping(&self, services: BTreeSet<ServiceKey>) {
-        self.reader.history.lock().flapping = services;
     }
 
     /// Frees the earlier tables that no query uses. Returns whether queries still use others.
@@ -115,12 +109,19 @@ impl Default for Publisher {
 impl Reader {
     /// Returns the table that answered at a time. Returns `None` if the history begins later.
     pub fn at(&self, time: Timestamp) -> Option<Moment> {
-        self.history.lock().at(time)
+        let past = self.history.lock().at(time)?;
+        Some(past.moment()) // without the lock
     }
 
-    /// Returns the table of a version, if it is the current one or still in the history.
+    /// Returns the table of a version, if it is the current one, that of an open list, or still in the history.
     pub fn of_version(&self, version: u64) -> Option<Arc<Published>> {
-        self.history.lock().of_version(version)
+        let past = self.history.lock().of_version(version)?;
+        Some(past.moment().published)
+    }
+
+    /// Keeps a table for the next pages of a list that begins in it, for 30 seconds after the last page. At most eight are kept.
+    pub fn keep_for_list(&self, published: &Arc<Published>, now: Timestamp) {
+        self.history.lock().keep_for_list(published.clone(), now);
     }
 
     /// Returns the time at which the history begins.
@@ -155,6 +156,21 @@ mod tests {
             weak.upgrade().is_none(),
             "the publisher did not free the table"
         );
+    }
+
+    #[test]
+    fn table_of_an_open_list_is_freed_when_the_list_ends() {
+        let publisher = Publisher::default();
+        let reader = publisher.reader();
+        publisher.publish(built(true), at(1), 1);
+        let list = Arc::clone(&reader.load());
+        reader.keep_for_list(&list, at(1));
+        let weak = Arc::downgrade(&list);
+        drop(list);
+        publisher.publish(built(true), at(2), 2);
+        assert!(publisher.free_retired() && weak.upgrade().is_some());
+        publisher.publish(built(true), at(40), 3);
+        assert!(!publisher.free_retired() && weak.upgrade().is_none());
     }
 
     fn at(second: u64) -> Timestamp {

@@ -46,6 +46,9 @@ pub struct Filter {
     pub next: Option<String>,
 }
 
+/// Maximum number of names that are compared with one that does not exist.
+const MAX_COMPARED: usize = 2000;
+
 // === impl Filter ===
 
 impl Filter {
@@ -155,9 +158,10 @@ fn clusters(service: &Service) -> impl Iterator<Item = &str> {
     clusters.chain(expected.map(Line::as_str))
 }
 
-/// Returns a question for the name that is most similar to a given one, if one is similar.
+/// Returns a question for the name that is most similar to a given one, if one of the first [`MAX_COMPARED`] is similar.
 fn hint<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
-    let similar = most_similar(given, names.into_iter().map(str::to_owned));
+    let names = names.into_iter().take(MAX_COMPARED).map(str::to_owned);
+    let similar = most_similar(given, names);
     similar.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 

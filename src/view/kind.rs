@@ -30,6 +30,12 @@ pub enum View {
     Zone,
 }
 
+/// Maximum number of texts of a filter, and of the items of other lists.
+const MAX_TEXTS: usize = 12;
+const MAX_ITEMS: usize = 100;
+/// Maximum length of an item in octets: that of a name (RFC 1035 section 2.3.4).
+const MAX_ITEM_OCTETS: usize = 255;
+
 // === impl View ===
 
 impl View {
@@ -57,6 +63,7 @@ impl View {
                 let why = format!("{} takes {}", self.name(), known.join(", "));
                 return Err(ViewError::invalid("parameter", name, &why));
             }
+            check_length(name, value)?;
             let alone = serde_urlencoded::to_string([(name, value)]).unwrap_or_default();
             let checked: Result<Filter, _> = parsed(&alone);
             checked.map_err(|error| ViewError::invalid(name, value, &error))?;
@@ -95,6 +102,17 @@ impl View {
         };
         names.split(' ')
     }
+}
+
+/// Checks the length of a parameter. Each item of a list is compared with each service.
+fn check_length(name: &str, value: &str) -> Result<(), ViewError> {
+    let most = if name == "text" { MAX_TEXTS } else { MAX_ITEMS };
+    let is_long = |item: &str| item.len() > MAX_ITEM_OCTETS;
+    if value.split(',').count() > most || value.split(',').any(is_long) {
+        let why = format!("at most {most} values, of at most {MAX_ITEM_OCTETS} octets each");
+        return Err(ViewError::invalid(name, value, &why));
+    }
+    Ok(())
 }
 
 fn names<K: VariantArray + Copy + Into<&'static str>>() -> Vec<&'static str> {

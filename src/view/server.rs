@@ -1,6 +1,7 @@
 //! The server that is shown: its table, its source and its problems.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,9 @@ use super::kind::View;
 use super::page::{Place, limit};
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
-use crate::model::{ClusterName, Namespace, Problem, ProblemKind, Timestamp};
+use crate::model::{
+    ClusterName, MAX_LISTED, Namespace, Problem, ProblemKind, Timestamp, list_some,
+};
 use crate::server::{Certificate, RefusedClients};
 use crate::source::events::Latest;
 use crate::source::{Feeds, problem_of_failures};
@@ -69,6 +72,8 @@ pub(super) struct Shown<'s> {
     pub(super) published: Arc<Published>,
     /// The time since which the table answered, if it is one of the past.
     pub(super) start: Option<Timestamp>,
+    /// The namespaces whose versions of that time are not kept.
+    incomplete: BTreeSet<Namespace>,
     /// The last event before the table was read, so that the table is at least as new.
     pub(super) latest: Latest,
     facts: OnceCell<Arc<TableFacts>>,
@@ -129,6 +134,8 @@ impl<'s> Shown<'s> {
             && shown.published.version != version
         {
             let earlier = server.reader.of_version(version);
+            // No list begins before the first table.
+            let earlier = earlier.filter(|earlier| earlier.table.is_some());
             shown.published = earlier.ok_or(ViewError::Gone)?;
         }
         Ok(shown)
@@ -141,6 +148,7 @@ impl<'s> Shown<'s> {
             filter,
             published: Arc::clone(&server.reader.load()),
             start: None,
+            incomplete: BTreeSet::new(),
             latest,
             facts: OnceCell::new(),
         }
@@ -160,6 +168,7 @@ impl<'s> Shown<'s> {
             ))
         })?;
         self.published = moment.published;
+        self.incomplete = moment.incomplete;
         self.start = Some(clock.wall(moment.start));
         Ok(())
     }
@@ -185,8 +194,29 @@ impl<'s> Shown<'s> {
         let mut rows = rows.into_iter().skip(offset);
         let page: Vec<T> = rows.by_ref().take(limit(self.filter)).collect();
         let next = format!("{}.{}", self.published.version, offset + page.len());
-        document.next = rows.next().map(|_| next);
+        if rows.next().is_some() {
+            self.note_next(next, document);
+        }
         Ok(page)
+    }
+
+    /// Notes in a document where the next page begins. Its table is kept until then.
+    pub(super) fn note_next(&self, place: String, document: &mut Document) {
+        document.next = Some(place);
+        if self.filter.at.is_none() {
+            let now = self.server.feeds.clock.now();
+            self.server.reader.keep_for_list(&self.published, now);
+        }
+    }
+
+    /// Returns a sentence about the selected namespaces whose changes are not kept for the time of the answers.
+    pub(super) fn incomplete(&self) -> Option<String> {
+        let incomplete = self.incomplete.iter();
+        let selected = incomplete.filter(|one| self.filter.has_namespace(one.as_str()));
+        let names = list_some(selected, MAX_LISTED);
+        (!names.is_empty()).then(|| {
+            format!("the answers of {names} are those of a later time: the history is full, and lacks earlier ones")
+        })
     }
 
     /// Returns the table, if there is one.

@@ -26,7 +26,7 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
         page.for_each(|line| section.push([line.clone()], &RecordReport::of_line(line, None)));
         if lines.len() > line + room {
             let place = (part << LINE_BITS) | (line + room);
-            document.next = Some(format!("{}.{place}", shown.published.version));
+            shown.note_next(format!("{}.{place}", shown.published.version), document);
             break;
         }
         line = 0;

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use record::{ADDITIONAL, ANSWER, Message, QUESTION, RecordWriter};
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option, question_length};
-use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
+use super::respond::{Body, ExtendedError, PADDING_BLOCK, Reply, ReplyEdns};
 use crate::zone::{Answer, AnswerContext, Name, RecordType, Section};
 
 /// The result of writing a reply.
@@ -37,17 +37,18 @@ pub fn write(
     packet: &[u8],
     out: &mut [u8],
 ) -> Written {
-    let mut options = Options::new();
-    let opt = match &reply.edns {
-        Some(edns) => {
-            put_options(edns, &mut options);
-            OPT + options.len() + if edns.is_padded { OPTION } else { 0 }
-        }
-        None => 0,
-    };
     let limit = usize::from(reply.limit).min(out.len());
+    let question = question(query, packet);
+    let (mut options, mut opt) = (Options::new(), 0);
+    if let Some(edns) = &reply.edns {
+        opt = OPT + if edns.is_padded { OPTION } else { 0 };
+        options = options_within(*edns, limit.saturating_sub(HEADER + question.len() + opt));
+        opt += options.len();
+    }
     let mut message = Message::new(out, limit - opt);
-    message.put_question(query, packet);
+    if !question.is_empty() && message.put(question) {
+        message.counts[QUESTION] = 1;
+    }
     let is_complete = match (&reply.body, query) {
         (Body::Empty, _) | (_, Err(_)) => true,
         (Body::Answer(_) | Body::Chaos(_), Ok(query)) => message.put_sections(reply, query),
@@ -85,18 +86,6 @@ type Options = SmallVec<[u8; 640]>;
 // === impl Message ===
 
 impl Message<'_> {
-    /// Echoes the question, if there is one.
-    fn put_question(&mut self, query: &Result<Query, Reject>, packet: &[u8]) {
-        let question = match query {
-            Ok(query) => question_length(&query.name),
-            Err(Reject::With { question, .. }) => *question,
-            Err(Reject::Drop) => 0,
-        };
-        if question > 0 && self.put(&packet[HEADER..HEADER + question]) {
-            self.counts[QUESTION] = 1;
-        }
-    }
-
     /// Writes the records that fit. Returns `false` if the answer section is incomplete.
     fn put_sections(&mut self, reply: &Reply<'_>, query: &Query) -> bool {
         let mut is_complete = true;
@@ -146,17 +135,44 @@ impl Message<'_> {
     }
 }
 
+/// Returns the question of a message, which is echoed. It is empty if the question cannot be read.
+fn question<'p>(query: &Result<Query, Reject>, packet: &'p [u8]) -> &'p [u8] {
+    let length = match query {
+        Ok(query) => question_length(&query.name),
+        Err(Reject::With { question, .. }) => *question,
+        Err(Reject::Drop) => 0,
+    };
+    packet.get(HEADER..HEADER + length).unwrap_or_default()
+}
+
+/// Encodes the options except padding in at most `room` octets. First the text of an error is left out, then the identifier of the
+/// server: clients ignore a reply without its question.
+fn options_within(mut edns: ReplyEdns<'_>, room: usize) -> Options {
+    let mut options = encode_options(&edns);
+    if options.len() > room && matches!(edns.error, Some(ExtendedError::Failed(_))) {
+        edns.error = Some(ExtendedError::NotReady); // the same INFO-CODE, without a text
+        options = encode_options(&edns);
+    }
+    if options.len() > room {
+        edns.nsid = None;
+        options = encode_options(&edns);
+    }
+    options
+}
+
 /// Encodes the options except padding.
-fn put_options(edns: &ReplyEdns<'_>, to: &mut Options) {
+fn encode_options(edns: &ReplyEdns<'_>) -> Options {
+    let mut options = Options::new();
     if let Some(nsid) = edns.nsid {
-        put_option(to, option::NSID, nsid);
+        put_option(&mut options, option::NSID, nsid);
     }
     if let Some(tenths) = edns.keepalive {
-        put_option(to, option::KEEPALIVE, &tenths.to_be_bytes());
+        put_option(&mut options, option::KEEPALIVE, &tenths.to_be_bytes());
     }
     if let Some(error) = edns.error {
-        put_option(to, option::ERROR, &error.data());
+        put_option(&mut options, option::ERROR, &error.data());
     }
+    options
 }
 
 fn put_option(to: &mut Options, code: u16, value: &[u8]) {

@@ -155,6 +155,14 @@ impl Client {
         Ok(StreamOwned::new(connection, stream))
     }
 
+    /// Begins the TLS handshake over an open TCP connection. The first read or write completes it.
+    pub fn begin(&self, mut stream: TcpStream) -> io::Result<Stream> {
+        let connection = ClientConnection::new(self.0.clone(), localhost());
+        let mut connection = connection.map_err(io::Error::other)?;
+        connection.write_tls(&mut stream)?;
+        Ok(StreamOwned::new(connection, stream))
+    }
+
     /// Sends a query over a new connection and returns the reply.
     pub fn ask(&self, server: SocketAddr, packet: &[u8]) -> io::Result<Vec<u8>> {
         ask(&mut self.connect(server)?, packet)

@@ -2,8 +2,8 @@
 //! policy of [`wire`](crate::wire). hickory decodes the reply and encodes it again. This module makes no DNS decisions.
 //!
 //! Some behavior of hickory cannot be changed. It performs handshakes one after another, answers at most 100 queries on
-//! a connection, answers unreadable messages itself, truncates long replies in its own way, and limits neither connections nor
-//! the memory of replies.
+//! a connection, answers unreadable messages itself, compresses names less, so that fewer records fit a reply, and limits neither
+//! connections nor the memory of replies.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +13,10 @@ use std::time::Instant;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hickory_proto::op::{Header, HeaderCounts, Message};
-use hickory_proto::serialize::binary::BinDecoder;
+use hickory_proto::ProtoError;
+use hickory_proto::op::{Header, HeaderCounts, Message, emit_message_parts};
+use hickory_proto::rr::Record;
+use hickory_proto::serialize::binary::{BinDecoder, BinEncodable as _, BinEncoder};
 use hickory_server::Server;
 use hickory_server::net::NetError;
 use hickory_server::net::runtime::Time;
@@ -26,9 +28,13 @@ use tracing::{debug, warn};
 
 use super::certificate::{Certificate, Loaded};
 use crate::server::answerer::Answerer;
-use crate::server::close::MESSAGE_TIMEOUT;
+use crate::server::connections::MESSAGE_TIMEOUT;
 use crate::server::framing::MAX_MESSAGE;
 use crate::wire::{TCP_IDLE, Transport};
+
+/// Maximum length of a reply that fits in any case. A compressed record has at least 16 octets, and with a name of 255 octets instead
+/// of a pointer less than 17 times as many.
+const ALWAYS_FITS: usize = MAX_MESSAGE / 32;
 
 /// Answers the requests of hickory-server.
 struct Adapter(Arc<Answerer>);
@@ -87,7 +93,11 @@ impl Adapter {
             let length = self
                 .0
                 .answer(&batch, packet, Transport::Quic, client, &mut out)?;
-            Message::from_vec(&out[..length]).ok() // a reply of this server can be decoded
+            let mut reply = Message::from_vec(&out[..length]).ok()?; // a reply of this server can be decoded
+            if length > ALWAYS_FITS && fit(&mut reply).ok()? {
+                self.0.counters.truncated[Transport::Quic as usize].fetch_add(1, Relaxed);
+            }
+            Some(reply)
         };
         // hickory would end the connection silently.
         let answered = catch_unwind(AssertUnwindSafe(answer));
@@ -128,6 +138,37 @@ impl Adapter {
         }
         unsent()
     }
+}
+
+/// Removes the records that do not fit the message of hickory. It would leave a part of the first one behind the end. Returns whether
+/// that truncates an answer that was complete, as [`wire`](crate::wire::write()) does.
+fn fit(reply: &mut Message) -> Result<bool, ProtoError> {
+    let opt = match &reply.edns {
+        Some(edns) => Record::from(edns).to_bytes()?.len(),
+        None => 0,
+    };
+    let mut octets = Vec::new();
+    let mut encoder = BinEncoder::new(&mut octets);
+    encoder.set_max_size((MAX_MESSAGE - opt) as u16);
+    let Header { counts, .. } = emit_message_parts(
+        &reply.metadata,
+        &mut reply.queries.iter(),
+        &mut reply.answers.iter(),
+        &mut reply.authorities.iter(),
+        &mut reply.additionals.iter(),
+        None,
+        None,
+        &mut encoder,
+    )?;
+    let is_cut = usize::from(counts.answers) < reply.answers.len();
+    let was_complete = !reply.metadata.truncation;
+    reply.answers.truncate(counts.answers.into());
+    reply.metadata.truncation |= is_cut;
+    // An RRset of the additional section is complete or absent (RFC 2181 section 9). Without all of them, clients ask for what they need.
+    if is_cut || usize::from(counts.additionals) < reply.additionals.len() {
+        reply.additionals.clear();
+    }
+    Ok(is_cut && was_complete)
 }
 
 /// The trait has the form that the macro of `async-trait` gives to an async function.

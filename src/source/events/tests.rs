@@ -143,6 +143,31 @@ fn names_that_fail_together_are_one_trouble() {
     );
 }
 
+/// 150 services of another namespace change in the same way, again and again.
+#[test]
+fn change_of_a_namespace_is_not_merged_with_those_of_another() {
+    let of_other = |number: u64| {
+        let mut change = of(ChangeKind::Address, "east", &format!("db{}", number % 150));
+        let key = change.services.pop_first().unwrap();
+        change.services.insert(ServiceKey {
+            namespace: "other".parse().unwrap(),
+            ..key
+        });
+        change
+    };
+    let mut changes: Vec<_> = (0..1000).map(|number| (number, of_other(number))).collect();
+    changes.push((1000, of(ChangeKind::Address, "east", "zz")));
+    let events = merged(changes);
+    let counts: Vec<_> = events.iter().map(|one| one.2).collect();
+    assert_eq!(counts, [1000, 1]);
+    // Nor pushed out of the ring.
+    let events = Events::default();
+    record_now(&events, of(ChangeKind::Address, "east", "zz"));
+    (0..2000).for_each(|number| record_now(&events, of_other(number)));
+    let (all, _) = events.all();
+    assert_eq!(all[0].change.services, service_keys(&["zz"]));
+}
+
 #[test]
 fn endless_changes_are_told_after_the_longest_wait() {
     let up = |number: u64| (number * 10, of(ChangeKind::Up, "east", "db"));

@@ -1,7 +1,7 @@
 //! The limiter of lists: one list at a time for each API server, with growing pauses while lists fail.
 //!
 //! Lists are the most expensive requests for an API server. If it is overloaded for one feed, it is overloaded for all.
-//! All feeds of a process therefore share one turn, in the order of their requests. If a list fails because of the
+//! All feeds of a process therefore share one turn to list, in the order of their requests. If a list fails because of the
 //! server or the network, all feeds wait. They also wait after lists that succeed, if watches are lost again and again. So no
 //! behavior of an API server makes a process list more often than every 15 seconds for long. Each informer of client-go
 //! lists every 30 to 60 seconds then.
@@ -14,43 +14,38 @@ use tokio::time::{Instant, sleep_until};
 use super::super::backoff::Backoff;
 use super::failure::Failure;
 
-/// The limiter of one API server.
+/// The limiters of one API server.
 #[derive(Debug, Default)]
-pub(super) struct ListLimiter(Mutex<Turn>);
+pub(super) struct Limiters {
+    /// That of lists.
+    pub(super) lists: Limiter,
+    /// That of checks before a watch goes on. They wait for no list, and lists may fail although these cheaper requests succeed.
+    pub(super) checks: Limiter,
+}
+
+/// The limiter of one kind of requests.
+#[derive(Debug, Default)]
+pub(super) struct Limiter(Mutex<Turn>);
 
 /// The turn to send a request. One watch at a time holds it.
 #[derive(Debug, Default)]
 struct Turn {
     not_before: Option<Instant>,
-    /// The pauses after lists.
-    lists: Backoff,
-    /// The pauses after checks. Lists may fail although these cheaper requests succeed.
-    checks: Backoff,
+    pauses: Backoff,
 }
 
-/// What a turn is for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Purpose {
-    /// A list.
-    List {
-        /// Whether the same watch is lost again and again.
-        is_repeated: bool,
-    },
-    /// A request that is cheaper than a list.
-    Check,
-}
+// === impl Limiter ===
 
-// === impl ListLimiter ===
-
-impl ListLimiter {
-    /// Waits for the turn, then sends a request. The next one waits if it fails because of the server, or if it is a repeated list.
+impl Limiter {
+    /// Waits for the turn, then sends a request. The next one waits if it fails because of the server, or if `is_repeated`: the same
+    /// watch is lost again and again.
     ///
     /// # Errors
     ///
     /// If the request fails.
     pub(super) async fn run<T>(
         &self,
-        purpose: Purpose,
+        is_repeated: bool,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let mut turn = self.0.lock().await;
@@ -58,15 +53,11 @@ impl ListLimiter {
             sleep_until(time).await;
         }
         let result = request.await;
-        let (pauses, is_repeated) = match purpose {
-            Purpose::List { is_repeated } => (&mut turn.lists, is_repeated),
-            Purpose::Check => (&mut turn.checks, false),
-        };
         let pause = match &result {
-            Err(failure) if failure.is_server_wide() => pauses.next(),
-            Ok(_) if is_repeated => pauses.next(),
+            Err(failure) if failure.is_server_wide() => turn.pauses.next(),
+            Ok(_) if is_repeated => turn.pauses.next(),
             Ok(_) => {
-                pauses.reset();
+                turn.pauses.reset();
                 Duration::ZERO
             }
             Err(_) => Duration::ZERO,
@@ -81,26 +72,18 @@ mod tests {
     use super::super::super::backoff::LONGEST_PAUSE;
     use super::*;
 
-    const LIST: Purpose = Purpose::List { is_repeated: false };
-
     #[tokio::test(start_paused = true)]
-    async fn checks_that_succeed_do_not_shorten_the_pauses_of_lists() {
-        let limiter = ListLimiter::default();
-        let list = async || {
-            let overloaded = Failure::Broken("the server is overloaded".to_owned());
-            let failed = limiter.run(LIST, async { Err::<(), _>(overloaded) });
-            failed.await.unwrap_err();
-        };
-        let check = async || {
+    async fn lists_that_fail_because_of_the_server_delay_those_of_all_feeds() {
+        let limiter = Limiter::default();
+        let list = async |result: Result<(), Failure>| {
             let start = Instant::now();
-            limiter.run(Purpose::Check, async { Ok(()) }).await.unwrap();
+            _ = limiter.run(false, async { result }).await;
             start.elapsed()
         };
-        for _ in 0..5 {
-            list().await;
-            check().await;
+        for _ in 0..6 {
+            list(Err(Failure::Broken("the server is overloaded".to_owned()))).await;
         }
-        list().await;
-        assert_eq!(check().await, LONGEST_PAUSE);
+        assert_eq!(list(Ok(())).await, LONGEST_PAUSE);
+        assert_eq!(list(Ok(())).await, Duration::ZERO);
     }
 }

@@ -43,6 +43,8 @@ pub(super) enum Behavior {
     WatchesExpireLater(Duration),
     /// Watches end at once. Lists work.
     WatchesEnd,
+    /// Lists of EndpointSlices send an octet every ten seconds.
+    SlicesSlow,
     /// Lists of EndpointSlices get 403.
     SlicesDenied,
     /// Requests for Links get 404.
@@ -197,6 +199,13 @@ impl ScriptedServer {
                 return text(line("ERROR", &status));
             }
             Behavior::WatchesEnd if query.verb == Verb::Watch => return text(String::new()),
+            Behavior::SlicesSlow if is_list && uri.path().contains("endpointslices") => {
+                let octets = stream::unfold((), async |()| {
+                    sleep(Duration::from_secs(10)).await;
+                    Some((Ok::<_, Infallible>(" "), ()))
+                });
+                return Response::new(Answered::from_stream(octets));
+            }
             Behavior::SlicesDenied if is_list && uri.path().contains("endpointslices") => {
                 return refuse(403, "forbidden");
             }

@@ -37,17 +37,21 @@ impl Replica {
         // The same jitter in every run.
         fastrand::seed(7);
         let feeds = Feeds::new(&[]);
-        let (sender, mut receiver) = mpsc::channel(16);
+        let sender = Updates::default();
+        let inbox = sender.inbox();
         let watch = run(server.client(), relist, feeds.clone(), sender);
         let (seen, updates) = mpsc::unbounded_channel();
         let forward = async move {
-            while let Some(mut update) = receiver.recv().await {
-                // The update loop accepts every list here.
-                if let Update::Reset { doubt, .. } = &mut update {
-                    *doubt = None;
-                }
-                if seen.send(update).is_err() {
-                    return;
+            loop {
+                inbox.wait().await;
+                for mut update in inbox.take() {
+                    // The update loop accepts every list here.
+                    if let Update::Reset { doubt, .. } = &mut update {
+                        *doubt = None;
+                    }
+                    if seen.send(update).is_err() {
+                        return;
+                    }
                 }
             }
         };
@@ -220,6 +224,26 @@ async fn watch_that_is_silent_for_fifty_seconds_is_broken() {
     let waited = start.elapsed();
     assert!((47 * SECOND..53 * SECOND).contains(&waited), "{waited:?}");
     assert!(replica.feeds.age() < 5 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_list_of_a_feed_does_not_delay_the_watch_of_another() {
+    let server = ScriptedServer::new();
+    let _replica = Replica::start_ready(&server, NEVER).await;
+    server.set_behavior(Behavior::SlicesSlow);
+    server.send_event("endpointslices", "ERROR", &gone());
+    sleep(SECOND).await;
+    let start = Instant::now();
+    server.end_watches();
+    let is_watched = || {
+        let mut requests = server.requests_since(start).into_iter();
+        requests.any(|one| one.verb == Verb::Watch && one.feed == SERVICES)
+    };
+    while !is_watched() {
+        sleep(SECOND / 10).await;
+        let waited = start.elapsed();
+        assert!(waited < 3 * SECOND, "{waited:?}");
+    }
 }
 
 // === Lists and watches ===

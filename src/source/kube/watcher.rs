@@ -42,7 +42,7 @@ use tracing::{debug, info};
 use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
 use super::super::{Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{Failure, within};
-use super::limiter::{ListLimiter, Purpose};
+use super::limiter::Limiters;
 use super::lines::{EventKind, WatchEvent};
 use super::requests::{Requests, VersionedList};
 use crate::model::{Kind, parse};
@@ -69,7 +69,7 @@ const ANY_VERSION: &str = "0";
 /// The watcher of one feed.
 pub(super) struct Watcher {
     requests: Requests,
-    limiter: Arc<ListLimiter>,
+    limiters: Arc<Limiters>,
     /// As [`RELIST`].
     relist: Duration,
     feeds: Feeds,
@@ -101,7 +101,7 @@ impl Watcher {
     /// Creates the watcher of a feed.
     pub(super) fn new(
         client: Client,
-        limiter: Arc<ListLimiter>,
+        limiters: Arc<Limiters>,
         relist: Duration,
         feed: Feed,
         feeds: Feeds,
@@ -112,7 +112,7 @@ impl Watcher {
         let kinds = Kind::ALL.len() as u32;
         Self {
             requests: Requests::new(client, feed),
-            limiter,
+            limiters,
             relist,
             feeds,
             updates,
@@ -134,7 +134,7 @@ impl Watcher {
     async fn list_and_watch(&mut self, reason: Reason) -> Reason {
         let is_doubt = matches!(reason, Reason::Doubt);
         let Some((objects, version)) = self.list(reason).await else {
-            self.send_list(Objects::new(), None).await;
+            self.send_list(Objects::new(), None);
             let undefined = Some(LinkList::Undefined);
             self.feeds.note_listed(&self.requests.feed, undefined);
             sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;
@@ -142,8 +142,7 @@ impl Watcher {
         };
         self.version = version;
         let (doubt, doubted) = oneshot::channel();
-        self.send_list(objects, Some(doubt).filter(|_| !is_doubt))
-            .await;
+        self.send_list(objects, Some(doubt).filter(|_| !is_doubt));
         // The update loop has the list before it decides about links.
         self.feeds.note_listed(&self.requests.feed, None);
         if doubted.await.is_ok() {
@@ -157,14 +156,13 @@ impl Watcher {
 
     /// Lists until a list succeeds.
     async fn list(&mut self, reason: Reason) -> Option<VersionedList> {
-        let purpose = Purpose::List {
-            is_repeated: matches!(reason, Reason::Lost { is_repeated: true }),
-        };
+        let is_repeated = matches!(reason, Reason::Lost { is_repeated: true });
         let is_doubt = matches!(reason, Reason::Doubt);
         let mut pauses = Backoff::default();
         loop {
-            let limiter = self.limiter.clone();
-            match limiter.run(purpose, self.list_once(is_doubt)).await {
+            let limiters = self.limiters.clone();
+            let listed = limiters.lists.run(is_repeated, self.list_once(is_doubt));
+            match listed.await {
                 Ok(listed) => return listed,
                 Err(failure) => {
                     self.note_failure(&failure);
@@ -188,10 +186,10 @@ impl Watcher {
         self.requests.list(None).await
     }
 
-    async fn send_list(&self, objects: Objects, doubt: Option<oneshot::Sender<()>>) {
+    fn send_list(&self, objects: Objects, doubt: Option<oneshot::Sender<()>>) {
         let lists = vec![(self.requests.feed.clone(), objects)];
         // Without a receiver, this watcher is dropped.
-        _ = self.updates.send(Update::Reset { lists, doubt }).await;
+        _ = self.updates.send(Update::Reset { lists, doubt });
     }
 
     // --- watches ---
@@ -250,21 +248,21 @@ impl Watcher {
     async fn watch(&mut self, is_doubtful: bool) -> Result<Infallible, Failure> {
         if is_doubtful {
             let check = self.requests.check_version(&self.version);
-            self.limiter.run(Purpose::Check, check).await?;
+            self.limiters.checks.run(false, check).await?;
         }
         let watch = self.requests.watch(&self.version, WATCH_TIMEOUT);
         let mut events = within(MAX_SILENCE, watch).await?;
         loop {
             self.feeds.note_activity(&self.requests.feed);
             match within(MAX_SILENCE, events.next()).await? {
-                Some(event) => self.apply(event).await,
+                Some(event) => self.apply(event),
                 None => return Err(Failure::Ended("the watch ended".to_owned())),
             }
         }
     }
 
     /// Applies an event.
-    async fn apply(&mut self, event: WatchEvent<'_>) {
+    fn apply(&mut self, event: WatchEvent<'_>) {
         let (kind, object) = (self.requests.feed.kind, &event.object);
         if let Some(version) = object.resource_version() {
             self.version.replace_range(.., version);
@@ -284,7 +282,7 @@ impl Watcher {
                 arrival,
             };
             // Without a receiver, this watcher is dropped.
-            _ = self.updates.send(update).await;
+            _ = self.updates.send(update);
         }
     }
 

@@ -227,6 +227,22 @@ fn service_has_at_most_128_distinct_ports() {
     assert_eq!(with_ports(130), (vec![128, 128], vec![detail]));
 }
 
+/// Builds a table with a function that builds one service.
+fn build_with(
+    last: &Table,
+    store: &Store,
+    dirty: &ServiceKeys,
+    timers: &Timers,
+    build_service: impl Fn(BuildContext<'_>) -> BuiltService,
+) -> Built {
+    let rules = rules();
+    let build = Build {
+        build_service: &build_service,
+        ..Build::begin(last, store, &rules, timers)
+    };
+    build.of_all(dirty)
+}
+
 /// The old version stays, with a problem, until a build of the service succeeds.
 #[test]
 fn panic_in_the_build_of_one_service_leaves_all_others_alive() {
@@ -238,7 +254,7 @@ fn panic_in_the_build_of_one_service_leaves_all_others_alive() {
     let next = |last: &Table, ip: &str, panics_for: &str| {
         let store = store(&objects(ip));
         let (services, timers) = (store.services(), Timers::default());
-        build_with(last, &store, &services, &rules(), &timers, |context| {
+        build_with(last, &store, &services, &timers, |context| {
             assert_ne!(context.key.service.as_str(), panics_for);
             build_service(context)
         })
@@ -282,7 +298,7 @@ fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
     });
     assert_eq!(timers.due(), services);
     let panics = |_: BuildContext<'_>| panic!("at each build");
-    let built = build_with(&last, &store, &services, &rules(), &timers, panics);
+    let built = build_with(&last, &store, &services, &timers, panics);
     timers.apply(built.timers);
     assert!(timers.due().is_empty());
     assert_eq!(timers.next_wake(), Some(timers.now.after(PANIC_PAUSE)));

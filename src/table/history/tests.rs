@@ -9,6 +9,7 @@ use crate::testing::{endpoint, gateway, local, mirror, service_keys, table};
 struct Scene {
     history: History,
     objects: Vec<Value>,
+    namespace: &'static str,
     generation: u64,
 }
 
@@ -21,6 +22,7 @@ impl Scene {
         Self {
             history: History::new(age, Arc::default(), at(0)),
             objects: Vec::new(),
+            namespace: "prod",
             generation: 0,
         }
     }
@@ -34,22 +36,48 @@ impl Scene {
         let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
         let is_other = |object: &Value| !name(object).starts_with(&format!("{service}-"));
         self.objects.retain(is_other);
-        self.objects.push(mirror("prod", service, "east"));
+        let namespace = self.namespace;
+        self.objects.push(mirror(namespace, service, "east"));
         for host in 0..hosts {
             let hostname = format!("{service}-{host}");
             let address = format!("10.{host}.0.{number}");
-            let object = endpoint("prod", service, "east", &hostname, &[&address]);
+            let object = endpoint(namespace, service, "east", &hostname, &[&address]);
             self.objects.push(object);
         }
+        self.push(service, time);
+    }
+
+    /// Publishes a table without a service.
+    fn remove(&mut self, service: &str, time: u64) {
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+        let is_other = |object: &Value| !name(object).starts_with(&format!("{service}-"));
+        self.objects.retain(is_other);
+        self.push(service, time);
+    }
+
+    fn push(&mut self, service: &str, time: u64) {
         self.generation += 1;
         let next = published(table(&self.objects), self.generation);
-        let keys = service_keys(&[service]);
+        let mut key = service_keys(&[service]).pop_first().unwrap();
+        key.namespace = self.namespace.parse().unwrap();
+        let mut keys: ServiceKeys = [key].into();
+        // Those of an earlier name.
+        let last = self.history.current.published.table.as_ref();
+        for service in last.iter().flat_map(|table| table.services()) {
+            if next.table.as_ref().unwrap().find(&service.key) != Some(service) {
+                keys.insert(service.key.clone());
+            }
+        }
         self.history.push(next, &keys, at(time));
+    }
+
+    fn moment_at(&self, time: u64) -> Moment {
+        self.history.at(at(time)).unwrap().moment()
     }
 
     /// Returns the number of a service at a time: 0 if it has no endpoint.
     fn number_at(&self, service: &str, time: u64) -> u8 {
-        let moment = self.history.at(at(time)).unwrap();
+        let moment = self.moment_at(time);
         let table = moment.published.table.as_ref();
         let service = table.and_then(|table| table.service("prod", service));
         let address = service.and_then(|one| one.names.v4.first());
@@ -60,6 +88,7 @@ impl Scene {
 fn published(table: Table, generation: u64) -> Arc<Published> {
     Arc::new(Published {
         table: Some(table),
+        version: generation,
         generation,
         ..Published::default()
     })
@@ -82,82 +111,196 @@ fn each_time_has_the_table_that_answered() {
     assert_eq!(scene.history.start(), at(0));
 }
 
+/// Returns one of so many services that none of them changes all the time.
+fn one_of_many(number: u8) -> String {
+    format!("db{}", number % 25)
+}
+
 #[test]
 fn burst_keeps_a_table_for_each_step_and_the_last_one() {
     let mut scene = Scene::new(DAY);
     for number in 1..=100 {
-        scene.publish("db", number, 1000 + u64::from(number) * 10);
+        scene.publish(&one_of_many(number), number, 1000 + u64::from(number) * 10);
     }
-    let count = scene.history.tables.len() - 1;
+    let count = scene.history.steps.len();
     assert!((10..=12).contains(&count), "{count}");
-    assert_eq!(scene.number_at("db", 999_999), 100);
-    let error = |time: u64| {
-        scene
-            .number_at("db", time)
-            .abs_diff(((time - 1000) / 10) as u8)
+    let newest = |time: u64| {
+        let numbers = (0..25).map(|one| scene.number_at(&one_of_many(one), time));
+        numbers.max().unwrap()
     };
-    assert!((1010..2000).all(|time| error(time) <= 20));
+    assert_eq!(newest(999_999), 100);
+    let error = |time: u64| newest(time).abs_diff(((time - 1000) / 10) as u8);
+    assert!((1010..2000).step_by(7).all(|time| error(time) <= 20));
 }
 
 #[test]
-fn old_tables_and_too_many_endpoints_are_forgotten() {
+fn old_tables_are_forgotten() {
     let mut scene = Scene::new(Duration::from_secs(60));
     for number in 1..=100 {
-        scene.publish("db", number, u64::from(number) * 1000);
+        scene.publish(&one_of_many(number), number, u64::from(number) * 1000);
     }
-    let count = scene.history.tables.len() - 1;
+    let count = scene.history.steps.len();
     assert!((60..=62).contains(&count), "{count}");
     // Without an age, there is no history.
     let mut scene = Scene::new(Duration::ZERO);
     for number in 1..=3 {
         scene.publish("db", number, u64::from(number) * 1000);
-        assert_eq!(scene.history.tables.len() - 1, 0);
+        assert_eq!(scene.history.steps.len(), 0);
     }
-    // A large service leaves room for fewer versions.
-    let mut scene = Scene::new(DAY);
-    for number in 1..=150 {
-        scene.publish_hosts("db", number, 250, u64::from(number) * 60_000);
-    }
-    let count = scene.history.tables.len() - 1;
-    assert!((70..=80).contains(&count), "{count}");
-    assert!(scene.history.changed() <= MAX_CHANGED);
-    assert_eq!(scene.number_at("db", 150 * 60_000), 150);
 }
 
-/// A tenant whose service changes all the time leaves the others their history.
+/// The past is made of the versions that were replaced. It equals what was published.
 #[test]
-fn versions_beyond_a_hundred_an_hour_are_merged() {
+fn table_of_the_past_equals_the_one_that_was_published() {
     let mut scene = Scene::new(DAY);
-    for minute in 0..=60 {
-        scene.publish("db", minute, 600 + u64::from(minute) * 60_000);
-        for second in 1..60 {
-            let number = second % 200 + 1;
-            scene.publish(
-                "flap",
-                number,
-                u64::from(minute) * 60_000 + u64::from(second) * 1000,
-            );
+    let mut published = Vec::new();
+    for number in 1..=60_u8 {
+        let service = ["db", "web", "api"][usize::from(number) % 3];
+        let time = u64::from(number) * 60_000;
+        if number % 7 == 0 {
+            scene.remove(service, time);
+        } else {
+            scene.publish_hosts(service, number, number % 3 + 1, time);
         }
+        published.push((time, scene.moment_at(time).published));
     }
-    let count = scene.history.tables.len() - 1;
-    assert!(count < 61 + 3 * MAX_VERSIONS, "{count}");
-    for minute in 0..=60 {
-        let time = u64::from(minute) * 60_000 + 700;
-        assert_eq!(scene.number_at("db", time), minute);
+    for (time, expected) in published {
+        let moment = scene.moment_at(time + 59_999);
+        assert_eq!(moment.published.table, expected.table, "{time}");
+        assert_eq!(moment.published.version, expected.version);
+        assert!(moment.incomplete.is_empty());
+        let of_version = scene.history.of_version(expected.version).unwrap();
+        assert_eq!(of_version.moment().published.table, expected.table);
     }
+}
+
+/// Another namespace has few versions, and keeps them.
+#[test]
+fn namespace_with_most_octets_loses_its_oldest_versions() {
+    let mut scene = Scene::new(DAY);
+    scene.history.max_octets = 1 << 20;
+    scene.publish("db", 1, 1000);
+    scene.namespace = "shop";
+    // Ever new names, with 20 hosts each.
+    for number in 0..500_u64 {
+        scene
+            .objects
+            .retain(|one| one["metadata"]["namespace"] != "shop");
+        let service = format!("new{number}");
+        scene.publish_hosts(&service, 1, 20, 2000 + 10_000 * number);
+    }
+    let octets = |history: &History| history.octets.values().sum::<usize>();
+    assert!((1 << 19..=1 << 20).contains(&octets(&scene.history)));
+    scene.namespace = "prod";
+    scene.publish("db", 2, 20_000_000);
+    assert_eq!(
+        [1500, 20_000_000].map(|time| scene.number_at("db", time)),
+        [1, 2]
+    );
+    let incomplete = |time| -> Vec<String> {
+        let namespaces = scene.moment_at(time).incomplete.into_iter();
+        namespaces.map(|one| one.to_string()).collect()
+    };
+    assert_eq!(incomplete(1500), ["shop"]);
+    assert_eq!(incomplete(4_990_000), [""; 0]);
+    // The sum is that of what is kept.
+    let kept = scene
+        .history
+        .steps
+        .iter()
+        .flat_map(|step| step.versions.values());
+    let kept: usize = kept.map(|version| octets_of(version.as_deref())).sum();
+    assert_eq!(kept, octets(&scene.history));
+}
+
+/// A tenant whose service changes all the time leaves the others their history, also the version before their own change.
+#[test]
+fn tables_of_services_that_change_all_the_time_are_one() {
+    let mut scene = Scene::new(DAY);
+    for number in 1..=200 {
+        scene.publish("flap", number, 1000 + u64::from(number) * 200);
+    }
+    let count = scene.history.steps.len();
+    assert!(count <= MAX_CHANGES + 2, "{count}");
+    for (service, time) in [
+        ("x", 41_200),
+        ("z", 41_400),
+        ("flap", 41_600),
+        ("flap", 41_800),
+    ] {
+        scene.publish(service, 7, time);
+    }
+    for (time, expected) in [
+        (41_199, [0, 0]),
+        (41_300, [7, 0]),
+        (41_500, [7, 7]),
+        (99_999, [7, 7]),
+    ] {
+        let numbers = ["x", "z"].map(|service| scene.number_at(service, time));
+        assert_eq!(numbers, expected, "{time}");
+    }
+}
+
+#[test]
+fn nothing_stays_of_services_that_are_gone() {
+    let mut scene = Scene::new(Duration::from_secs(60));
+    for number in 0..2000_u64 {
+        let (service, time) = (format!("new{number}"), number * 1000);
+        scene.publish(&service, 1, time);
+        scene.remove(&service, time + 500);
+    }
+    scene.publish("db", 1, 3_000_000);
+    scene.publish("db", 2, 3_100_000);
+    let History {
+        steps,
+        octets,
+        lost,
+        changes,
+        lists,
+        ..
+    } = &scene.history;
+    let sizes = [
+        steps.len(),
+        octets.len(),
+        lost.len(),
+        changes.len(),
+        lists.len(),
+    ];
+    assert_eq!(sizes, [1, 1, 0, 1, 0]);
+}
+
+/// Without a history, too.
+#[test]
+fn tables_of_open_lists_are_kept_for_half_a_minute() {
+    let mut scene = Scene::new(Duration::ZERO);
+    for number in 1..=12_u8 {
+        scene.publish("db", number, u64::from(number) * 100);
+        let published = scene.moment_at(u64::from(number) * 100).published;
+        let now = at(u64::from(number) * 100);
+        scene.history.keep_for_list(published.clone(), now);
+        scene.history.keep_for_list(published, now);
+    }
+    let known = |scene: &Scene| -> Vec<u64> {
+        let is_known = |version: &u64| scene.history.of_version(*version).is_some();
+        (0..20).filter(is_known).collect()
+    };
+    scene.publish("db", 20, 2000);
+    assert_eq!(known(&scene), (5..=13).collect::<Vec<_>>());
+    scene.publish("db", 21, 30_900);
+    assert_eq!(known(&scene), [10, 11, 12, 14]);
 }
 
 #[test]
 fn table_with_the_same_answers_replaces_the_last_one() {
     let mut scene = Scene::new(DAY);
     scene.publish("db", 1, 1000);
-    let last = scene.history.at(at(1000)).unwrap().published;
+    let last = scene.moment_at(1000).published;
     let other = published(last.table.clone().unwrap(), last.generation);
     let gone = scene
         .history
         .push(other.clone(), &service_keys(&[]), at(2000));
-    assert!(Arc::ptr_eq(&gone[0], &last));
-    let moment = scene.history.at(at(1500)).unwrap();
+    assert!(Arc::ptr_eq(&gone, &last));
+    let moment = scene.moment_at(1500);
     assert!(Arc::ptr_eq(&moment.published, &other) && moment.start == at(1000));
 }
 
@@ -168,10 +311,9 @@ fn another_state_with_the_same_answers_is_a_moment_of_its_own() {
     scene.publish("db", 1, 1000);
     let objects = [&scene.objects[..], &[gateway("prod", "db-0-east", false)]].concat();
     let down = published(table(&objects), scene.generation);
-    let gone = scene.history.push(down, &service_keys(&["db"]), at(2000));
-    assert!(gone.is_empty());
+    scene.history.push(down, &service_keys(&["db"]), at(2000));
     let liveness_at = |time: u64| {
-        let moment = scene.history.at(at(time)).unwrap();
+        let moment = scene.moment_at(time);
         let service = moment.published.table.as_ref()?.service("prod", "db");
         Some(service?.endpoints.first()?.liveness)
     };
@@ -185,7 +327,7 @@ fn another_state_with_the_same_answers_is_a_moment_of_its_own() {
         .history
         .push(starting, &service_keys(&["db"]), at(3000));
     let not_ready_at = |time: u64| {
-        let moment = scene.history.at(at(time)).unwrap();
+        let moment = scene.moment_at(time);
         let service = moment.published.table.as_ref()?.service("prod", "db");
         Some(service?.not_ready.len())
     };

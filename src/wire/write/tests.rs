@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::table::Published;
-use crate::testing::{endpoint, mirror, table, zones};
+use crate::testing::{endpoint, listing, mirror, table, zones};
 use crate::wire::respond::{QueryContext, ResponseSettings, Transport, respond};
 use crate::wire::{Access, parse};
 use crate::zone::print::names_of_service;
@@ -44,7 +44,7 @@ fn published(counts: &[usize]) -> Published {
 fn settings(order: AnswerOrder) -> ResponseSettings {
     ResponseSettings {
         zones: zones(&["global"]),
-        access: Access::around(&[]),
+        access: Access::new(&[], &[]),
         order,
         udp_max: 1232,
         server_id: "global-dns-0".to_owned(),
@@ -251,6 +251,39 @@ fn targets_beyond_the_reach_of_pointers_are_written_as_labels() {
                 .iter()
                 .any(|row| row.data.to_string().contains(&last.to_string()))
         );
+    }
+}
+
+/// Clients ignore a reply without its question.
+#[test]
+fn question_is_kept_if_the_options_are_too_long() {
+    let [host, cluster, namespace] = ["h", "c", "n"].map(|letter| letter.repeat(60));
+    let headless = format!("db-{cluster}");
+    let objects = [
+        mirror(&namespace, "db", &cluster),
+        listing(&namespace, &headless, &[(&host, "10.0.0.1")]),
+    ];
+    let now = crate::testing::published(table(&objects));
+    let name = format!("{host}.{cluster}.db.{namespace}.global");
+    let edns = Edns {
+        payload: 512,
+        options: vec![(3, Vec::new())],
+        ..Edns::plain()
+    };
+    let packet = query_with(&name, 1, Some(edns));
+    // The length of the identifier; whether the reply has a text, and the identifier.
+    for (length, has_text, has_nsid) in [(20, true, true), (200, false, true), (300, false, false)]
+    {
+        let settings = ResponseSettings {
+            server_id: "x".repeat(length),
+            ..settings(AnswerOrder::Rotate)
+        };
+        let (bytes, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
+        assert_eq!(HickoryMessage::from_vec(&bytes).unwrap().queries.len(), 1);
+        let contains = |text: &[u8]| bytes.windows(text.len()).any(|octets| octets == text);
+        assert_eq!(contains(b"is missing"), has_text, "{length}");
+        assert!(contains(&[0, 15]) && contains(&[0, 14]), "{length}");
+        assert_eq!(contains(b"xxx"), has_nsid, "{length}");
     }
 }
 

@@ -212,6 +212,19 @@ fn s4_6_replies_have_up_to_65535_octets() {
     assert_eq!(quic.len(), 1500);
 }
 
+/// The names of 3,000 records need more than 65,535 octets there, although the reply over TCP has them all.
+#[test]
+fn s4_6_reply_that_is_too_long_ends_with_a_whole_record() {
+    let server: EncryptedServer = serve_encrypted_objects(members(&[3000]), &[]);
+    for question in ["s3000.prod.global. A +edns", "s3000.prod.global. A"] {
+        let question: Packet = query(question).with_id(0);
+        let reply = server.quic().ask(&question.0).unwrap();
+        let decoded = decode(&reply);
+        assert!(decoded.is_truncated() && (2000..3000).contains(&decoded.answers.len()));
+        assert_eq!(decoded.opt.is_some(), question.0[11] == 1);
+    }
+}
+
 /// Section 5.5.2 with RFC 7828 section 3.3.2: QUIC has its own idle timeout.
 #[test]
 fn s5_5_2_keepalive_is_not_sent() {

@@ -288,12 +288,19 @@ fn at(place: impl FnOnce() -> String, check: impl FnOnce()) {
     result.unwrap_or_else(|_| panic!("{}", place()));
 }
 
-fn built(table: &Table) -> Built {
+/// Returns the build of a table that follows another one.
+fn built(last: Option<&Table>, table: &Table) -> Built {
+    let services = last.into_iter().flat_map(Table::services);
+    let mut services: ServiceKeys = services
+        .chain(table.services())
+        .map(|service| service.key.clone())
+        .collect();
+    services.retain(|key| last.and_then(|last| last.find(key)) != table.find(key));
     Built {
         table: table.clone(),
         is_changed: true,
         has_other_answers: true,
-        services: ServiceKeys::new(),
+        services,
         timers: Default::default(),
     }
 }
@@ -358,7 +365,7 @@ impl Server {
                 readiness: tokio::sync::watch::Sender::new(Readiness::Ready),
                 ..Probes::default()
             },
-            api_runtime: runtime.handle().clone(),
+            metrics_runtime: runtime.handle().clone(),
         };
         Self {
             publisher,
@@ -374,12 +381,14 @@ impl Server {
 
     fn publish(&mut self, table: &Table) {
         let next = self.next_time();
-        self.publisher.publish(built(table), next, 1);
+        let last = self.publisher.reader().load();
+        self.publisher
+            .publish(built(last.table.as_ref(), table), next, 1);
     }
 
-    /// Returns the time of the next table, which is longer than a step of the history after the last one.
+    /// Returns the time of the next table. In a minute, the history keeps few versions of a service.
     fn next_time(&mut self) -> Timestamp {
-        self.now += 1000;
+        self.now += 61_000;
         Timestamp(self.now)
     }
 

@@ -1,7 +1,7 @@
 //! TCP connections: the connection limit, slow clients, and exhausted file descriptors.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,47 @@ fn client_has_at_most_half_of_the_connections() {
         "the neighbor lost its connection"
     );
     assert_eq!(server.ended_connections("replaced"), 36.0);
+}
+
+/// Opens 300 connections to a listener, from four addresses, and sends nothing.
+fn hoard(address: SocketAddr) -> Vec<TcpStream> {
+    let from = |number: u8| connect_from([127, 0, 0, 10 + number % 4].into(), address);
+    (0..75).flat_map(|_| (0..4).map(from)).collect()
+}
+
+/// The client connects, hundreds of connections follow, and then it sends its query.
+#[test]
+fn silent_connections_of_a_few_addresses_take_no_place_of_others() {
+    let server = Server::with_objects(sample(), &[]);
+    let mut kept = connect(&server);
+    assert!(ask(&mut kept).is_some());
+    let _before = hoard(server.address("dns"));
+    for round in 0..30 {
+        let mut honest = connect(&server);
+        let _later = hoard(server.address("dns"));
+        assert!(ask(&mut honest).is_some(), "round {round}");
+    }
+    assert!(ask(&mut kept).is_some(), "a connection that is kept");
+}
+
+#[test]
+fn silent_connections_of_a_few_addresses_cut_no_scrape() {
+    let server = Server::with_objects(sample(), &[]);
+    let admin = server.address("admin");
+    let _before = hoard(admin);
+    for round in 0..25 {
+        let mut scrape = TcpStream::connect(admin).unwrap();
+        scrape.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let _later = hoard(admin);
+        let head = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        scrape.write_all(head).unwrap();
+        let mut text = String::new();
+        let read = scrape.read_to_string(&mut text);
+        assert!(
+            read.is_ok() && text.contains("# EOF"),
+            "round {round}: {read:?}"
+        );
+    }
 }
 
 #[test]

@@ -90,8 +90,17 @@ fn livez_fails_while_the_thread_of_a_udp_worker_is_stopped() {
 #[test]
 fn livez_fails_while_the_thread_of_the_update_loop_is_stopped() {
     let server = start();
-    let failed = livez_without(&server, "source");
+    let failed = livez_without(&server, "table");
     let problem = "no progress for 10 s: the update loop\n".to_owned();
+    assert_eq!((failed.status, failed.body), (503, problem));
+    server.assert_answers();
+}
+
+#[test]
+fn livez_fails_while_the_thread_of_the_source_is_stopped() {
+    let server = start();
+    let failed = livez_without(&server, "source");
+    let problem = "no progress for 10 s: the source\n".to_owned();
     assert_eq!((failed.status, failed.body), (503, problem));
     server.assert_answers();
 }
@@ -107,13 +116,14 @@ fn livez_fails_while_the_thread_of_encrypted_connections_is_stopped() {
 }
 
 #[test]
-fn probes_are_answered_while_the_thread_of_the_api_is_stopped() {
+fn probes_and_metrics_are_answered_while_the_thread_of_the_api_is_stopped() {
     let server = start();
     let stopped = StoppedThread::stop(&server, "api");
     for path in ["/livez", "/readyz"] {
         let page = server.admin(path);
         assert_eq!((page.status, page.body.as_str()), (200, "ok\n"), "{path}");
     }
+    assert_eq!(server.metric("global_dns_table_ready"), 1.0);
     server.assert_answers();
     drop(stopped);
     assert_eq!(server.status()["state"], "ready");

@@ -28,7 +28,7 @@ pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
         grammar,
     };
     ResponseSettings {
-        access: Access::around(&[]),
+        access: Access::new(&[], &[]),
         zones: Zones(vec![
             zone("global", Grammar::Global),
             zone("set", Grammar::Mcs),

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use nix::cmsg_space;
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, RecvMsg, setsockopt, sockopt};
+use socket2::SockRef;
 
 /// A local address and its interface. Only a link-local address needs an interface (RFC 4007 section 6). For others it is 0,
 /// and the routing table chooses.
@@ -25,6 +26,9 @@ pub(super) enum PacketInfo {
 /// Requests control messages with the local address of each datagram, if `address` is a wildcard address. It must be
 /// called before the bind: for datagrams that were queued earlier, the kernel does not provide the address.
 ///
+/// A route can make all addresses of a prefix local, without one on an interface (AnyIP). For IPv4, the kernel sends from them. For
+/// IPv6, it sends only from addresses on interfaces, unless the socket may use any (`IPV6_FREEBIND`).
+///
 /// # Errors
 ///
 /// If the system call fails.
@@ -35,7 +39,10 @@ pub(in crate::server) fn request_local_addresses(
     match address.ip() {
         ip if !ip.is_unspecified() => {}
         IpAddr::V4(_) => setsockopt(socket, sockopt::Ipv4PacketInfo, &true)?,
-        IpAddr::V6(_) => setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true)?,
+        IpAddr::V6(_) => {
+            setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+            SockRef::from(socket).set_freebind_v6(true)?;
+        }
     }
     Ok(())
 }

@@ -148,6 +148,36 @@ fn api_server_that_stalls_is_an_error_with_its_url_and_context() {
     assert!(why.is_some_and(|why| reasons.contains(&why)), "{why:?}");
 }
 
+/// A terminal would execute them. Another program reads the same texts.
+#[test]
+fn json_of_a_hostile_server_is_printed_without_control_characters() {
+    let text = "a\u{9b}2J\u{202e}b\u{7f}\u{2028}\u{1b}";
+    let items = serde_json::json!([{"section": "services", text: text}]);
+    let document = serde_json::json!({
+        "kind": "table", "replica": text, "generation": 1, "exit": 0, "items": items,
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("--server=http://{}", listener.local_addr().unwrap());
+    let answering = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        while !lines.next().unwrap().unwrap().is_empty() {}
+        let body = document.to_string();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).unwrap();
+    });
+    let ended = run_global_dns(&["table", &server, "-o", "json"]);
+    answering.join().unwrap();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let printed: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(
+        (&printed["items"], &printed["replica"]),
+        (&items, &text.into())
+    );
+    let is_harmful = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2028}".contains(c);
+    assert!(!ended.stdout.contains(is_harmful), "{:?}", ended.stdout);
+}
+
 #[test]
 fn api_server_that_refuses_connections_is_an_error_with_its_url_once() {
     let kubeconfig = Kubeconfig::of_closed_port();

@@ -1,6 +1,8 @@
 //! SIGTERM: queries during the grace period are answered, then each connection ends as its protocol specifies.
 
 use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::Duration;
 
 use support::certificates::{Identity, issue_valid};
 use support::encrypted::{QUIC, serve};
@@ -69,6 +71,34 @@ fn queries_before_the_end_are_answered() {
     assert_eq!(server.exit_code(), Some(0));
 }
 
+/// The server is stopped, so that the kernel accepts all connections before the server sees the first one, or SIGTERM. Then it
+/// performs all handshakes, also one that takes longer than the end of other connections.
+#[test]
+fn each_connection_that_the_kernel_has_accepted_is_answered() {
+    const CONNECTIONS: usize = 60;
+    let slow = Duration::from_millis(2500);
+    for grace in ["grace=0s", "grace=1s"] {
+        let (issued, mut server) = start(grace);
+        let (client, tls) = (issued.client(&["dot"]), server.address("tls"));
+        server.signal("STOP");
+        let connect = || client.begin(TcpStream::connect(tls).unwrap()).unwrap();
+        let streams: Vec<Stream> = (0..CONNECTIONS).map(|_| connect()).collect();
+        server.signal("TERM");
+        server.signal("CONT");
+        std::thread::scope(|scope| {
+            for (number, mut stream) in streams.into_iter().enumerate() {
+                scope.spawn(move || {
+                    if number == 0 {
+                        std::thread::sleep(slow); // the client, not a wait of the test
+                    }
+                    ask(&mut stream, &packet()).unwrap_or_else(|error| panic!("{number}: {error}"));
+                });
+            }
+        });
+        assert_eq!(server.exit_code(), Some(0));
+    }
+}
+
 /// Neither clients that send continuously nor clients that stall can delay the end.
 #[test]
 fn no_client_can_delay_the_end() {
@@ -77,9 +107,7 @@ fn no_client_can_delay_the_end() {
     let mut half = issued.tls(tls);
     half.write_all(&frame(&packet())[..7]).unwrap();
     half.flush().unwrap();
-    let silent: Vec<_> = (0..4)
-        .map(|_| std::net::TcpStream::connect(tls).unwrap())
-        .collect();
+    let silent: Vec<_> = (0..4).map(|_| TcpStream::connect(tls).unwrap()).collect();
     let busy = issued.tls(tls);
     let asking = std::thread::spawn(move || {
         let mut busy = busy;
