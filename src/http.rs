@@ -143,7 +143,9 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
     let is_stopping = problems
         .iter()
         .any(|one| one.kind == ProblemKind::ShuttingDown);
-    let mut lines: Vec<String> = problems.iter().map(problem_with_age).collect();
+    let clock = server.feeds.clock;
+    let lines = problems.iter().map(|one| problem_with_age(one, clock));
+    let mut lines: Vec<String> = lines.collect();
     let status = if is_open && !is_stopping {
         lines.insert(0, "ok".to_owned());
         StatusCode::OK

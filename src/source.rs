@@ -110,7 +110,7 @@ pub async fn run(
             return;
         }
         feeds.panics.note();
-        let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics);
+        let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics, feeds.clock);
         problem.iter().for_each(log_problem);
         // A pause is progress, too: see `/livez`.
         _ = timeout(pauses.next(), feeds.heartbeat.clone().follow_runtime()).await;

@@ -4,8 +4,9 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::SteadyClock;
 use crate::failures::Failures;
-use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey};
 use crate::table::Table;
 use crate::table::change::{Change, ChangeKind};
 
@@ -46,11 +47,15 @@ pub fn log_problem(problem: &Problem) {
     log_at!(level_of(*kind), target: TARGET, problem = kind.name(), %subject, %detail, "{sentence}");
 }
 
-/// Returns the problem that there were failures since the start of the process, if there were any.
-pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Problem> {
+/// Returns the problem that there were failures since the start of the process, if there were any. `clock` is that of the process.
+pub fn problem_of_failures(
+    kind: ProblemKind,
+    failures: &Failures,
+    clock: SteadyClock,
+) -> Option<Problem> {
     let count = failures.count();
-    let since = Timestamp(failures.first());
-    (count > 0).then(|| Problem::new(kind, format!("{count} so far")).holds_since(since))
+    let since = clock.at(failures.first().filter(|_| count > 0)?);
+    Some(Problem::new(kind, format!("{count} so far")).holds_since(since))
 }
 
 /// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a

@@ -262,7 +262,8 @@ impl Absence {
         let (state, detail) = match self.end {
             Some(end) if !is_complete && self.since == end => return (LinkState::Unknown, None),
             Some(end) => {
-                let detail = format!("its endpoints count until {}", end.to_text());
+                let delay = end.since(self.since).as_secs();
+                let detail = format!("its endpoints count for {delay} s");
                 (LinkState::Missing, detail)
             }
             None => (LinkState::Unlinked, "its endpoints are down".to_owned()),

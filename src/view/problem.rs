@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::age::Age;
 use super::document::{Cell, Column, Report, Section};
 use crate::model::{Level, Line, Problem, ProblemKind};
+use crate::source::SteadyClock;
 
 /// A problem, or a cause of several ones.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -54,12 +55,16 @@ pub(super) struct Counts {
 // === impl ProblemReport ===
 
 impl ProblemReport {
-    /// Makes the section of some problems.
-    pub(super) fn section<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Section {
-        Section::of::<Self>("problems", problems.into_iter().map(Self::new))
+    /// Makes the section of some problems. `clock` is that of the process.
+    pub(super) fn section<'p>(
+        problems: impl IntoIterator<Item = &'p Problem>,
+        clock: SteadyClock,
+    ) -> Section {
+        let reports = problems.into_iter().map(|one| Self::new(one, clock));
+        Section::of::<Self>("problems", reports)
     }
 
-    pub(super) fn new(problem: &Problem) -> Self {
+    pub(super) fn new(problem: &Problem, clock: SteadyClock) -> Self {
         let row = problem.kind.row();
         Self {
             kind: problem.kind,
@@ -69,7 +74,7 @@ impl ProblemReport {
             service: problem.service.as_ref().map(ToString::to_string),
             cluster: problem.cluster.as_ref().map(ToString::to_string),
             detail: problem.detail.clone(),
-            age: problem.into(),
+            age: Age::from(problem).printed(clock),
             hint: problem.hint(),
             anchor: problem.kind.anchor(),
             counts: None,

@@ -20,9 +20,13 @@ pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(),
     selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some(), *one));
     let rows = shown.page(selected, document)?;
     if !filter.selects_rows() {
-        document.sections.push(shown.causes().section());
+        document
+            .sections
+            .push(shown.causes().section(shown.clock()));
     }
-    document.sections.push(ProblemReport::section(rows));
+    document
+        .sections
+        .push(ProblemReport::section(rows, shown.clock()));
     Ok(())
 }
 

@@ -151,9 +151,9 @@ fn cluster_is_unlinked_at_once_or_after_the_delay_if_its_link_was_seen() {
         let problem = (since, "its endpoints are down");
         assert_eq!(state_of(found), (LinkState::Unlinked, Some(problem)));
     };
-    let assert_missing = |found: &ClusterLink, since, end| {
-        let detail = format!("its endpoints count until {}", at(end).to_text());
-        let problem = (since, &*detail);
+    let assert_missing = |found: &ClusterLink, since: u64, end: u64| {
+        let detail = format!("its endpoints count for {} s", end - since);
+        let problem = (since as u32, &*detail);
         assert_eq!(state_of(found), (LinkState::Missing, Some(problem)));
     };
     assert_unlinked(&poll(&mut Process::new(&[]), 7), 7);
