@@ -68,7 +68,7 @@ impl<'s> Candidate<'s> {
         mut endpoints: Vec<Endpoint>,
         context: BuildContext<'_>,
     ) -> Self {
-        let is_unlinked = context.timers.links.is_item_unlinked(item);
+        let is_unlinked = context.timers.links.is_item_unlinked(item, context.rules);
         if is_unlinked {
             for endpoint in &mut endpoints {
                 endpoint.liveness = EndpointLiveness::Unlinked;

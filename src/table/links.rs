@@ -122,11 +122,12 @@ pub struct LeasePoll {
 // === impl Links ===
 
 impl Links {
-    /// Returns whether no Link names the clusters of an item any more (rule L3). A member of this cluster has none.
-    pub(super) fn is_item_unlinked(&self, item: &Item) -> bool {
-        let linked = &item.linked;
+    /// Returns whether no Link names the clusters of an item any more (rule L3). A member of this cluster has none, and excluded
+    /// clusters do not count.
+    pub(super) fn is_item_unlinked(&self, item: &Item, rules: &Rules) -> bool {
+        let mut linked = item.linked.iter().filter(|link| !rules.excludes(link));
         let is_unlinked = |link| self.states.is_unlinked(link);
-        !item.has_own && !linked.is_empty() && linked.iter().all(is_unlinked)
+        !item.has_own && linked.clone().next().is_some() && linked.all(is_unlinked)
     }
 
     /// Records a poll of the Leases.

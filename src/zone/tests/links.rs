@@ -218,3 +218,24 @@ fn service_for_a_host_of_an_unlinked_cluster_is_found_when_it_appears() {
     assert_eq!(answers(&built.table), ["A 10.96.0.7"; 2]);
     assert_eq!(answers(&world.table), ["A 10.96.0.7"; 2]);
 }
+
+/// An excluded cluster has no Link that counts: it keeps nothing alive.
+#[test]
+fn excluded_member_does_not_keep_a_federated_address_linked() {
+    let rules = Rules {
+        excluded_clusters: ["east".parse().unwrap()].into(),
+        ..rules()
+    };
+    let objects = |members: &str| {
+        vec![
+            federated("prod", "web", "10.96.1.1", members),
+            service_mirror("prod", "web", "north", "10.96.1.2"),
+            backends("prod", "web-north", true, true),
+            link("north", "north"),
+        ]
+    };
+    for members in ["web@west", "web@east,web@west"] {
+        let world = World::start(&rules, objects(members));
+        world.check("web.prod", "A 10.96.1.2");
+    }
+}
