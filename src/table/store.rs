@@ -123,20 +123,21 @@ impl Store {
         }
         self.is_changed = true;
         if let Some(old) = self.objects[kind as usize].remove(&key) {
-            services[0] = self.affected_service(&key, &old);
+            services[0] = self.affected_service(kind, &key, &old);
             self.index(kind, &key, &old, false);
         }
         if let Some(new) = new {
-            services[1] = self.affected_service(&key, &new);
+            services[1] = self.affected_service(kind, &key, &new);
             self.index(kind, &key, &new, true);
             self.objects[kind as usize].insert(key, new);
         }
         services
     }
 
-    /// Returns the service that depends on an object. For a slice, this is the service of its Service.
-    fn affected_service(&self, key: &ObjectKey, object: &Object) -> Option<ServiceKey> {
-        if let Object::Plain = object {
+    /// Returns the service that depends on an object. For a slice, this is the service of its Service. On a Service that is no item,
+    /// the one of its name depends: a setting ends with the Service that carries it, unless that Service stays (rule K6).
+    fn affected_service(&self, kind: Kind, key: &ObjectKey, object: &Object) -> Option<ServiceKey> {
+        if let (Kind::Service, Object::Plain | Object::Skipped(_)) = (kind, object) {
             return key.own_service();
         }
         let owner = || self.item_at(&key.sibling(object.owner()?));

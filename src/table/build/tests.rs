@@ -2,10 +2,11 @@ use crate::table::Timers;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Namespace, Problem, ProblemKind, Timestamp};
+use crate::model::{Kind, Namespace, Problem, ProblemKind, Timestamp};
 use crate::table::{NoOwner, ShortNames};
 use crate::testing::{
-    Server, backends, endpoint, link, local, mirror, rules, service_mirror, store, table, table_by,
+    Server, backends, endpoint, link, local, mirror, parsed, rules, service_mirror, store, table,
+    table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -439,4 +440,34 @@ fn order_that_is_removed_from_an_exported_service_without_an_address_ends_at_onc
         1
     );
     assert_eq!(answered(1, &of(json!({}))), 2);
+}
+
+/// A Service that is replaced by one that cannot be used, such as an exported one without an address, stays (rule K6): its setting
+/// ended. An incremental build sees that like a full one.
+#[test]
+fn own_service_that_becomes_unusable_ends_its_order_at_once() {
+    let [own, _] = local("prod", "db", &[]);
+    let own = annotated(own, "global-dns/failover", "west");
+    let external = json!({
+        "metadata": {"namespace": "prod", "name": "db", "labels": {"mirror.linkerd.io/exported": "true"}},
+        "spec": {"type": "ExternalName", "externalName": "db.example"},
+    });
+    let mut store = store(&[shop(), vec![own.clone()]].concat());
+    let (mut timers, rules) = (Timers::default(), rules());
+    let mut next = |last: &Table, dirty: &ServiceKeys, second, store: &Store| {
+        timers.now = Timestamp::from_seconds(second);
+        let built = build(last, store, dirty, &rules, &timers);
+        timers.apply(built.timers);
+        built.table
+    };
+    let has_order = |table: &Table| table.service("prod", "db").unwrap().failover.is_some();
+    let mut table = next(&Table::default(), &store.services(), 1, &store);
+    assert!(has_order(&table));
+    for (object, expected) in [(None, true), (Some(&external), false), (Some(&own), true)] {
+        let (key, _) = parsed(Kind::Service, &own);
+        let object = object.map(|object| parsed(Kind::Service, object).1);
+        let dirty = store.apply(Kind::Service, key, object.clone());
+        table = next(&table, &dirty, 2, &store);
+        assert_eq!(has_order(&table), expected, "{object:?}");
+    }
 }
