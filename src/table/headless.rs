@@ -11,16 +11,26 @@ use super::endpoint::{Rank, Source};
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use crate::model::{
     ClusterName, Export, Hostname, Item, ItemKind, Kind, MAX_LISTED, MirroredHost, ObjectKey,
-    ObjectRef, OwnService, Port, Ports, Problem, ProblemKind, Protocol, Slice, SliceEndpoint, Text,
-    list_some,
+    ObjectRef, OwnService, Port, Ports, Problem, ProblemKind, Protocol, ServiceName, Slice,
+    SliceEndpoint, Text, list_some,
 };
 
 /// An endpoint mirror (rule M1).
 pub(super) type EndpointMirror<'s> = (&'s ObjectKey, &'s Item, &'s MirroredHost);
 
-/// The endpoint mirrors of a service by their parents: the namespace, name and link of a headless mirror (rule M2).
-pub(super) type EndpointMirrors<'s> =
-    BTreeMap<(&'s Text, Text, &'s ClusterName), Vec<EndpointMirror<'s>>>;
+/// What an endpoint mirror and its headless mirror have in common (rule M2).
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Parent<'s> {
+    namespace: &'s Text,
+    /// The name of the headless mirror.
+    name: Text,
+    /// The service, which an alias has others beside.
+    service: &'s ServiceName,
+    link: &'s ClusterName,
+}
+
+/// The endpoint mirrors of a service by their parents.
+pub(super) type EndpointMirrors<'s> = BTreeMap<Parent<'s>, Vec<EndpointMirror<'s>>>;
 
 /// What the slices of a headless mirror say of a host.
 #[derive(Default)]
@@ -40,7 +50,12 @@ pub(super) fn candidate<'s>(
 ) -> Option<Candidate<'s>> {
     let (object, link) = (source.0, source.1.link()?);
     let cluster = &context.rules.name_of(link);
-    let mirrors = mirrors.remove(&(&object.namespace, object.name.text(), link));
+    let mirrors = mirrors.remove(&Parent {
+        namespace: &object.namespace,
+        name: object.name.text(),
+        service: &source.1.service,
+        link,
+    });
     let mut listed = listed_hosts(object, context);
     let mut endpoints = endpoints(mirrors.unwrap_or_default(), cluster, &mut listed, context);
     let (mut missing, mut hosts) = (Vec::new(), Vec::new());
@@ -154,7 +169,12 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
     let mut by_parent = EndpointMirrors::new();
     for (object, item) in context.items {
         if let (Some(host), Some(link)) = (&item.host, item.link()) {
-            let parent = (&object.namespace, host.parent.clone(), link);
+            let parent = Parent {
+                namespace: &object.namespace,
+                name: host.parent.clone(),
+                service: &item.service,
+                link,
+            };
             let mirrors = by_parent.entry(parent).or_default();
             mirrors.push((object, item, host));
         }
@@ -165,8 +185,8 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
 /// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
 pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext<'_>) {
     let orphans = orphans.into_iter();
-    let orphans = orphans.filter(|(key, _)| !context.rules.excludes(key.2));
-    context.report(orphans.filter_map(|((_, parent, link), mirrors)| {
+    let orphans = orphans.filter(|(parent, _)| !context.rules.excludes(parent.link));
+    context.report(orphans.filter_map(|(Parent { name, link, .. }, mirrors)| {
         let (object, item, _) = mirrors.first()?;
         let others = match mirrors.len() {
             1 => String::new(),
@@ -174,7 +194,7 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
         };
         let service = object.service(&item.service);
         let detail = format!(
-            "no parent{others}: headless mirror '{parent}' of {service} in cluster '{link}' is missing or unusable"
+            "no parent{others}: headless mirror '{name}' of {service} in cluster '{link}' is missing or unusable"
         );
         let problem = Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link);
         Some(problem.of_object(ObjectRef::service(object)))
