@@ -55,10 +55,16 @@ pub enum Property {
     NewV4InCluster,
     /// It has an IPv6 address that no earlier endpoint of its cluster has.
     NewV6InCluster,
+    /// It has a TCP port with a name.
+    NamedTcp,
+    /// It has a UDP port with a name.
+    NamedUdp,
+    /// It has an SCTP port with a name.
+    NamedSctp,
 }
 
 /// The number of properties.
-const PROPERTIES: usize = 11;
+const PROPERTIES: usize = 14;
 
 /// Endpoints of a service: those in a range that have a port and some properties.
 #[derive(Clone, Debug)]
@@ -82,6 +88,20 @@ pub struct SharedPort {
     pub port: Port,
     /// Whether no port before it, in the same order, has its number.
     pub is_new_number: bool,
+}
+
+// === impl Property ===
+
+impl Property {
+    /// Returns the property of a named port of a protocol, by its label without the underscore (RFC 2782).
+    pub fn of_protocol(label: &str) -> Option<Self> {
+        match label {
+            "tcp" => Some(Self::NamedTcp),
+            "udp" => Some(Self::NamedUdp),
+            "sctp" => Some(Self::NamedSctp),
+            _ => None,
+        }
+    }
 }
 
 // === impl NameIndex ===

@@ -193,16 +193,17 @@ fn settings_and_skipped_objects_hide_no_names() {
     }
 }
 
-/// Nobody else has the name.
+/// Nobody else has these names.
 #[test]
-fn closed_gate_without_any_member_fails_its_own_name_only() {
+fn closed_gate_without_any_member_fails_its_own_name_and_those_of_missing_clusters() {
     let gate =
         |namespace, service| with_setting(namespace, service, key::EXPECTED_CLUSTERS, "west");
     check(
         &table(&[gate("db", "east")]),
         &[
             ("east.db.global A", "SERVFAIL"),
-            ("west.east.db.global A", "NXDOMAIN global."),
+            ("west.east.db.global A", "SERVFAIL"),
+            ("north.east.db.global A", "NXDOMAIN global."),
             ("east.global A", "NXDOMAIN global."),
         ],
     );
