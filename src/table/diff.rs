@@ -311,7 +311,11 @@ fn kinds(endpoints: &[Endpoint]) -> String {
 /// Returns what was seen of endpoints that are gone. `new` is the version of the service that lacks them.
 fn loss(gone: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -> Option<String> {
     let (first, cluster) = (gone.first()?, cluster?);
-    let is_gone = |host: &&Hostname| gone.iter().any(|one| one.hostname.as_ref() == Some(*host));
+    // They are sorted by hostname, and there may be thousands.
+    let is_gone = |host: &&Hostname| {
+        let place = gone.binary_search_by(|one| one.hostname.as_ref().cmp(&Some(*host)));
+        place.is_ok()
+    };
     let missing = new.missing.iter().filter(|one| one.cluster == *cluster);
     let listed = missing.map(|one| &one.hostname).filter(is_gone);
     let listed = list_some(listed, MAX_LISTED);

@@ -428,3 +428,37 @@ fn change_that_is_taken_back_is_undone() {
         assert_eq!(is_undone_by, is_undone, "{first:?} {second:?}");
     }
 }
+
+/// A tenant may have as many pods as it likes.
+#[test]
+fn cost_of_pods_that_are_not_ready_is_in_proportion() {
+    let time = |count: u32| {
+        let pods = |is_ready| {
+            let [service, mut slice] = local("prod", "db", &[]);
+            let service = exported_headless(service);
+            let pod = |number: u32| {
+                let address = std::net::Ipv4Addr::from(0x0a00_0000 + number).to_string();
+                crate::testing::support::objects::endpoint(
+                    Some(&format!("db-{number}")),
+                    &address,
+                    is_ready,
+                )
+            };
+            slice["endpoints"] = (0..count).map(pod).collect();
+            table(&[service, slice])
+        };
+        let key = service_keys(&["db"]).pop_first().unwrap();
+        let (last, next) = (pods(true), pods(false));
+        crate::testing::cpu_time(3, || {
+            let changes = diff(last.find(&key), next.find(&key));
+            assert_eq!(changes.len(), 1, "{changes:?}");
+        })
+    };
+    let (few, many) = (time(1000), time(8000));
+    assert!(many < 20 * few, "{few:?}, {many:?}");
+}
+
+fn exported_headless(mut service: Value) -> Value {
+    service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+    service
+}
