@@ -27,8 +27,11 @@ const STALE: Duration = Duration::from_secs(45);
 pub struct Links {
     /// The states after the last update.
     pub states: Arc<LinkStates>,
-    /// What was seen when the Links were listed last: the clusters that they named, and those of mirrors that no Link named.
-    seen: BTreeMap<ClusterName, Option<Absence>>,
+    /// The clusters of mirrors that no Link names.
+    absences: BTreeMap<ClusterName, Absence>,
+    /// Whether the Links of all namespaces have been listed once. A cluster that this list lacks is unlinked at once; later, mirrors
+    /// may arrive before their Link.
+    was_complete: bool,
     /// The Leases, by the key of their Link, with the last time at which this process saw that each was renewed.
     leases: BTreeMap<ObjectKey, (Lease, Timestamp)>,
     /// The time of the last poll of Leases. While polls fail, their age is not known.
@@ -166,27 +169,31 @@ impl Links {
             LinkList::Listed { is_complete } => (is_complete, None),
             LinkList::NotGiven | LinkList::Undefined => (false, Some(UNDEFINED)),
         };
-        let mut seen: BTreeMap<_, _> = named.keys().map(|link| ((*link).clone(), None)).collect();
+        let mut absences = BTreeMap::new();
         let mut clusters = BTreeMap::new();
         let of_mirrors = store.linked_clusters().filter(|link| !rules.excludes(link));
         for link in of_mirrors.filter(|_| list != LinkList::NotGiven) {
             let (state, neglect) = match (unknown, named.get(link)) {
                 (Some(_), _) => (LinkState::Unknown, None),
                 (None, Some(links)) => self.state_of(links),
-                (None, None) => {
-                    let absence = self.absence_of(link, is_complete, rules, now);
-                    seen.insert(link.clone(), Some(absence));
-                    absence.state(is_complete)
-                }
+                (None, None) => match self.absence_of(link, is_complete, rules, now) {
+                    Some(absence) => {
+                        absences.insert(link.clone(), absence);
+                        absence.state()
+                    }
+                    // A Link that cannot be read may name it.
+                    None => (LinkState::Unknown, None),
+                },
             };
             let cluster = ClusterLink::new(rules.name_of(link), state, neglect);
             clusters.insert(link.clone(), cluster);
         }
-        let ends = seen.values().filter_map(|absence| absence.as_ref()?.end);
+        let ends = absences.values().filter_map(|absence| absence.end);
         self.wake = ends.min().filter(|_| is_complete);
+        self.was_complete |= is_complete;
         // Without a definition of Links, nothing is new.
         if let LinkList::Listed { .. } = list {
-            self.seen = seen;
+            self.absences = absences;
         }
         let unknown = self.unknown_problem(&clusters, unknown);
         let last = std::mem::replace(&mut self.states, Arc::new(LinkStates { clusters, unknown }));
@@ -196,28 +203,30 @@ impl Links {
         (last != self.states).then(|| store.services_linked_to(&turned))
     }
 
-    /// Returns the absence of a cluster that no Link names. It is unlinked at once, unless this process saw its Link go.
+    /// Returns the absence of a cluster that no Link names. None begins while a namespace cannot be read.
     fn absence_of(
         &self,
         link: &ClusterName,
         is_complete: bool,
         rules: &Rules,
         now: Timestamp,
-    ) -> Absence {
-        let new = |end| Absence {
-            since: now,
-            end: Some(end),
-        };
-        let absence = match self.seen.get(link) {
-            Some(Some(absence)) => *absence,
-            Some(None) => new(now.after(rules.unlinked_after)),
-            None => new(now),
-        };
-        let is_over = |end: Timestamp| is_complete && end <= now;
-        Absence {
-            end: absence.end.filter(|end| !is_over(*end)),
-            ..absence
+    ) -> Option<Absence> {
+        let known = self.absences.get(link).copied();
+        if !is_complete {
+            return known;
         }
+        let delay = match self.was_complete {
+            true => rules.unlinked_after,
+            false => Duration::ZERO,
+        };
+        let absence = known.unwrap_or(Absence {
+            since: now,
+            end: Some(now.after(delay)),
+        });
+        Some(Absence {
+            end: absence.end.filter(|end| *end > now),
+            ..absence
+        })
     }
 
     /// Returns the state of a cluster with Links: that of the best one. A Link that is not frozen is better.
@@ -258,10 +267,9 @@ impl Links {
 // === impl Absence ===
 
 impl Absence {
-    /// Returns the state of the cluster. While Links cannot be read, one of these may name a cluster that no other Link named.
-    fn state(self, is_complete: bool) -> (LinkState, Neglect) {
+    /// Returns the state of the cluster.
+    fn state(self) -> (LinkState, Neglect) {
         let (state, detail) = match self.end {
-            Some(end) if !is_complete && self.since == end => return (LinkState::Unknown, None),
             Some(end) => {
                 let delay = end.since(self.since).as_secs();
                 let detail = format!("its endpoints count for {delay} s");

@@ -208,7 +208,8 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     let mut process = Process::new(&["east"]);
     assert_eq!(state(&mut process, 0, true), LinkState::Linked);
     process.store = Process::new(&[]).store;
-    assert_eq!(state(&mut process, 999, false), LinkState::Missing);
+    assert_eq!(state(&mut process, 999, false), LinkState::Unknown);
+    assert_eq!(state(&mut process, 1000, true), LinkState::Missing);
     assert_eq!(state(&mut process, 9999, false), LinkState::Missing);
     assert_eq!(state(&mut process, 9999, true), LinkState::Unlinked);
     // What is known stays.
@@ -218,4 +219,29 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     assert_eq!(state(&mut process, 0, false), LinkState::Unknown);
     assert_eq!(process.unknown(), UNREADABLE);
     assert_eq!(state(&mut process, 1, true), LinkState::Unlinked);
+}
+/// Its mirrors can arrive before its Link: both have watches of their own.
+#[test]
+fn cluster_that_appears_later_without_a_link_has_the_delay() {
+    let at = Timestamp::from_seconds;
+    let mut process = Process::new(&["east"]);
+    let state = |process: &mut Process, cluster: &str, second, is_complete| {
+        let list = LinkList::Listed { is_complete };
+        process
+            .links
+            .update(&process.store, list, &process.rules, at(second));
+        let cluster: ClusterName = cluster.parse().unwrap();
+        process.links.states.clusters[&cluster].state
+    };
+    assert_eq!(state(&mut process, "east", 0, true), LinkState::Linked);
+    process.store = store(&[link("east", "east"), mirror("prod", "db", "west")]);
+    assert_eq!(state(&mut process, "west", 10, true), LinkState::Missing);
+    assert_eq!(process.links.wake, Some(at(310)));
+    assert_eq!(state(&mut process, "west", 309, true), LinkState::Missing);
+    assert_eq!(state(&mut process, "west", 310, true), LinkState::Unlinked);
+    // The Link may be one that cannot be read.
+    process.store = store(&[link("east", "east"), mirror("prod", "db", "north")]);
+    assert_eq!(state(&mut process, "north", 400, false), LinkState::Unknown);
+    assert_eq!(state(&mut process, "north", 500, true), LinkState::Missing);
+    assert_eq!(state(&mut process, "north", 800, true), LinkState::Unlinked);
 }
