@@ -135,7 +135,7 @@ fn service(
     let place = |one: &MissingHost| (one.cluster.clone(), one.hostname.clone());
     missing.sort_by_cached_key(place);
     let kind = kind_of(&candidates, !mirrors.is_empty());
-    let [endpoints, not_ready] = merge(candidates, context);
+    let [endpoints, not_ready] = merge(candidates, decided.gateway_down, context);
     let has_mcs_zones = context.rules.has_mcs_zones;
     let mut service = Service {
         kind,

@@ -7,13 +7,13 @@ use super::context::BuildContext;
 use super::endpoint::{Rank, ServiceKind};
 use crate::model::{ClusterName, ItemKind, MAX_LISTED, Problem, ProblemKind, list_some};
 
-/// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. An
-/// address that names no cluster counts as a cluster of its own. Others keep the names of their cluster. With an order,
-/// addresses of several clusters are left out before: nobody can void an order by joining a federation.
+/// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. Others
+/// keep the names of their cluster. With an order, addresses of several clusters are left out before: nobody can void an order by
+/// joining a federation.
 pub(super) fn choose(candidates: &mut [Candidate<'_>], has_order: bool, context: BuildContext<'_>) {
     // Candidates of an unlinked cluster come after all others (rule L3).
     let place = |one: &Candidate<'_>| (one.is_unlinked, one.rank);
-    let is_left_out = |one: &Candidate<'_>| has_order && one.is_shared();
+    let is_left_out = |one: &Candidate<'_>| has_order && one.covers_several();
     let mut best = BTreeMap::new();
     let offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
     for one in offering.filter(|one| !is_left_out(one)) {
@@ -24,7 +24,7 @@ pub(super) fn choose(candidates: &mut [Candidate<'_>], has_order: bool, context:
     }
     for one in &mut *candidates {
         let is_best = |cluster| best.get(cluster).is_none_or(|best| *best == place(one));
-        let is_best = one.clusters.is_empty() || one.clusters.iter().any(is_best);
+        let is_best = one.clusters.iter().any(is_best);
         one.role = match one.is_shared() {
             _ if is_best && !is_left_out(one) => Role::Answers,
             true => Role::Omitted,

@@ -101,11 +101,8 @@ fn endpoints<'s>(
         });
         let listed = listed.unwrap_or_default();
         let of_slices = PodPorts::new(listed);
-        // A mirror keeps the ports that it was made with: those of the slices are newer.
-        dead_ports.add(
-            &mirror.ports,
-            [&of_slices, &PodPorts::new(&[&host.pod_ports])],
-        );
+        let targets = PodPorts::new(&[&host.pod_ports]);
+        dead_ports.add(&mirror.ports, &of_slices, &targets);
         Endpoint {
             cluster: Some(cluster.clone()),
             hostname: Some(host.hostname.clone()),
@@ -241,12 +238,21 @@ impl<'p> PodPorts<'p> {
 struct DeadPorts<'p>(BTreeSet<(&'p Port, u16)>);
 
 impl<'p> DeadPorts<'p> {
-    /// Adds the ports that have another number in the first of the pods' ports with their name.
-    fn add<const N: usize>(&mut self, ports: &'p Ports, of_pods: [&PodPorts<'_>; N]) {
+    /// Adds the ports that have another number in the pods: in the slices that list them, or else in `targets`, the `targetPort` that
+    /// the mirror was made with. Slices that have the numbers of the Service prove nothing: they may be those of the Service
+    /// (linkerd2#14953).
+    fn add(&mut self, ports: &'p Ports, listed: &PodPorts<'_>, targets: &PodPorts<'_>) {
+        let is_other = |port: &&Port| {
+            let listed = listed.find(port);
+            listed.is_some_and(|listed| listed.number != port.number)
+        };
+        let lists_pods = ports.iter().any(|port| is_other(&port));
         for port in ports.iter().filter(|one| one.protocol == Protocol::Tcp) {
-            let of_pod = of_pods.iter().find_map(|ports| ports.find(port));
-            let of_pod = of_pod.filter(|own| own.number != port.number);
-            self.0.extend(of_pod.map(|own| (port, own.number)));
+            let listed = listed.find(port).filter(|_| lists_pods);
+            let of_pod = listed.or_else(|| targets.find(port));
+            if let Some(of_pod) = of_pod.filter(|of_pod| of_pod.number != port.number) {
+                self.0.insert((port, of_pod.number));
+            }
         }
     }
 
@@ -276,7 +282,11 @@ pub(super) fn exported_problem(
         if let Slice::Endpoints(listed) = slice
             && listed.entries.iter().any(has_hostname)
         {
-            dead.add(&item.ports, [&PodPorts::new(&[&listed.ports])]);
+            dead.add(
+                &item.ports,
+                &PodPorts::new(&[]),
+                &PodPorts::new(&[&listed.ports]),
+            );
         }
     }
     dead.problem(&context.rules.cluster_name)

@@ -69,8 +69,8 @@ pub(super) fn candidate<'s>(
             let candidate = pods(source, context);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
                 report(not_exported(own, is_by_mirror, rules));
-            } else if !has_selector && item.settings.is_some() && !own.export.is_any() {
-                // It exists for its settings only.
+            } else if !has_selector && !own.export.is_any() {
+                // It exists for its settings, if it has some.
                 return None;
             }
             candidate
@@ -174,7 +174,7 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, report: impl Fn(Problem)) -> 
     let joined = same.map(|((pod, first), others)| {
         let (other_pods, others): (Vec<_>, Vec<_>) = others.into_iter().unzip();
         if !other_pods.iter().all(|other| is_one_pod(pod, other)) {
-            report(first.conflict(&others));
+            report(first.conflict(&others.iter().collect::<Vec<_>>()));
         }
         first.merged(&others)
     });

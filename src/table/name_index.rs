@@ -159,20 +159,15 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Decides for an owner name which of its endpoints answers include, by their liveness (rules M4, L3): those that are alive,
-    /// else those of linked clusters, else all.
+    /// Decides for an owner name which of its endpoints answers include, by their liveness (rules M4, L3): those that are alive, or,
+    /// with [`GatewayDown::Include`], those of linked clusters. If none is alive, all.
     pub fn answered(self, gateway_down: GatewayDown) -> Self {
-        let best = match gateway_down {
-            GatewayDown::LastResort => Property::Alive,
-            GatewayDown::Include => Property::Linked,
-        };
-        for property in [best, Property::Linked] {
-            let better = self.requiring(property);
-            if !better.is_empty() {
-                return better;
-            }
+        let alive = self.requiring(Property::Alive);
+        match gateway_down {
+            _ if alive.is_empty() => self,
+            GatewayDown::LastResort => alive,
+            GatewayDown::Include => self.requiring(Property::Linked),
         }
-        self
     }
 
     /// Returns the endpoints of a word, as bits.

@@ -47,7 +47,7 @@ fn flat_step_hides_the_steps_after_it_if_the_order_moves_by_itself() {
         let details: Vec<String> = details.map(|one| one.detail.to_string()).collect();
         let detail = |step: &str| {
             format!(
-                "{order}: step {step} is in a flat network, which is alive while its mirror exists"
+                "{order}: step {step} is flat or federated, which is alive while its mirror exists"
             )
         };
         assert_eq!(details, Vec::from_iter(expected.map(detail)), "{order}");

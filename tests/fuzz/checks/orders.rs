@@ -226,7 +226,8 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
 
     let has_own_pods = own.is_some_and(|own| has_own_pods(scene, own));
     let has_pods = has_own_pods || has_headless_mirror(scene);
-    let default = flags.order.filter(|_| is_known && !has_pods);
+    // It makes no name that has no member.
+    let default = flags.order.filter(|_| !candidates.is_empty() && !has_pods);
     let of_service = |flag| Flags::of_service(scene, flag);
     let annotated = setting(key::FAILOVER).or(kept.map(|kept| kept.order.as_str()));
     let order = match annotated {
@@ -234,7 +235,9 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
         Some(annotation) => Some(annotation).filter(|text| !text.trim().is_empty()),
         None => of_service(flags.service_order).or(default),
     };
-    let is_only_shared = !candidates.is_empty() && candidates.iter().all(|one| one.is_shared);
+    // A federated service of one cluster is that cluster's (rule K1).
+    let covers_several = |one: &Candidate| one.clusters.len() > 1;
+    let is_only_shared = !candidates.is_empty() && candidates.iter().all(covers_several);
     let order = order.filter(|_| !is_only_shared);
     let is_auto = order.is_some_and(|order| steps_of(order).0);
     let default_down = match scene.rules.gateway_down {
@@ -248,7 +251,7 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
     let chosen = match order {
         // Nobody can void an order by joining a federation.
         Some(_) => {
-            let own = candidates.iter().filter(|one| !one.is_shared);
+            let own = candidates.iter().filter(|one| !covers_several(one));
             scene.choose(&own.cloned().collect::<Vec<_>>())
         }
         None => scene.choose(&candidates),
