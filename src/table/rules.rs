@@ -110,7 +110,7 @@ impl Rules {
 pub struct Aliases(BTreeMap<ServiceKey, Vec<ServiceKey>>);
 
 /// The maximum number of services of one alias.
-const MAX_SOURCES: usize = 255;
+const MAX_SOURCES: usize = 32;
 
 // === impl Aliases ===
 
@@ -206,16 +206,16 @@ mod tests {
     }
 
     #[test]
-    fn alias_has_at_most_255_services() {
+    fn alias_has_at_most_32_services() {
         let with = |count: usize| {
             let names: Vec<String> = (0..count).map(|number| format!("n/db{number}")).collect();
             let sources: Vec<&str> = names.iter().map(String::as_str).collect();
             aliases(&[("prod/db", &sources)])
         };
-        assert!(with(255).is_ok());
+        assert!(with(32).is_ok());
         assert_eq!(
-            with(256).unwrap_err(),
-            "the alias prod/db has 256 services; at most 255 are allowed"
+            with(33).unwrap_err(),
+            "the alias prod/db has 33 services; at most 32 are allowed"
         );
     }
 }
