@@ -235,11 +235,8 @@ impl<'p> UpdateLoop<'p> {
 
     /// Determines the states of links.
     fn update_links(&mut self) {
-        let Some(list) = self.feeds.link_list() else {
-            return;
-        };
-        let (now, links) = (self.timers.now, &mut self.timers.links);
-        if let Some(services) = links.update(&self.store, list, self.rules, now) {
+        let list = self.feeds.link_list();
+        if let Some(services) = self.timers.update_links(&mut self.store, list, self.rules) {
             self.dirty.extend(services);
             self.has_news = true;
         }

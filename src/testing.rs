@@ -186,10 +186,10 @@ pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
 
 /// Builds a table of objects and Links.
 pub(crate) fn table_with_links(rules: &Rules, objects: &[Value]) -> Table {
-    let store = store(objects);
+    let mut store = store(objects);
     let mut timers = Timers::default();
     let list = LinkList::Listed { is_complete: true };
-    timers.links.update(&store, list, rules, timers.now);
+    timers.update_links(&mut store, Some(list), rules);
     build(&Table::default(), &store, &store.services(), rules, &timers).table
 }
 
@@ -224,7 +224,8 @@ impl Server {
 
     /// As [`Self::see`], without a change of the wall clock.
     pub(crate) fn see_with_wall_clock(&mut self, second: u64, objects: &[Value]) -> bool {
-        let store = store(objects);
+        let mut store = store(objects);
+        self.timers.update_links(&mut store, None, &self.rules);
         let mut services = store.services();
         services.extend(self.table.services().map(|service| service.key.clone()));
         services.extend(self.timers.due());

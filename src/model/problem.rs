@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr, VariantArray};
 
-use super::{ClusterName, Line, ObjectRef, ServiceKey, Timestamp};
+use super::{ClusterName, Few, Line, MAX_LISTED, ObjectRef, ServiceKey, Timestamp, list_some};
 
 /// One fact that a person may have to know.
 ///
@@ -24,14 +24,18 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// The service that it concerns, if it is known.
     pub service: Option<ServiceKey>,
-    /// The object that it concerns.
-    pub object: Option<ObjectRef>,
+    /// The objects that it concerns, the first ones if there are many.
+    pub objects: Few<ObjectRef>,
+    /// How many facts it stands for: there is one problem for each kind, service and cluster.
+    pub count: u32,
     /// The cluster that it concerns. Of a skipped mirror, before aliases.
     pub cluster: Option<ClusterName>,
     /// The name that it concerns: a short name, a hidden name, a watch or a file.
     pub name: Option<Line>,
     /// What is wrong in this case, without the subject.
     pub detail: Line,
+    /// A name of a cluster in a setting that nothing here knows. Who prints the problem searches the nearest one.
+    pub unknown: Option<Line>,
     /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
     since: Option<NonZeroU64>,
     /// Whether it held in the first table of this process, so that it began at an unknown time before.
@@ -307,9 +311,11 @@ impl Problem {
         Self {
             kind,
             service: None,
-            object: None,
+            objects: Few::default(),
+            count: 1,
             cluster: None,
             name: None,
+            unknown: None,
             detail: detail.into().truncated(MAX_DETAIL),
             since: None,
             is_older: false,
@@ -324,8 +330,56 @@ impl Problem {
 
     /// Sets the object.
     pub fn of_object(mut self, object: ObjectRef) -> Self {
-        self.object = Some(object);
+        self.objects = Few::One(object);
         self
+    }
+
+    /// Sets the objects, of which the first ones are kept.
+    pub fn of_objects(mut self, objects: impl ExactSizeIterator<Item = ObjectRef>) -> Self {
+        self.count = u32::try_from(objects.len()).unwrap_or(u32::MAX);
+        self.objects = objects.take(MAX_LISTED).collect();
+        self
+    }
+
+    /// Sets the name of a cluster that nothing here knows.
+    pub fn of_unknown(mut self, name: impl Into<Line>) -> Self {
+        self.unknown = Some(name.into());
+        self
+    }
+
+    /// Sets whether it held in the first table of this process.
+    pub fn began_before(mut self, is_older: bool) -> Self {
+        self.is_older = is_older;
+        self
+    }
+
+    /// Adds another problem of the same kind, service and cluster: its objects and its detail, the first ones of many.
+    pub fn merge(&mut self, other: Self) {
+        let is_known = self.detail.contains(&*other.detail);
+        if is_known && other.objects.iter().all(|one| self.objects.contains(one)) {
+            return;
+        }
+        self.count += other.count;
+        if self.objects.len() < MAX_LISTED {
+            let all = self.objects.iter().chain(&*other.objects);
+            self.objects = all.take(MAX_LISTED).cloned().collect();
+        }
+        if !is_known && self.detail.chars().count() < MAX_DETAIL {
+            let detail = format!("{}; {}", self.detail, other.detail);
+            self.detail = Line::from(detail).truncated(MAX_DETAIL);
+        }
+        self.unknown = self.unknown.take().or(other.unknown);
+    }
+
+    /// Returns a detail with its objects, if there are several: the first ones, and the number of the others.
+    pub fn with_objects(&self, detail: Line) -> Line {
+        if self.objects.len() < 2 {
+            return detail;
+        }
+        let rest = (self.count as usize).saturating_sub(self.objects.len());
+        let all = self.objects.iter().map(ToString::to_string);
+        let all = all.chain(std::iter::repeat_n(String::new(), rest));
+        format!("{detail}: {}", list_some(all, self.objects.len())).into()
     }
 
     /// Sets the cluster.
@@ -351,11 +405,11 @@ impl Problem {
         self.since.map(|since| Timestamp(since.get()))
     }
 
-    /// Returns what it says without its detail: the kind, service, object, cluster and name. If it stays, the problem is not a new
-    /// one.
+    /// Returns what it says without its detail: the kind, service, cluster and name, or the object of one without a service. If it
+    /// stays, the problem is not a new one.
     pub fn fact(&self) -> impl Ord + '_ {
-        let subject = (&self.service, &self.object, &self.cluster, &self.name);
-        (self.kind, subject)
+        let object = self.objects.first().filter(|_| self.service.is_none());
+        (self.kind, &self.service, object, &self.cluster, &self.name)
     }
 
     /// Returns whether it held in the first table of this process, so that it began at an unknown time before [`Self::since`].
@@ -382,7 +436,10 @@ impl Problem {
     /// Returns what it concerns: the object, the name, the service as `namespace/name`, or the cluster. Empty if it concerns
     /// the server.
     pub fn subject(&self) -> Line {
-        let object = self.object.as_ref().map(|object| object.to_string().into());
+        let object = match &*self.objects {
+            [object] => Some(object.to_string().into()),
+            _ => None,
+        };
         let service = || Some(self.service.as_ref()?.to_string().into());
         let cluster = || Some(self.cluster.as_ref()?.as_str().into());
         let thing = object.or_else(|| self.name.clone());
@@ -424,14 +481,18 @@ impl PartialOrd for Problem {
 
 impl Ord for Problem {
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.fact(), &self.detail).cmp(&(other.fact(), &other.detail))
+        let content = |one: &Self| (one.count, one.objects.first().cloned(), one.detail.clone());
+        self.fact()
+            .cmp(&other.fact())
+            .then_with(|| content(self).cmp(&content(other)))
     }
 }
 
 /// The problem as one sentence: `Object without its parent: Service/prod/db-0-east: …`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [self.kind.row().sentence, &self.subject(), &self.detail];
+        let detail = self.with_objects(self.detail.clone());
+        let parts = [self.kind.row().sentence, &self.subject(), &detail];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         f.write_str(&parts.join(": "))
     }

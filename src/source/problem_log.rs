@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::SteadyClock;
 use crate::failures::Failures;
-use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey};
+use crate::model::{Family, Level, Line, Problem, ProblemKind, ServiceKey};
 use crate::table::Table;
 use crate::table::change::{Change, ChangeKind};
 
@@ -42,7 +42,11 @@ fn level_of(kind: ProblemKind) -> tracing::Level {
 
 /// Logs a problem with the level of its kind.
 pub fn log_problem(problem: &Problem) {
-    let Problem { kind, detail, .. } = problem;
+    log_with_detail(problem, &problem.detail);
+}
+
+fn log_with_detail(problem: &Problem, detail: &str) {
+    let kind = &problem.kind;
     let (sentence, subject) = (kind.row().sentence, problem.subject());
     log_at!(level_of(*kind), target: TARGET, problem = kind.name(), %subject, %detail, "{sentence}");
 }
@@ -75,17 +79,17 @@ pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceK
         let problems = next.find(key).into_iter().flat_map(|next| &next.problems);
         new.extend(problems.filter(|one| !is_known(known, one) && !is_told(one)));
     }
-    log_some(&new);
+    log_some(&new, |problem| next.detail_of(problem));
 }
 
-/// Logs problems, at most [`MAX_LOGGED`] of each kind.
-pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
+/// Logs problems, at most [`MAX_LOGGED`] of each kind, with the details that a function returns.
+pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P], detail: impl Fn(&Problem) -> Line) {
     let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
     for problem in problems.iter().map(Borrow::borrow) {
         let count = counts.entry(problem.kind).or_default();
         *count += 1;
         if *count <= MAX_LOGGED {
-            log_problem(problem);
+            log_with_detail(problem, &detail(problem));
         }
     }
     for (kind, count) in counts {

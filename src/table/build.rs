@@ -59,9 +59,7 @@ fn build_with(
     build_service: impl Fn(BuildContext<'_>) -> BuiltService,
 ) -> Built {
     let mut built = Built::begin(last, store, timers);
-    let known = known_clusters(store, rules);
-    let has_other_clusters = known != timers.known_clusters;
-    let services = closure(last, dirty, has_other_clusters, rules);
+    let services = closure(last, dirty, &timers.links.turned, rules);
     for key in &services {
         let sources = rules.aliases.sources_of(key);
         let of_services = iter::once(key).chain(sources);
@@ -71,7 +69,6 @@ fn build_with(
             store,
             rules,
             items: &items,
-            known_clusters: &known,
             timers,
             old: last.find(key),
             problems: &RefCell::default(),
@@ -83,7 +80,6 @@ fn build_with(
         short::assign_owners(&mut built.table, last, &services, rules, timers);
     built.is_changed |= is_changed;
     built.has_other_answers |= has_other_answers;
-    built.timers.known_clusters = known;
     built
 }
 
@@ -95,11 +91,6 @@ impl Built {
         let mut table = last.clone();
         table.skipped = store.skipped().clone();
         table.links = timers.links.states.clone();
-        if table.links != last.links {
-            let mut problems = table.links.problems();
-            timers.date(&last.link_problems, &mut problems);
-            table.link_problems = problems.into();
-        }
         let is_changed = !table.skipped.ptr_eq(&last.skipped) && table.skipped != last.skipped
             || table.links != last.links;
         Self {
@@ -156,12 +147,12 @@ fn panicked(last: &Table, context: BuildContext<'_>) -> BuiltService {
 }
 
 /// Returns the services that must be built after those in `dirty` changed: these, those that list a host with the name of one of
-/// them (rule M1b), and their aliases; those with an order, if the clusters that something here knows changed; and those that
-/// exist for a setting alone and are not in the table (rule K5).
+/// them (rule M1b), and their aliases; those with an order that names a cluster of `turned`, which something here began or ceased to
+/// know; and those that exist for a setting alone and are not in the table (rule K5).
 fn closure(
     last: &Table,
     dirty: &ServiceKeys,
-    has_other_clusters: bool,
+    turned: &BTreeSet<ClusterName>,
     rules: &Rules,
 ) -> ServiceKeys {
     let mut services = dirty.clone();
@@ -175,25 +166,13 @@ fn closure(
     let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();
     services.extend(aliases);
-    if has_other_clusters {
-        // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
-        let ordered = last.services().filter(|one| one.failover.is_some());
-        services.extend(ordered.map(|service| service.key.clone()));
+    for cluster in turned {
+        services.extend(last.services_with_order_of(cluster).cloned());
     }
     let is_new = |key: &&ServiceKey| last.find(key).is_none();
     let of_settings = rules.ordered_services().chain(rules.aliases.names());
     services.extend(of_settings.filter(is_new).cloned());
     services
-}
-
-/// Returns the clusters that something here knows: by a mirror or a Link, and this cluster. Excluded clusters are none.
-fn known_clusters(store: &Store, rules: &Rules) -> BTreeSet<ClusterName> {
-    let links = store.links().map(|(_, cluster)| cluster);
-    let remote = store.linked_clusters().chain(links);
-    let remote = remote.map(|cluster| rules.name_of(cluster));
-    let all = remote.chain([rules.cluster_name.clone()]);
-    all.filter(|cluster| !rules.excluded_clusters.contains(cluster))
-        .collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::endpoint::{
 };
 use super::rules::Rules;
 use super::service::HostKey;
-use super::store::ServiceSlices;
+use super::store::{Cursor, ServiceSlices};
 use crate::model::{
     ClusterName, GatewayDown, Item, ItemKind, MAX_LISTED, ObjectKey, ObjectRef, Port, Ports,
     Problem, ProblemKind, Slice, list_some,
@@ -134,6 +134,7 @@ impl<'s> Candidate<'s> {
 /// neither has one without a member that can be read (rule K3).
 pub(super) fn cluster_ip<'s>(
     source: Source<'s>,
+    slices: &mut Cursor<'s>,
     context: BuildContext<'s>,
 ) -> Option<Candidate<'s>> {
     let clusters = clusters(source.1, context.rules);
@@ -142,15 +143,16 @@ pub(super) fn cluster_ip<'s>(
         ItemKind::Federated => (Rank::Federated, None),
         _ => (Rank::ClusterIp, Some(first.clone())),
     };
-    let endpoints = vec![cluster_ip_endpoint(source, cluster, context)];
+    let endpoints = vec![cluster_ip_endpoint(source, cluster, slices, context)];
     Some(Candidate::new(source, rank, clusters, endpoints, context))
 }
 
-/// Makes the endpoint of the cluster IP of a Service, in one cluster or of no single one.
-pub(super) fn cluster_ip_endpoint(
+/// Makes the endpoint of the cluster IP of a Service, in one cluster or of no single one. `slices` is near those of another Service.
+pub(super) fn cluster_ip_endpoint<'s>(
     source: Source<'_>,
     cluster: Option<ClusterName>,
-    context: BuildContext<'_>,
+    slices: &mut Cursor<'s>,
+    context: BuildContext<'s>,
 ) -> Endpoint {
     let kind = match source.1.kind {
         ItemKind::Federated => ServiceKind::Federated,
@@ -158,14 +160,19 @@ pub(super) fn cluster_ip_endpoint(
         ItemKind::Own(_) => ServiceKind::Local,
         _ => ServiceKind::Gateway,
     };
-    let slices = || context.store.slices_of(source.0);
-    let liveness = match kind {
-        // The mesh finds the pods itself.
-        ServiceKind::Federated | ServiceKind::Flat => EndpointLiveness::Alive,
-        _ if has_ready(slices()) == Some(true) => EndpointLiveness::Alive,
-        // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-        ServiceKind::Gateway if !slices().is_empty() => EndpointLiveness::GatewayDown,
-        _ => EndpointLiveness::NotReady,
+    // The mesh finds the pods itself.
+    let is_always_alive = matches!(kind, ServiceKind::Federated | ServiceKind::Flat);
+    let liveness = if is_always_alive {
+        EndpointLiveness::Alive
+    } else {
+        let slices = context.store.slices_near(slices, source.0);
+        let has_slice = !slices.is_empty();
+        match has_ready(slices) {
+            Some(true) => EndpointLiveness::Alive,
+            // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
+            _ if has_slice && kind == ServiceKind::Gateway => EndpointLiveness::GatewayDown,
+            _ => EndpointLiveness::NotReady,
+        }
     };
     Endpoint {
         cluster,
@@ -283,7 +290,8 @@ impl Endpoint {
         let (endpoint, objects) = (self.describe(), list_some(objects, MAX_LISTED));
         let count = 1 + others.len();
         let detail = format!("{endpoint} has {count} entries, in {objects}; merged");
-        Problem::new(ProblemKind::Endpoint, detail)
+        let problem = Problem::new(ProblemKind::Endpoint, detail);
+        self.cluster.iter().fold(problem, Problem::of_cluster)
     }
 
     /// Merges other endpoints of the same name into it, all at once: the time must not grow with the square of their number.

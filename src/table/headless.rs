@@ -154,10 +154,12 @@ fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Opt
     };
     let object = &host.expected.key;
     let mirror = store.item_at(object).filter(stands_for_host)?;
+    let mut slices = store.cursor(Kind::EndpointSlice);
+    let cluster = Some(host.cluster.clone());
     Some(Endpoint {
         hostname: Some(host.hostname.clone()),
         ports: PodPorts::new(ports).ports_of(&mirror.ports),
-        ..cluster_ip_endpoint((object, mirror), Some(host.cluster.clone()), context)
+        ..cluster_ip_endpoint((object, mirror), cluster, &mut slices, context)
     })
 }
 
@@ -183,18 +185,18 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
 pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext<'_>) {
     let orphans = orphans.into_iter();
     let orphans = orphans.filter(|(parent, _)| !context.rules.excludes(parent.link));
-    context.report(orphans.filter_map(|(Parent { name, link, .. }, mirrors)| {
-        let (object, item, _) = mirrors.first()?;
-        let others = match mirrors.len() {
-            1 => String::new(),
-            count => format!(", like {} others", count - 1),
-        };
-        let service = object.service(&item.service);
+    context.report(orphans.map(|(parent, mirrors)| {
+        let Parent {
+            namespace,
+            name,
+            service,
+            link,
+        } = parent;
         let detail = format!(
-            "no parent{others}: headless mirror '{name}' of {service} in cluster '{link}' is missing or unusable"
+            "no parent: headless mirror '{name}' of {namespace}/{service} in cluster '{link}' is missing or unusable"
         );
         let problem = Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link);
-        Some(problem.of_object(ObjectRef::service(object)))
+        problem.of_objects(mirrors.iter().map(|(object, ..)| ObjectRef::service(object)))
     }));
 }
 

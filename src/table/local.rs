@@ -9,8 +9,8 @@ use super::headless::exported_problem;
 use super::rules::{LocalMembers, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Few, Hostname, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
-    ProblemKind, ServiceKey, Slice, SliceEndpoint,
+    ClusterName, Export, Few, Hostname, Item, Kind, ObjectKey, ObjectRef, OwnForm, OwnService,
+    Problem, ProblemKind, ServiceKey, Slice, SliceEndpoint,
 };
 
 /// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none; without
@@ -76,7 +76,8 @@ pub(super) fn candidate<'s>(
             candidate
         }
         OwnForm::ClusterIp if own.export.is_any() && rules.local_members != LocalMembers::None => {
-            cluster_ip(source, context)?
+            let mut slices = context.store.cursor(Kind::EndpointSlice);
+            cluster_ip(source, &mut slices, context)?
         }
         OwnForm::ClusterIp | OwnForm::Other => return None,
     };

@@ -9,8 +9,8 @@ use super::context::{BuildContext, KeptOrder};
 use super::endpoint::Endpoint;
 use super::failover::{Answering, Debounce, Failover, OrderOrigin, Step, StepHealth, StepMemory};
 use crate::model::{
-    ClusterTerm, FailoverOrder, GatewayDown, Line, ObjectKey, ObjectRef, Problem, ProblemKind,
-    ServiceSettings, most_similar,
+    ClusterTerm, FailoverOrder, GatewayDown, MAX_LISTED, ObjectKey, ObjectRef, Problem,
+    ProblemKind, ServiceSettings, list_some, shorten,
 };
 
 /// An order with the setting that it comes from.
@@ -79,32 +79,35 @@ pub(super) fn order_of(
 /// Reports clusters of an order that nothing here knows or whose name cannot be read, and this cluster if it occurs twice (rules K5,
 /// K5a).
 fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
-    let (known, own) = (context.known_clusters, &context.rules.cluster_name);
-    let problem = |defect: &str| {
-        let detail = format!("{order}: {defect}");
-        Problem::new(ProblemKind::SettingWithoutEffect, detail)
+    let (rules, own) = (context.rules, &context.rules.cluster_name);
+    let report = |defect: String, unknown: Option<&str>| {
+        let detail = format!("{defect}: {}", shorten(&order.to_string()));
+        let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
+        context.report([unknown.into_iter().fold(problem, Problem::of_unknown)]);
     };
+    let (mut unknown, mut unreadable) = (Vec::new(), Vec::new());
     for term in order.terms() {
-        let (defect, cluster) = match term {
-            ClusterTerm::Named(name) if known.contains(name) => continue,
-            ClusterTerm::Named(name) => {
-                let defect = format!("cluster '{name}' has no mirror and no Link");
-                (Line::from(defect), Some(name))
+        match term {
+            ClusterTerm::Named(name) if !context.store.knows(name, rules) => {
+                unknown.push(name.as_str())
             }
-            term => match term.defect() {
-                Some(defect) => (defect, None),
-                None => continue,
-            },
-        };
-        let known = known.iter().map(ToString::to_string);
-        let nearest = most_similar(&term.to_string(), known);
-        let nearest = nearest.map(|name| format!("; the nearest name is '{name}'"));
-        let problem = problem(&format!("{defect}{}", nearest.unwrap_or_default()));
-        context.report([cluster.into_iter().fold(problem, Problem::of_cluster)]);
+            ClusterTerm::Unreadable(text) => unreadable.push(text.as_str()),
+            _ => {}
+        }
+    }
+    for (names, defect) in [
+        (unknown, "no mirror and no Link names cluster"),
+        (unreadable, "this is not the name of a cluster:"),
+    ] {
+        let quoted = names.iter().map(|name| format!("'{name}'"));
+        let listed = list_some(quoted, MAX_LISTED);
+        if let Some(first) = names.first() {
+            report(format!("{defect} {listed}"), Some(*first));
+        }
     }
     if order.terms().filter(|term| term.is(own, own)).count() > 1 {
         let defect = format!("'local' and '{own}' are one cluster; its first place counts");
-        context.report([problem(&defect)]);
+        report(defect, None);
     }
 }
 

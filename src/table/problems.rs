@@ -14,9 +14,12 @@ use super::failover::Gate;
 use super::service::{NameFailure, Service};
 use super::short::hidden_by_zone;
 use crate::model::{
-    ClusterName, Hostname, Kind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
-    ServiceKey, list_some,
+    ClusterName, Hostname, Kind, Line, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ServiceKey, list_some, most_similar,
 };
+
+/// Maximum number of names of which the nearest one is searched.
+const MAX_SEARCHED: usize = 2000;
 
 // === impl Table ===
 
@@ -29,13 +32,30 @@ impl Table {
         let short_names = self.short_names.iter();
         let of_short_names = short_names.flat_map(|(_, short)| &short.problems);
         let of_objects = skipped.chain(of_services);
-        of_short_names.chain(of_objects).chain(&*self.link_problems)
+        let of_links = self.links.problems();
+        of_short_names.chain(of_objects).chain(of_links)
     }
 
     /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
     pub fn link_problem(&self, cluster: &ClusterName) -> Option<&Problem> {
-        let mut problems = self.link_problems.iter();
-        problems.find(|problem| problem.cluster.as_ref() == Some(cluster))
+        let clusters = &self.links.clusters;
+        let own = clusters.get(cluster).filter(|one| one.cluster == *cluster);
+        let others = clusters.values().filter(|one| one.cluster == *cluster);
+        let of_cluster = own.into_iter().chain(others.filter(|_| own.is_none()));
+        of_cluster.filter_map(|one| one.problem.as_ref()).next()
+    }
+
+    /// Returns the detail of a problem to print it: with the nearest name, if a setting names a cluster that nothing here knows.
+    /// Each call searches up to [`MAX_SEARCHED`] names.
+    pub fn detail_of(&self, problem: &Problem) -> Line {
+        let nearest = problem.unknown.as_ref().and_then(|unknown| {
+            let known = self.links.known.iter().take(MAX_SEARCHED);
+            most_similar(unknown, known.map(ToString::to_string))
+        });
+        match nearest {
+            Some(nearest) => format!("{}; the nearest name is '{nearest}'", problem.detail).into(),
+            None => problem.detail.clone(),
+        }
     }
 
     /// Returns the problems of the short names that depend on changed services, and the one of all links.
@@ -46,8 +66,7 @@ impl Table {
         let names: BTreeSet<_> = changed.flat_map(ServiceKey::short_names).collect();
         let names = names.into_iter();
         let short = names.filter_map(|name| self.short_name(name.as_str()));
-        let of_links = self.link_problems.iter();
-        let of_links = of_links.filter(|one| one.cluster.is_none());
+        let of_links = &self.links.unknown;
         short.flat_map(|short| &short.problems).chain(of_links)
     }
 

@@ -87,6 +87,17 @@ impl Rules {
         self.cluster_aliases.get(link).unwrap_or(link).clone()
     }
 
+    /// Returns the names that a cluster can have in Links: those that an alias translates to it, and its own unless that is translated.
+    pub(super) fn links_of<'r>(
+        &'r self,
+        cluster: &'r ClusterName,
+    ) -> impl Iterator<Item = &'r ClusterName> {
+        let aliases = self.cluster_aliases.iter();
+        let aliases = aliases.filter(move |(_, name)| *name == cluster);
+        let own = Some(cluster).filter(|one| !self.cluster_aliases.contains_key(*one));
+        aliases.map(|(link, _)| link).chain(own)
+    }
+
     /// Returns whether the cluster of a link is excluded.
     pub(super) fn excludes(&self, link: &ClusterName) -> bool {
         !self.excluded_clusters.is_empty() && self.excluded_clusters.contains(&self.name_of(link))

@@ -101,7 +101,7 @@ mod tests {
             objects.retain(|one| count > 2 || one["metadata"]["name"] != "east");
             let list = LinkList::Listed { is_complete: true };
             let links = &mut process.timers.links;
-            links.update(&store(&objects), list, &rules(), steady);
+            links.update(&mut store(&objects), Some(list), &rules(), steady);
             process.see(steady.0 / 1000, &objects);
             let built = Built {
                 table: process.table.clone(),

@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use super::age::Age;
 use super::document::Section;
-use super::problem::{Counts, ProblemReport};
+use super::problem::{Counts, PrintContext, ProblemReport};
 use crate::model::problem::ROWS;
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey};
-use crate::source::SteadyClock;
 use crate::table::{Impact, Published, Table};
 
 /// Maximum number of causes in a document. The others are counted.
@@ -106,15 +105,15 @@ impl Causes {
         causes.map(|(_, cause)| cause.counts.count).sum()
     }
 
-    /// Returns the section of the causes that need attention. `clock` is that of the process.
-    pub(super) fn section(&self, clock: SteadyClock) -> Section {
-        self.section_of(clock, |_| true)
+    /// Returns the section of the causes that need attention.
+    pub(super) fn section(&self, context: PrintContext<'_>) -> Section {
+        self.section_of(context, |_| true)
     }
 
     /// Returns the section of those that are more than a problem of one service: of the server, its source and clusters, and of
     /// names that several services have.
-    pub(super) fn above_services(&self, clock: SteadyClock) -> Section {
-        let mut section = self.section_of(clock, |cause| {
+    pub(super) fn above_services(&self, context: PrintContext<'_>) -> Section {
+        let mut section = self.section_of(context, |cause| {
             cause.service.is_none() && cause.kind.row().family != Family::Skipped
         });
         // The objects of a table are services.
@@ -125,7 +124,11 @@ impl Causes {
 
     /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
     /// newest. The first ones are listed, and all of the server.
-    fn section_of(&self, clock: SteadyClock, is_shown: impl Fn(&ProblemReport) -> bool) -> Section {
+    fn section_of(
+        &self,
+        context: PrintContext<'_>,
+        is_shown: impl Fn(&ProblemReport) -> bool,
+    ) -> Section {
         let serious = self.by_key.iter();
         let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
         serious.sort_by_key(|(_, cause)| {
@@ -133,7 +136,7 @@ impl Causes {
             Reverse((cause.impact(), cause.counts.failing, level, cause.age.since))
         });
         let reports = serious.into_iter();
-        let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref(), clock));
+        let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref(), context));
         let mut others = 0;
         let (listed, more): (Vec<_>, Vec<_>) = reports.filter(is_shown).partition(|one| {
             let is_of_server = one.kind.row().family == Family::Server;
@@ -177,8 +180,8 @@ impl Cause {
     }
 
     /// Describes it. `cluster` is the one that it concerns.
-    fn report(&self, cluster: Option<&ClusterName>, clock: SteadyClock) -> ProblemReport {
-        let mut report = ProblemReport::new(&self.first, clock);
+    fn report(&self, cluster: Option<&ClusterName>, context: PrintContext<'_>) -> ProblemReport {
+        let mut report = ProblemReport::new(&self.first, context);
         if self.counts.count > 1 {
             report.subject = Line::default();
             report.service = None;
@@ -190,7 +193,7 @@ impl Cause {
         if let Some(cluster) = cluster {
             report.subject = cluster.as_str().into();
         }
-        report.age = self.age.printed(clock);
+        report.age = self.age.printed(context.clock);
         report.counts = Some(self.counts);
         report
     }

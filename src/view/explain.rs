@@ -73,7 +73,7 @@ impl ReadName<'_> {
         let (problems, answers) = (self.all_problems(), AnswerReport::all(self));
         vec![
             self.head(),
-            ProblemReport::section(&problems, self.shown.clock()),
+            ProblemReport::section(&problems, self.shown.print_context()),
             what_to_do(&problems),
             service,
             Section::of::<AnswerReport>("answers", &answers),

@@ -7,6 +7,7 @@ use super::age::Age;
 use super::document::{Cell, Column, Report, Section};
 use crate::model::{Level, Line, Problem, ProblemKind};
 use crate::source::SteadyClock;
+use crate::table::Table;
 
 /// A problem, or a cause of several ones.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -39,6 +40,15 @@ pub(super) struct ProblemReport {
     pub counts: Option<Counts>,
 }
 
+/// What is needed to print problems.
+#[derive(Clone, Copy)]
+pub(super) struct PrintContext<'t> {
+    /// The clock of the process.
+    pub(super) clock: SteadyClock,
+    /// The table that they are of, if there is one.
+    pub(super) table: Option<&'t Table>,
+}
+
 /// What a cause affects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Counts {
@@ -55,17 +65,20 @@ pub(super) struct Counts {
 // === impl ProblemReport ===
 
 impl ProblemReport {
-    /// Makes the section of some problems. `clock` is that of the process.
+    /// Makes the section of some problems.
     pub(super) fn section<'p>(
         problems: impl IntoIterator<Item = &'p Problem>,
-        clock: SteadyClock,
+        context: PrintContext<'_>,
     ) -> Section {
-        let reports = problems.into_iter().map(|one| Self::new(one, clock));
+        let reports = problems.into_iter().map(|one| Self::new(one, context));
         Section::of::<Self>("problems", reports)
     }
 
-    pub(super) fn new(problem: &Problem, clock: SteadyClock) -> Self {
+    pub(super) fn new(problem: &Problem, context: PrintContext<'_>) -> Self {
         let row = problem.kind.row();
+        let detail = context
+            .table
+            .map_or_else(|| problem.detail.clone(), |table| table.detail_of(problem));
         Self {
             kind: problem.kind,
             level: row.level,
@@ -73,8 +86,8 @@ impl ProblemReport {
             subject: problem.subject(),
             service: problem.service.as_ref().map(ToString::to_string),
             cluster: problem.cluster.as_ref().map(ToString::to_string),
-            detail: problem.detail.clone(),
-            age: Age::from(problem).printed(clock),
+            detail: problem.with_objects(detail),
+            age: Age::from(problem).printed(context.clock),
             hint: problem.hint(),
             anchor: problem.kind.anchor(),
             counts: None,

@@ -14,6 +14,7 @@ use super::facts::{CurrentFacts, TableFacts};
 use super::filter::Filter;
 use super::kind::View;
 use super::page::{Place, limit};
+use super::problem::PrintContext;
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, Timestamp};
@@ -200,6 +201,14 @@ impl<'s> Shown<'s> {
     /// Returns the clock of the process, to print its times.
     pub(super) fn clock(&self) -> SteadyClock {
         self.server.feeds.clock
+    }
+
+    /// Returns what is needed to print problems.
+    pub(super) fn print_context(&self) -> PrintContext<'_> {
+        PrintContext {
+            clock: self.clock(),
+            table: self.table(),
+        }
     }
 
     /// Returns the services with names, sorted.

@@ -113,7 +113,7 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     if filter.next.is_none() {
         document
             .sections
-            .push(shown.causes().above_services(shown.clock()));
+            .push(shown.causes().above_services(shown.print_context()));
     }
     let rows = rows.iter().map(|service| ServiceRow::new(shown, service));
     let services = Section::of::<ServiceRow>("services", rows);

@@ -380,21 +380,22 @@ fn mirrors_may_only_lower_the_ttl() {
     assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
 }
 
-/// The problems of orders name the clusters that something knows. Nothing else depends on these.
+/// It has a row of its own (rule L2b), and orders that name it have another problem.
 #[test]
-fn cluster_that_no_service_has_changes_nothing_but_problems_of_orders() {
-    let ordered = local("prod", "web", &[]).map(|object| match object["kind"].as_str() {
-        Some("Service") => annotated(object, "global-dns/failover", "mars:east"),
-        _ => object,
-    });
-    for (more, is_changed) in [(&[][..], false), (&ordered[..], true)] {
-        let objects = [&shop()[..], more].concat();
-        let mut server = Server::new(rules());
-        assert!(server.see(0, &objects));
-        assert!(!server.see(1, &objects));
-        let with_link = [&objects[..], &[link("mars", "mars")]].concat();
-        assert_eq!(server.see(2, &with_link), is_changed);
-        assert_eq!(server.see(3, &objects), is_changed);
+fn cluster_that_no_service_has_changes_no_answer() {
+    let [own, slice] = local("prod", "web", &[]);
+    let own = annotated(own, "global-dns/failover", "mars:east");
+    let objects = [&shop()[..], &[own, slice]].concat();
+    let mut server = Server::new(rules());
+    assert!(server.see(0, &objects));
+    assert!(!server.see(1, &objects));
+    let hash = server.table.answers_hash();
+    let with_link = [&objects[..], &[link("mars", "mars")]].concat();
+    for (second, objects, problems) in [(2, &with_link, 0), (3, &objects, 1)] {
+        assert!(server.see(second, objects));
+        assert_eq!(server.table.answers_hash(), hash);
+        let unknown = details(&server.table, ProblemKind::SettingWithoutEffect);
+        assert_eq!(unknown.len(), problems, "{unknown:?}");
     }
 }
 
@@ -470,4 +471,80 @@ fn own_service_that_becomes_unusable_ends_its_order_at_once() {
         table = next(&table, &dirty, 2, &store);
         assert_eq!(has_order(&table), expected, "{object:?}");
     }
+}
+
+/// Problems of one kind, service and cluster are one, with the first objects and a count.
+#[test]
+fn thousands_of_endpoint_mirrors_of_an_excluded_cluster_are_one_problem() {
+    let rules = Rules {
+        excluded_clusters: ["east".parse().unwrap()].into(),
+        ..rules()
+    };
+    let host = |number| {
+        endpoint(
+            "prod",
+            "db",
+            "east",
+            &format!("db-{number}"),
+            &["10.96.0.1"],
+        )
+    };
+    let objects: Vec<Value> = (0..5000).map(host).collect();
+    let table = table_by(&rules, &objects);
+    let problems: Vec<&Problem> = table.problems().collect();
+    assert_eq!(problems.len(), 1);
+    assert_eq!(
+        problems[0].to_string(),
+        "Object is not used on purpose: prod/db: cluster 'east' is excluded by the setting excludeClusters: \
+         Service/prod/db-0-east, Service/prod/db-1-east, Service/prod/db-10-east, Service/prod/db-100-east, \
+         Service/prod/db-1000-east and 4995 more"
+    );
+}
+
+/// Everybody who can create a Service can invent clusters: one of a cluster of its own must not cost more than one of a service.
+#[test]
+fn cost_of_a_service_does_not_grow_with_the_number_of_its_clusters() {
+    const COUNT: u32 = 5000;
+    let address = |number: u32| std::net::Ipv4Addr::from(0x0a60_0000 + number).to_string();
+    let mut hosts = vec![mirror("prod", "db", "east")];
+    let mut mirrors = Vec::new();
+    for number in 0..COUNT {
+        let (host, cluster) = (format!("db-{number}"), format!("c{number}"));
+        hosts.push(endpoint("prod", "db", "east", &host, &[&address(number)]));
+        hosts.push(crate::testing::gateway(
+            "prod",
+            &format!("{host}-east"),
+            true,
+        ));
+        mirrors.push(service_mirror("prod", "db", &cluster, &address(number)));
+        mirrors.push(backends("prod", &format!("db-{cluster}"), true, true));
+    }
+    let cost = |mut objects: Vec<Value>| {
+        let mut store = store(&objects);
+        let (rules, mut timers) = (rules(), Timers::default());
+        timers.update_links(&mut store, None, &rules);
+        let last = build(
+            &Table::default(),
+            &store,
+            &store.services(),
+            &rules,
+            &timers,
+        );
+        timers.apply(last.timers);
+        // A change of one object.
+        let slice = objects.pop().unwrap();
+        let (key, _) = parsed(Kind::EndpointSlice, &slice);
+        let dirty = store.apply(Kind::EndpointSlice, key, None);
+        timers.update_links(&mut store, None, &rules);
+        crate::testing::cpu_time(5, || {
+            let next = build(&last.table, &store, &dirty, &rules, &timers);
+            assert_eq!(
+                next.table.service("prod", "db").unwrap().endpoints.len(),
+                5000
+            );
+        })
+    };
+    let (endpoints, clusters) = (cost(hosts), cost(mirrors));
+    println!("{endpoints:?} {clusters:?}");
+    assert!(clusters < 3 * endpoints, "{endpoints:?}, {clusters:?}");
 }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::Timestamp;
+use crate::model::{Problem, ProblemKind};
 use crate::table::links::{ClusterLink, LinkState, LinkStates};
 use crate::testing::{
     backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, service_keys,
@@ -316,9 +316,18 @@ fn step_has_the_cause_for_which_another_one_answers() {
 fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
     let with = |state: Option<(LinkState, &str)>| {
         let cluster = |(state, detail): (LinkState, &str)| {
-            let since = Timestamp::from_seconds(10);
-            let neglect = (!detail.is_empty()).then(|| (since, detail.to_owned()));
-            ClusterLink::new("east".parse().unwrap(), state, neglect)
+            let kind = match state {
+                LinkState::Frozen => ProblemKind::Frozen,
+                _ => ProblemKind::Unlinked,
+            };
+            let cluster = "east".parse().unwrap();
+            let problem = Problem::new(kind, detail).of_cluster(&cluster);
+            ClusterLink {
+                problem: (!detail.is_empty()).then_some(problem),
+                cluster,
+                state,
+                is_mirrored: true,
+            }
         };
         let clusters = state.map(|state| ("east".parse().unwrap(), cluster(state)));
         let links = LinkStates {
@@ -326,7 +335,6 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
             ..LinkStates::default()
         };
         let mut table = Table::default();
-        table.link_problems = links.problems().into();
         table.links = links.into();
         table
     };

@@ -251,7 +251,8 @@ fn endpoint_mirrors_without_their_parent_are_one_problem() {
     let hosts = ["db-0", "db-1", "db-2"];
     let hosts = hosts.map(|host| endpoint("prod", "db", "east", host, &["10.96.0.1"]));
     let table = table(&hosts);
-    let problems: Vec<String> = table.problems().map(|one| one.detail.to_string()).collect();
-    let expected = "no parent, like 2 others: headless mirror 'db-east' of prod/db in cluster 'east' is missing or unusable";
+    let problems: Vec<String> = table.problems().map(|one| one.to_string()).collect();
+    let expected = "Object cannot be used: prod/db: no parent: headless mirror 'db-east' of prod/db in cluster 'east' is missing or \
+                    unusable: Service/prod/db-0-east, Service/prod/db-1-east, Service/prod/db-2-east";
     assert_eq!(problems, [expected]);
 }

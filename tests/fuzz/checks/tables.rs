@@ -110,8 +110,11 @@ fn check_isolation(cluster: &Cluster) {
 fn check_completeness(cluster: &Cluster) {
     let table = &cluster.table;
     let skipped = skipped(table).into_iter();
-    let skipped: BTreeMap<_, _> = skipped
-        .filter_map(|one| Some((one.object?, one.detail.to_string())))
+    let skipped: BTreeMap<ObjectRef, String> = skipped
+        .flat_map(|one| {
+            let objects = one.objects.to_vec().into_iter();
+            objects.map(move |object| (object, one.detail.to_string()))
+        })
         .collect();
     let other_orphans = other_orphans(&cluster.store, &skipped);
     for kind in Kind::ALL {
@@ -162,9 +165,7 @@ fn other_orphans(store: &Store, skipped: &BTreeMap<ObjectRef, String>) -> BTreeS
     let others = by_parent.into_values().filter_map(|mut mirrors| {
         let others = mirrors.split_off(1);
         let detail = skipped.get(&mirrors[0])?;
-        detail
-            .starts_with(&format!("no parent, like {} others:", others.len()))
-            .then_some(others)
+        detail.contains("no parent: ").then_some(others)
     });
     others.flatten().collect()
 }
