@@ -34,6 +34,8 @@ pub struct Problem {
     pub name: Option<Line>,
     /// What is wrong in this case, without the subject.
     pub detail: Line,
+    /// The kind of the problem of the same service that explains it, if one does. It needs no remedy of its own.
+    pub cause: Option<ProblemKind>,
     /// A name of a cluster in a setting that nothing here knows. Who prints the problem searches the nearest one.
     pub unknown: Option<Line>,
     /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
@@ -177,6 +179,10 @@ pub struct ProblemRow {
     pub sentence: &'static str,
     /// What a person does, the harmless first. [`Problem::hint`] fills in `{service}`, `{namespace}` and `{cluster}`.
     pub hint: &'static str,
+    /// The kinds of changes that tell it, so that the log needs no line of it.
+    pub told_by: &'static [&'static str],
+    /// The kinds of problems of a service that it explains.
+    pub explains: &'static [ProblemKind],
 }
 
 const fn row(
@@ -192,6 +198,20 @@ const fn row(
         level,
         sentence,
         hint,
+        told_by: &[],
+        explains: &[],
+    }
+}
+
+impl ProblemRow {
+    const fn told_by(mut self, changes: &'static [&'static str]) -> Self {
+        self.told_by = changes;
+        self
+    }
+
+    const fn explains(mut self, effects: &'static [ProblemKind]) -> Self {
+        self.explains = effects;
+        self
     }
 }
 
@@ -204,7 +224,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
     [
         row(K::UnusableObject, Skipped, Warning, "Object cannot be used",
             "correct the field, name or address that the detail names; an object without its parent: wait for ten minutes, then \
-            delete it: its controller creates it again if it is needed"),
+            delete it: its controller creates it again if it is needed")
+            .explains(&[K::MissingHost]),
         row(K::NamespaceMismatch, Skipped, Warning, "Mirror of a service in another namespace",
             "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name"),
         row(K::LeftOut, Skipped, Note, "Object is not used on purpose",
@@ -216,7 +237,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::Shadowed, Conflict, Warning, "Name hides another name",
             "query the hidden service by its name with a namespace, or rename one of the two"),
         row(K::ClusterName, Conflict, Warning, "Cluster name is not unique",
-            "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers"),
+            "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers")
+            .explains(&[K::Endpoint]),
         row(K::Endpoint, Conflict, Error, "Endpoint has several sources",
             "rename one of the two pods, or delete the object that does not belong to the endpoint"),
         row(K::Kind, Conflict, Note, "Name has endpoints of several kinds",
@@ -230,7 +252,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             mirror.linkerd.io/exported-"),
         row(K::SettingWithoutEffect, State, Error, "Setting of a service has no effect",
             "correct what the detail names: kubectl annotate service {service} -n {namespace} --overwrite ANNOTATION=VALUE; or the \
-            settings; link a cluster that is unknown"),
+            settings; link a cluster that is unknown")
+            .explains(&[K::StepWithoutEndpoint]),
         row(K::IgnoredSetting, State, Note, "Setting is ignored",
             "set an annotation on the Service of this cluster, which alone decides: Linkerd copies that of an exported Service to its \
             mirrors; for a default order, nothing, or export the service so that each cluster has an address of its own"),
@@ -239,33 +262,40 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::HeldStepDown, State, Warning, "Step of a held failover order is down",
             "repair the cluster of the step, or let another step answer with the command in the detail"),
         row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
-            "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each"),
+            "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each")
+            .told_by(&["step"]),
         row(K::StepWithoutEndpoint, State, Error, "Failover step has no endpoint",
             "export the service in a cluster of this step; if its cluster is lost, let another step answer: kubectl annotate \
-            service {service} -n {namespace} --overwrite global-dns/failover=ORDER"),
+            service {service} -n {namespace} --overwrite global-dns/failover=ORDER")
+            .told_by(&["failing"]),
         row(K::UnknownAlias, State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct aliases"),
         row(K::AutoWithPods, State, Warning, "Failover order moves a service with pods by itself",
             "remove auto: from the order of a database, so that a person moves its clients"),
         row(K::ExpectedClustersMissing, State, Error, "Name waits for expected clusters",
             "link these clusters and export the service there; if one of them is retired, remove it: kubectl annotate service \
-            {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS"),
+            {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS")
+            .told_by(&["failing"]),
         row(K::ClusterMissing, State, Warning, "Expected cluster is missing",
             "link the cluster and export the service there; if it is retired, remove it: kubectl annotate service \
             {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS"),
         row(K::GatewayDown, State, Warning, "Gateway is down",
             "check the gateway in cluster {cluster} and the network to it (linkerd multicluster gateways); gatewayDown decides \
-            the answers meanwhile"),
+            the answers meanwhile")
+            .told_by(&["down"]),
         row(K::ServiceNotReady, State, Warning, "Service has no ready endpoint",
             "check the pods of the exported Service in cluster {cluster}: it may be scaled to zero; gatewayDown decides the \
-            answers meanwhile"),
+            answers meanwhile")
+            .told_by(&["down"]),
         row(K::PodNotReady, State, Note, "Pods are not ready",
-            "kubectl describe pod -n {namespace} shows the readiness probe that fails"),
+            "kubectl describe pod -n {namespace} shows the readiness probe that fails")
+            .told_by(&["left", "shrank"]),
         row(K::MissingHost, State, Warning, "Headless mirror without endpoint mirrors",
             "wait: Linkerd's mirror controller creates them at the next change in cluster {cluster}, within ten minutes, or when it \
             restarts, if a pod with a hostname is ready there; global-dns explain {service}.{namespace} shows whether another object \
             has the name; update Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless \
-            Services of one name"),
+            Services of one name")
+            .told_by(&["left", "shrank"]),
         row(K::DeadPort, State, Error, "Port cannot be reached from other clusters",
             "in the exported Service, set targetPort = port, and restart the pods: an endpoint mirror keeps its first ports"),
         row(K::TooManyPorts, State, Error, "Service has too many ports",
@@ -317,6 +347,7 @@ impl Problem {
             name: None,
             unknown: None,
             detail: detail.into().truncated(MAX_DETAIL),
+            cause: None,
             since: None,
             is_older: false,
         }
@@ -417,19 +448,32 @@ impl Problem {
         self.is_older
     }
 
-    /// Dates new problems: each has the time of the same problem in the last table, or of one that is gone and differs in its detail
-    /// only, or else its own, or `now`. Without a last table, this is the first one. Both lists are sorted.
+    /// Dates new problems: each has the time of the same fact in the last table, or else its own, or `now`. Without a last table, this
+    /// is the first one. The last list is sorted.
     pub fn date(last: Option<&[Self]>, new: &mut [Self], now: Timestamp) {
         let known = last.unwrap_or_default();
-        let is_gone = |one: &&Self| new.binary_search(one).is_err();
-        let gone: Vec<&Self> = known.iter().filter(is_gone).collect();
         for problem in new {
-            let same = known.binary_search(problem).map(|index| &known[index]);
-            let alike = || gone.iter().find(|one| one.fact() == problem.fact());
-            let own = || (problem.since.or(NonZeroU64::new(now.0)), last.is_none());
-            let time = same.ok().or_else(|| alike().copied());
-            (problem.since, problem.is_older) =
-                time.map_or_else(own, |known| (known.since, known.is_older));
+            let same = known.binary_search_by(|one| one.fact().cmp(&problem.fact()));
+            (problem.since, problem.is_older) = match same {
+                Ok(index) => (known[index].since, known[index].is_older),
+                Err(_) => (problem.since.or(NonZeroU64::new(now.0)), last.is_none()),
+            };
+        }
+    }
+
+    /// Notes which of the problems of a service are effects of others: of the same cluster, or of one that concerns no cluster, and
+    /// not older than their cause.
+    pub fn assign_causes(problems: &mut [Self]) {
+        let explains = |cause: &Self, effect: &Self| {
+            cause.kind.row().explains.contains(&effect.kind)
+                && (cause.cluster.is_none() || cause.cluster == effect.cluster)
+                && cause.since <= effect.since
+        };
+        let is_cause = |one: &&Self| !one.kind.row().explains.is_empty();
+        let causes: Vec<Self> = problems.iter().filter(is_cause).cloned().collect();
+        for effect in problems {
+            let cause = causes.iter().find(|cause| explains(cause, effect));
+            effect.cause = cause.map(|cause| cause.kind).or(effect.cause);
         }
     }
 
@@ -552,7 +596,7 @@ mod tests {
             let kind = ProblemKind::ShortName;
             Problem::new(kind, detail).of_name(name)
         };
-        let old = ["db: in a, b", "web: in a", "web: in b"];
+        let old = ["db: in a, b", "web: in a"];
         let mut list: Vec<Problem> = old
             .iter()
             .map(|text| text.split_once(": ").unwrap())
@@ -564,20 +608,17 @@ mod tests {
             // Its detail changed.
             problem("db", "in a, b, c"),
             problem("web", "in a"),
-            problem("web", "in b"),
-            // The others with this name are not gone.
-            problem("web", "in c"),
         ];
         Problem::date(Some(&list), &mut next, at(2));
         let times: Vec<_> = next.iter().map(|one| one.since().unwrap()).collect();
-        assert_eq!(times, [at(2), at(1), at(1), at(1), at(2)]);
+        assert_eq!(times, [at(2), at(1), at(1)]);
         assert_eq!(next[0], problem("api", "in a, b"));
         // What held in the first table began before it, as long as it holds.
         let mut first = list.clone();
         Problem::date(None, &mut first, at(3));
         Problem::date(Some(&first), &mut next, at(4));
         let is_older: Vec<bool> = next.iter().map(Problem::is_older).collect();
-        assert_eq!(is_older, [false, true, true, true, false]);
+        assert_eq!(is_older, [false, true, true]);
     }
 
     #[test]
@@ -586,5 +627,39 @@ mod tests {
         assert_eq!(bare.to_string(), "No complete table yet");
         let short = Problem::new(ProblemKind::ShortName, "in a and b").of_name("db");
         assert_eq!(short.to_string(), "Short name is ambiguous: db: in a and b");
+    }
+    /// Each pair of a cause and its effect, and what keeps them apart.
+    #[test]
+    fn cause_explains_its_effects_of_the_same_cluster_that_are_not_older() {
+        use ProblemKind as K;
+        let cluster = |name: &str| name.parse::<ClusterName>().unwrap();
+        let at = |kind, name: &str, second| {
+            let problem = Problem::new(kind, "").holds_since(Timestamp::from_seconds(second));
+            problem.of_cluster(&cluster(name))
+        };
+        let cause_of = |cause: Problem, effect: Problem| {
+            let mut both = [cause, effect];
+            Problem::assign_causes(&mut both);
+            assert_eq!(both[0].cause, None);
+            both[1].cause
+        };
+        for (cause, effect) in [
+            (K::UnusableObject, K::MissingHost),
+            (K::ClusterName, K::Endpoint),
+            (K::SettingWithoutEffect, K::StepWithoutEndpoint),
+        ] {
+            let found = |name, second| cause_of(at(cause, "east", 7), at(effect, name, second));
+            assert_eq!(found("east", 7), Some(cause), "{cause}");
+            assert_eq!(found("east", 8), Some(cause), "{cause}");
+            assert_eq!(found("east", 6), None, "{cause}: it is younger");
+            assert_eq!(found("west", 8), None, "{cause}: another cluster");
+            // A setting concerns no single cluster.
+            let of_service = Problem::new(cause, "");
+            assert_eq!(cause_of(of_service, at(effect, "west", 8)), Some(cause));
+            assert_eq!(
+                cause_of(at(K::Kind, "east", 1), at(effect, "east", 8)),
+                None
+            );
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::SteadyClock;
 use crate::failures::Failures;
 use crate::model::{Family, Level, Line, Problem, ProblemKind, ServiceKey};
 use crate::table::Table;
-use crate::table::change::{Change, ChangeKind};
+use crate::table::change::Change;
 
 /// Maximum number of lines about problems of one kind that a table causes. The others are one line with their number:
 /// thousands of services may wait for the same gateway.
@@ -101,28 +101,18 @@ pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P], detail: impl Fn(&Prob
 }
 
 /// Returns whether a service had a problem. One of its state whose detail alone changed, such as the number of its hosts, is not new.
+/// `known` is sorted and has each fact once.
 fn is_known(known: &[Problem], problem: &Problem) -> bool {
     use ProblemKind::{IgnoredSetting, SettingWithoutEffect};
-    let is_state = |one: &Problem| {
-        one.kind.row().family == Family::State
-            && !matches!(one.kind, IgnoredSetting | SettingWithoutEffect)
-    };
-    let has_fact = |one: &Problem| is_state(one) && one.fact() == problem.fact();
-    known.binary_search(problem).is_ok() || known.iter().any(has_fact)
+    let is_state = problem.kind.row().family == Family::State
+        && !matches!(problem.kind, IgnoredSetting | SettingWithoutEffect);
+    let same = known.binary_search_by(|one| one.fact().cmp(&problem.fact()));
+    same.is_ok_and(|index| is_state || known[index] == *problem)
 }
 
 /// Returns whether a change of a service tells a problem of it.
 fn tells(change: &Change, problem: &Problem) -> bool {
-    use ChangeKind::{Down, Failing, Left, Shrank, Step};
-    let (kinds, is_of_cluster): (&[ChangeKind], _) = match problem.kind {
-        ProblemKind::GatewayDown | ProblemKind::ServiceNotReady => (&[Down], true),
-        ProblemKind::MissingHost => (&[Left, Shrank], true),
-        ProblemKind::PodNotReady => (&[Left, Shrank], false),
-        ProblemKind::StandbyAnswers => (&[Step], false),
-        ProblemKind::StepWithoutEndpoint | ProblemKind::ExpectedClustersMissing => {
-            (&[Failing], false)
-        }
-        _ => return false,
-    };
-    kinds.contains(&change.kind) && (!is_of_cluster || change.cluster == problem.cluster)
+    let told_by = problem.kind.row().told_by;
+    let is_of_cluster = problem.cluster.is_none() || change.cluster == problem.cluster;
+    told_by.contains(&change.kind.into()) && is_of_cluster
 }

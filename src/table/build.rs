@@ -114,6 +114,7 @@ impl Built {
         let new = built.service.map(|mut new| {
             let known = old.map_or(&[][..], |old| &old.problems);
             timers.date(known, &mut new.problems);
+            Problem::assign_causes(&mut new.problems);
             Arc::new(new)
         });
         if self.table.replace(key, new.clone()) {

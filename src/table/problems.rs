@@ -9,7 +9,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::content::Table;
 use super::context::BuildContext;
-use super::endpoint::{Endpoint, EndpointLiveness};
+use super::endpoint::{Endpoint, EndpointLiveness, MissingHost};
 use super::failover::Gate;
 use super::service::{NameFailure, Service};
 use super::short::hidden_by_zone;
@@ -94,24 +94,39 @@ impl Service {
         context.report(hidden_by_zone(self, &self.key.labels().join(".")));
     }
 
-    /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one.
+    /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one. An endpoint mirror that cannot be used
+    /// explains its host, unless the host was missing before.
     fn report_mirrors(&self, context: BuildContext<'_>) {
+        let mut hosts: BTreeMap<&ObjectRef, Vec<&MissingHost>> = BTreeMap::new();
+        for host in &self.missing {
+            hosts.entry(&host.mirror).or_default().push(host);
+        }
         for (cluster, object) in &self.mirrors {
-            let missing = self.missing.iter().filter(|host| host.mirror == *object);
-            let hosts = missing.map(|host| match host.address {
-                Some(address) => format!("{} ({address})", host.hostname),
-                None => host.hostname.to_string(),
-            });
-            let hosts = list_some(hosts, MAX_LISTED);
-            let detail = if !hosts.is_empty() {
-                format!("lists {hosts}")
+            let missing = hosts.remove(object).unwrap_or_default();
+            let detail = if !missing.is_empty() {
+                let names = missing.iter().map(|host| match host.address {
+                    Some(address) => format!("{} ({address})", host.hostname),
+                    None => host.hostname.to_string(),
+                });
+                format!("lists {}", list_some(names, MAX_LISTED))
             } else if self.endpoints_at(&[cluster.as_str()]).is_empty() {
                 format!("no host of cluster '{cluster}'")
             } else {
                 continue;
             };
-            let problem = Problem::new(ProblemKind::MissingHost, detail);
-            context.report([problem.of_cluster(cluster).of_object(object.clone())]);
+            let mut last = context.old.iter().flat_map(|old| &old.problems);
+            let last = last.find(|last| {
+                last.kind == ProblemKind::MissingHost && last.cluster.as_ref() == Some(cluster)
+            });
+            let skipped = context.store.skipped();
+            let is_explained = missing
+                .iter()
+                .any(|host| skipped.get(&host.expected).is_some())
+                && last.is_none_or(|last| last.cause.is_some());
+            let problem = Problem::new(ProblemKind::MissingHost, detail).of_cluster(cluster);
+            let mut problem = problem.of_object(object.clone());
+            problem.cause = is_explained.then_some(ProblemKind::UnusableObject);
+            context.report([problem]);
         }
     }
 

@@ -28,6 +28,9 @@ pub(super) struct ProblemReport {
     pub cluster: Option<String>,
     /// What is wrong in this case, if it is one problem, or one of the server.
     pub detail: Line,
+    /// The kind of the problem of the same service that explains it, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<ProblemKind>,
     /// Since when it holds.
     #[serde(flatten)]
     pub age: Age,
@@ -87,6 +90,7 @@ impl ProblemReport {
             service: problem.service.as_ref().map(ToString::to_string),
             cluster: problem.cluster.as_ref().map(ToString::to_string),
             detail: problem.with_objects(detail),
+            cause: problem.cause,
             age: Age::from(problem).printed(context.clock),
             hint: problem.hint(),
             anchor: problem.kind.anchor(),

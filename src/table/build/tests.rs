@@ -548,3 +548,24 @@ fn cost_of_a_service_does_not_grow_with_the_number_of_its_clusters() {
     println!("{endpoints:?} {clusters:?}");
     assert!(clusters < 3 * endpoints, "{endpoints:?}, {clusters:?}");
 }
+
+/// A host is missing because its endpoint mirror cannot be used, unless it was missing before.
+#[test]
+fn unusable_endpoint_mirror_explains_its_missing_host() {
+    let listed = crate::testing::listing("prod", "db-east", &[("db-0", "10.96.0.1")]);
+    let absent = vec![mirror("prod", "db", "east"), listed];
+    let unusable = endpoint("prod", "db", "east", "db-0", &["127.0.0.1"]);
+    let unusable = [&absent[..], &[unusable]].concat();
+    let cause = |server: &Server| {
+        let mut problems = server.table.service("prod", "db").unwrap().problems.iter();
+        let missing = problems.find(|one| one.kind == ProblemKind::MissingHost);
+        missing.unwrap().cause
+    };
+    let mut server = Server::new(rules());
+    server.see(1, &unusable);
+    assert_eq!(cause(&server), Some(ProblemKind::UnusableObject));
+    let mut server = Server::new(rules());
+    server.see(1, &absent);
+    server.see(2, &unusable);
+    assert_eq!(cause(&server), None);
+}
