@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr, VariantArray};
 
-use super::{ClusterName, Few, Line, MAX_LISTED, ObjectRef, ServiceKey, Timestamp, list_some};
+use super::{ClusterName, Line, MAX_LISTED, ObjectRef, ServiceKey, Text, Timestamp, list_some};
 
 /// One fact that a person may have to know.
 ///
@@ -25,7 +25,7 @@ pub struct Problem {
     /// The service that it concerns, if it is known.
     pub service: Option<ServiceKey>,
     /// The objects that it concerns, the first ones if there are many.
-    pub objects: Few<ObjectRef>,
+    pub objects: Box<[ObjectRef]>,
     /// How many facts it stands for: there is one problem for each kind, service and cluster.
     pub count: u32,
     /// The cluster that it concerns. Of a skipped mirror, before aliases.
@@ -37,7 +37,7 @@ pub struct Problem {
     /// The kind of the problem of the same service that explains it, if one does. It needs no remedy of its own.
     pub cause: Option<ProblemKind>,
     /// A name of a cluster in a setting that nothing here knows. Who prints the problem searches the nearest one.
-    pub unknown: Option<Line>,
+    pub unknown: Option<Text>,
     /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
     since: Option<NonZeroU64>,
     /// Whether it held in the first table of this process, so that it began at an unknown time before.
@@ -341,7 +341,7 @@ impl Problem {
         Self {
             kind,
             service: None,
-            objects: Few::default(),
+            objects: Box::default(),
             count: 1,
             cluster: None,
             name: None,
@@ -361,7 +361,7 @@ impl Problem {
 
     /// Sets the object.
     pub fn of_object(mut self, object: ObjectRef) -> Self {
-        self.objects = Few::One(object);
+        self.objects = [object].into();
         self
     }
 
@@ -373,7 +373,7 @@ impl Problem {
     }
 
     /// Sets the name of a cluster that nothing here knows.
-    pub fn of_unknown(mut self, name: impl Into<Line>) -> Self {
+    pub fn of_unknown(mut self, name: &str) -> Self {
         self.unknown = Some(name.into());
         self
     }

@@ -46,7 +46,7 @@ impl Table {
     }
 
     /// Returns the detail of a problem to print it: with the nearest name, if a setting names a cluster that nothing here knows.
-    /// Each call searches up to [`MAX_SEARCHED`] names.
+    /// Each call searches up to 2,000 names.
     pub fn detail_of(&self, problem: &Problem) -> Line {
         let nearest = problem.unknown.as_ref().and_then(|unknown| {
             let known = self.links.known.iter().take(MAX_SEARCHED);

@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use super::rules::Rules;
 use super::shared::{SharedMap, set};
 use crate::model::{
-    ClusterName, Few, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey,
-    Slice, Text,
+    ClusterName, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice,
+    Text,
 };
 
 /// A set of services: those that must be built, or those that were built.
@@ -148,7 +148,7 @@ impl Store {
         let new = new.map(|mut new| {
             if let Object::Skipped(problem) = &mut new {
                 let key = key.clone();
-                Arc::make_mut(problem).objects = Few::One(ObjectRef { kind, key });
+                Arc::make_mut(problem).objects = [ObjectRef { kind, key }].into();
             }
             new
         });

@@ -6,8 +6,7 @@ use serde::Serialize;
 use crate::model::{Problem, Timestamp};
 use crate::source::SteadyClock;
 
-/// Since when something holds, as far as the server knows. That of a [`Problem`] is of the clock of the process, which
-/// [`Self::printed`] converts.
+/// Since when something holds, as far as the server knows. That of a [`Problem`] is of the clock of the process until it is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Age {

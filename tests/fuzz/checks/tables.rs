@@ -109,13 +109,13 @@ fn check_isolation(cluster: &Cluster) {
 /// Asserts that every mirror is either in the table or skipped with a reason.
 fn check_completeness(cluster: &Cluster) {
     let table = &cluster.table;
-    let skipped = skipped(table).into_iter();
-    let skipped: BTreeMap<ObjectRef, String> = skipped
-        .flat_map(|one| {
-            let objects = one.objects.to_vec().into_iter();
-            objects.map(move |object| (object, one.detail.to_string()))
-        })
-        .collect();
+    let mut details = BTreeMap::new();
+    for problem in skipped(table) {
+        for object in &problem.objects {
+            details.insert(object.clone(), problem.detail.to_string());
+        }
+    }
+    let skipped = details;
     let other_orphans = other_orphans(&cluster.store, &skipped);
     for kind in Kind::ALL {
         for (key, object) in cluster.store.objects(kind) {
