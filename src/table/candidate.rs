@@ -259,6 +259,11 @@ fn unite(
     if sources.iter().any(|one| one.addresses != *addresses) {
         context.report([sources[0].conflict(&sources[1..])]);
     }
+    // An explanation names all sources.
+    let objects: BTreeSet<ObjectRef> = others
+        .iter()
+        .flat_map(|one| one.objects.iter().cloned())
+        .collect();
     if others.iter().any(Endpoint::is_alive) {
         others.retain(|one| match gateway_down {
             GatewayDown::LastResort => one.is_alive(),
@@ -266,7 +271,10 @@ fn unite(
         });
     }
     let first = others.remove(0);
-    first.merged(&others)
+    Endpoint {
+        objects: objects.into_iter().collect(),
+        ..first.merged(&others)
+    }
 }
 
 /// Groups sorted endpoints: each with those behind it that are the same.
