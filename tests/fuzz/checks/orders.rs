@@ -51,6 +51,8 @@ pub struct Expected {
     pub is_auto: bool,
     /// Whether expected clusters are missing.
     pub is_closed: bool,
+    /// The expected clusters that are missing, by their names, while the name waits for them. Their names fail, too.
+    pub missing: Vec<String>,
     /// Whether an order applies.
     pub has_order: bool,
     /// Whether the order is that of a Service that is gone.
@@ -270,20 +272,22 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
         None => (vec![Some(answer(&chosen, gateway_down))], 0, chosen),
         Some(order) => answers_of_steps(order, &chosen, gateway_down, own_name),
     };
-    let expected_clusters = setting(key::EXPECTED_CLUSTERS).map(split_time);
-    let is_closed = expected_clusters.is_some_and(|(expected, until)| {
+    let mut missing = Vec::new();
+    if let Some((expected, until)) = setting(key::EXPECTED_CLUSTERS).map(split_time)
+        && is_waiting(own, until, now)
+    {
         let is_present = |name: &String| {
-            let clusters = candidates.iter().flat_map(|one| &one.clusters);
-            clusters
-                .into_iter()
-                .any(|cluster| is_named(name, cluster, own_name))
+            let mut clusters = candidates.iter().flat_map(|one| &one.clusters);
+            clusters.any(|cluster| is_named(name, cluster, own_name))
         };
-        is_waiting(own, until, now) && !split(expected, ['+', ',']).iter().all(is_present)
-    });
+        missing = split(expected, ['+', ',']);
+        missing.retain(|name| !is_present(name));
+    }
     Expected {
         step,
         is_auto,
-        is_closed,
+        is_closed: !missing.is_empty(),
+        missing,
         has_order: order.is_some(),
         is_kept: own.is_none() && kept.is_some(),
         is_known,
