@@ -1,9 +1,9 @@
 //! Failures that are counted until the process ends.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use crate::clock::unix_milliseconds;
+use tokio::time::Instant;
 
 /// The number of failures of one kind, and the time of the first. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -12,8 +12,8 @@ pub struct Failures(Arc<FailureCount>);
 #[derive(Debug, Default)]
 struct FailureCount {
     count: AtomicU64,
-    /// The time of the first failure, in milliseconds since the Unix epoch.
-    first: AtomicU64,
+    /// The time of the first failure, which later changes of the wall clock do not affect.
+    first: OnceLock<Instant>,
 }
 
 // === impl Failures ===
@@ -22,10 +22,7 @@ impl Failures {
     /// Counts a failure.
     pub(crate) fn note(&self) {
         // Before the count, so that a reader of the count finds the time.
-        let _ = self
-            .0
-            .first
-            .compare_exchange(0, unix_milliseconds(), Relaxed, Relaxed);
+        self.0.first.get_or_init(Instant::now);
         self.0.count.fetch_add(1, Relaxed);
     }
 
@@ -34,9 +31,9 @@ impl Failures {
         self.0.count.load(Relaxed)
     }
 
-    /// Returns the time of the first failure, in milliseconds since the Unix epoch. Returns zero if there is none.
-    pub(crate) fn first(&self) -> u64 {
-        self.0.first.load(Relaxed)
+    /// Returns the time of the first failure, if there was one.
+    pub(crate) fn first(&self) -> Option<Instant> {
+        self.0.first.get().copied()
     }
 }
 
@@ -47,10 +44,10 @@ mod tests {
     #[test]
     fn time_is_that_of_the_first_failure() {
         let failures = Failures::default();
-        assert_eq!((failures.count(), failures.first()), (0, 0));
+        assert_eq!((failures.count(), failures.first()), (0, None));
         failures.note();
         let first = failures.first();
-        assert!(first > 0);
+        assert!(first.is_some());
         std::thread::sleep(std::time::Duration::from_millis(2));
         failures.clone().note();
         assert_eq!((failures.count(), failures.first()), (2, first));

@@ -187,7 +187,9 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
     let server = &state.metrics.server;
     let now = server.reader.load();
     let problems = server.problems(&now);
-    let mut lines: Vec<String> = problems.iter().map(problem_with_age).collect();
+    let clock = server.feeds.clock;
+    let lines = problems.iter().map(|one| problem_with_age(one, clock));
+    let mut lines: Vec<String> = lines.collect();
     if status == StatusCode::OK {
         lines.insert(0, "ok".to_owned());
     }

@@ -7,7 +7,8 @@
 //! published table → view (documents) → API, page, commands
 //! ```
 //!
-//! A module uses only the modules below it. `tests/fast/integration/architecture.rs` checks this, and that the files below exist.
+//! A module uses only the modules below it. `tests/fast/integration/architecture.rs` checks this, and that the files of both ways
+//! exist.
 //!
 //! | module | contents |
 //! |---|---|

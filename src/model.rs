@@ -28,6 +28,7 @@ mod timestamp;
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::{ClusterTerm, FailoverOrder};
 pub use few::Few;
+pub use fields::shorten;
 pub use interned::{Text, intern};
 pub use item::{Export, Item, ItemKind, MirroredHost, Object, OwnForm, OwnService};
 pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectName, ObjectRef, ServiceKey};

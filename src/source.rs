@@ -97,7 +97,7 @@ pub async fn run(
         }
         feeds.panics.note();
         feeds.note_restart();
-        let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics);
+        let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics, feeds.clock);
         problem.iter().for_each(log_problem);
         // A pause is progress, too: see `/livez`.
         _ = timeout(pauses.next(), feeds.heartbeat.clone().follow_runtime()).await;
@@ -247,11 +247,8 @@ impl<'p> UpdateLoop<'p> {
 
     /// Determines the states of links.
     fn update_links(&mut self) {
-        let Some(list) = self.link_list else {
-            return;
-        };
-        let (now, links) = (self.timers.now, &mut self.timers.links);
-        if let Some(services) = links.update(&self.store, list, self.rules, now) {
+        let (store, list) = (&mut self.store, self.link_list);
+        if let Some(services) = self.timers.update_links(store, list, self.rules) {
             self.note_changed(None, services);
             self.has_news = true;
         }

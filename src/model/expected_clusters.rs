@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::failover_order::TermReader;
+use super::failover_order::{MaxSize, TermReader};
 use super::fields::shorten;
 use super::{ClusterName, ClusterTerm, Line, Timestamp};
 
@@ -17,6 +17,12 @@ pub struct ExpectedClusters {
     pub defect: Option<Line>,
 }
 
+/// The largest setting that is read: 128 names of 63 octets with what joins them, and a time.
+const MAX_SIZE: MaxSize = MaxSize {
+    octets: 8320,
+    names: 128,
+};
+
 /// What is between the clusters and the time.
 const UNTIL: &str = " until ";
 
@@ -24,21 +30,25 @@ const UNTIL: &str = " until ";
 
 impl ExpectedClusters {
     /// Reads expected clusters from an annotation. Spaces are ignored, and upper case is lower case. A part that still cannot
-    /// be read is a cluster that is missing. Empty parts at the end are ignored.
+    /// be read is a cluster that is missing, and so is a setting that is too large. Empty parts at the end are ignored.
     pub fn read(text: &str) -> Self {
         let mut reader = TermReader::default();
         let (clusters, time) = match text.to_ascii_lowercase().find(UNTIL) {
-            Some(at) => (&text[..at], Some(&text[at + UNTIL.len()..])),
-            None => (text, None),
-        };
-        let terms: Box<[ClusterTerm]> = match reader.normalize(clusters) {
-            Ok(text) => {
-                let terms = text.trim_end_matches(['+', ',']).split(['+', ',']);
-                let mut read = |(index, term)| reader.read(term, &format!("cluster {}", index + 1));
-                terms.enumerate().filter_map(&mut read).collect()
+            Some(at) if text.len() <= MAX_SIZE.octets => {
+                (&text[..at], Some(&text[at + UNTIL.len()..]))
             }
-            Err(term) => [term].into(),
+            _ => (text, None),
         };
+        let mut terms: Box<[ClusterTerm]> = Box::default();
+        if let Some(text) = reader.normalize(clusters, MAX_SIZE.octets) {
+            let names = text.trim_end_matches(['+', ',']).split(['+', ',']);
+            let mut read = |(index, term)| reader.read(term, &format!("cluster {}", index + 1));
+            terms = names.enumerate().filter_map(&mut read).collect();
+            reader.limit_names(terms.len(), MAX_SIZE.names);
+        }
+        if reader.is_too_large {
+            terms = [ClusterTerm::too_large(clusters)].into();
+        }
         let until = time.and_then(Timestamp::from_text);
         if let (Some(time), None) = (time, until) {
             let time = shorten(time);
@@ -146,8 +156,26 @@ mod tests {
         let twice = ExpectedClusters::read("east+west+east");
         assert_eq!(twice.defect.as_deref(), Some("'east' occurs twice"));
         assert_eq!(missing("east+west+east", &["east", "west"]), [""; 0]);
-        let long = ExpectedClusters::read(&"east+".repeat(40_000));
-        let defect = "it has 200000 octets; at most 4096 are allowed";
-        assert_eq!(long.defect.as_deref(), Some(defect));
+        let names: Vec<String> = (0..129).map(|number| format!("{number:063}")).collect();
+        let until = " until 2026-12-01T12:00Z";
+        for (text, defect) in [
+            (
+                "east+".repeat(40_000),
+                "it has 200000 octets; at most 8320 are allowed",
+            ),
+            (
+                (0..129).map(|one| format!("c{one}+")).collect(),
+                "it has 129 names; at most 128 are allowed",
+            ),
+            (
+                "é".repeat(4160) + until,
+                "it has 8344 octets; at most 8320 are allowed",
+            ),
+        ] {
+            let large = ExpectedClusters::read(&text);
+            assert_eq!((large.until, large.defect.as_deref()), (None, Some(defect)));
+            assert_eq!(missing(&text, &["east", "c1"]).len(), 1);
+        }
+        assert_eq!(ExpectedClusters::read(&names[..128].join("+")).defect, None);
     }
 }

@@ -45,36 +45,52 @@ pub(super) struct TermReader {
     pub(super) seen: BTreeSet<String>,
     /// The first thing that is wrong, besides names that cannot be read, as a sentence without a full stop.
     pub(super) defect: Option<Line>,
+    /// Whether the setting has more octets or names than are read.
+    pub(super) is_too_large: bool,
 }
 
 /// A term without a name, in text.
 const EMPTY: &str = "''";
 
-/// The longest setting that is read. An annotation may have 256 KiB.
-const MAX_LENGTH: usize = 4096;
+/// The largest order that is read: 32 names of 63 octets with what joins them, and spaces. An annotation may have 256 KiB.
+const MAX_ORDER: MaxSize = MaxSize {
+    octets: 2560,
+    names: 32,
+};
+
+/// The largest setting of clusters that is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MaxSize {
+    /// Octets of the text.
+    pub(super) octets: usize,
+    /// Names of clusters.
+    pub(super) names: usize,
+}
 
 // === impl FailoverOrder ===
 
 impl FailoverOrder {
     /// Reads an order from an annotation. Spaces are ignored, `,` separates steps like `:`, and upper case is lower case. A
     /// part that still cannot be read stays in its place as a cluster without endpoints. Empty steps at the end are ignored.
-    /// An empty annotation is no order.
+    /// An empty annotation is no order. One that is too large is a held order of one step without endpoints, also if it begins with
+    /// `auto:` (rule K5a).
     pub fn read(text: &str) -> Option<Self> {
         (!text.trim().is_empty()).then(|| Self::of_text(text))
     }
 
     fn of_text(text: &str) -> Self {
         let mut reader = TermReader::default();
-        let (is_auto, steps) = match reader.normalize(text) {
-            Ok(text) => {
-                let text = text.trim_end_matches([':', ',']);
-                let (first, rest) = text.split_once([':', ',']).unwrap_or((text, ""));
-                let is_auto = first == "auto";
-                let steps = if is_auto { rest } else { text };
-                (is_auto, read_steps(steps, &mut reader))
-            }
-            Err(term) => (false, [[term].into()].into()),
-        };
+        let (mut is_auto, mut steps) = (false, Box::default());
+        if let Some(text) = reader.normalize(text, MAX_ORDER.octets) {
+            let text = text.trim_end_matches([':', ',']);
+            let (first, rest) = text.split_once([':', ',']).unwrap_or((text, ""));
+            is_auto = first == "auto";
+            steps = read_steps(if is_auto { rest } else { text }, &mut reader);
+            reader.limit_names(steps.iter().flatten().count(), MAX_ORDER.names);
+        }
+        if reader.is_too_large {
+            (is_auto, steps) = (false, [[ClusterTerm::too_large(text)].into()].into());
+        }
         Self {
             is_auto,
             steps,
@@ -172,6 +188,11 @@ impl ClusterTerm {
         }
     }
 
+    /// Returns the one term that stands for a setting that is too large.
+    pub(super) fn too_large(text: &str) -> Self {
+        Self::Nothing(shorten(text).into())
+    }
+
     /// Returns terms as text.
     pub(super) fn join(terms: &[Self]) -> String {
         let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
@@ -194,17 +215,27 @@ impl fmt::Display for ClusterTerm {
 // === impl TermReader ===
 
 impl TermReader {
-    /// Returns a setting without spaces and in lower case. Returns the one term that stands for it if it is too long.
-    pub(super) fn normalize(&mut self, text: &str) -> Result<String, ClusterTerm> {
-        if text.len() > MAX_LENGTH {
-            let length = text.len();
-            self.note(format!(
-                "it has {length} octets; at most {MAX_LENGTH} are allowed"
-            ));
-            return Err(ClusterTerm::Nothing(shorten(text).into()));
+    /// Returns a setting without spaces and in lower case, unless it is too large.
+    pub(super) fn normalize(&mut self, text: &str, max: usize) -> Option<String> {
+        let octets = text.len();
+        if octets > max {
+            self.refuse(format!("it has {octets} octets; at most {max} are allowed"));
+            return None;
         }
         let letters = text.chars().filter(|c| !c.is_whitespace());
-        Ok(letters.flat_map(char::to_lowercase).collect())
+        Some(letters.flat_map(char::to_lowercase).collect())
+    }
+
+    /// Refuses a setting with too many names: each costs work in every build.
+    pub(super) fn limit_names(&mut self, names: usize, max: usize) {
+        if names > max {
+            self.refuse(format!("it has {names} names; at most {max} are allowed"));
+        }
+    }
+
+    fn refuse(&mut self, defect: String) {
+        self.is_too_large = true;
+        self.defect = Some(defect.into());
     }
 
     /// Reads one term of a normalized setting. `place` names its place for people, such as `step 2`. Returns `None` if the term

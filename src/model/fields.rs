@@ -57,7 +57,7 @@ pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<
 }
 
 /// Truncates a value of an annotation for reports. Annotations may have 256 KiB.
-pub(super) fn shorten(value: &str) -> String {
+pub fn shorten(value: &str) -> String {
     value.chars().take(40).collect()
 }
 

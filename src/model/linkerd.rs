@@ -11,7 +11,7 @@ use super::kube_object::{LinkSpec, ServiceSpec, SliceBody};
 use super::{
     ClusterName, Few, Hostname, Item, ItemKind, KubeObject, Listed, ListedHost, MirroredHost,
     Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings, Slice, Text, intern, key,
-    slice,
+    label::is_label, slice,
 };
 
 /// The suffix of the names of federated services.
@@ -210,34 +210,38 @@ fn federated(service: &KubeObject<'_>) -> Result<Item, Problem> {
 /// Maximum number of clusters of a federation that are used. An annotation may name tens of thousands.
 const MAX_CLUSTERS: usize = 256;
 
-/// Reads the clusters of a list such as `web@east,web@north`. Its order is arbitrary. Notes the first item that is
-/// invalid, and the first cluster that occurs twice.
+/// Reads the clusters of a list such as `web@east,web@north` in one walk. Its order is arbitrary. Notes the first item that is
+/// invalid, the first cluster that occurs twice, and that there are too many, of which the first count.
 fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterName> {
-    let mut clusters = Vec::new();
-    let mut invalid = None;
+    let mut clusters = BTreeSet::new();
+    let (mut invalid, mut twice, mut count) = (None, None, 0);
     let items = list.split(',').map(str::trim);
     for item in items.filter(|item| !item.is_empty()) {
+        count += 1;
         match member_cluster(item) {
-            Some(cluster) => clusters.push(cluster),
             None => invalid = invalid.or(Some(item)),
+            Some(cluster) if clusters.contains(cluster) => twice = twice.or(Some(cluster)),
+            Some(cluster) if clusters.len() < MAX_CLUSTERS => _ = clusters.insert(cluster),
+            Some(_) => {}
         }
     }
     if let Some(item) = invalid {
         let item = format!("{}={}", key::REMOTE_DISCOVERY, shorten(item));
         settings.note_unreadable(&item, "it is not SERVICE@CLUSTER");
     }
-    clusters.sort();
-    if let Some(pair) = clusters.windows(2).find(|pair| pair[0] == pair[1]) {
-        let reason = format!("it names cluster '{}' twice", pair[0]);
+    if let Some(cluster) = twice {
+        let reason = format!("it names cluster '{cluster}' twice");
         settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
-    clusters.dedup();
-    if clusters.len() > MAX_CLUSTERS {
-        clusters.truncate(MAX_CLUSTERS);
-        let reason = format!("it names more than {MAX_CLUSTERS} clusters; the others are ignored");
+    if count > MAX_CLUSTERS {
+        let reason = format!(
+            "it has {} octets and {count} members; the first {MAX_CLUSTERS} count",
+            list.len()
+        );
         settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
-    clusters.into_iter().collect()
+    let clusters = clusters.into_iter().map(ClusterName::interned);
+    clusters.flatten().collect()
 }
 
 /// Returns whether the name of a member in this cluster is valid, and notes an invalid one.
@@ -250,9 +254,8 @@ fn is_own_member(name: &str, settings: &mut ServiceSettings) -> bool {
     is_valid
 }
 
-/// Returns the cluster of `SERVICE@CLUSTER`. A service of another namespace (`web.bank@east`) is not a DNS label, so it is invalid.
-fn member_cluster(item: &str) -> Option<ClusterName> {
+/// Returns the cluster of `SERVICE@CLUSTER`, if both are labels. A service of another namespace (`web.bank@east`) is none.
+fn member_cluster(item: &str) -> Option<&str> {
     let (service, cluster) = item.split_once('@')?;
-    let _: ServiceName = service.parse().ok()?;
-    ClusterName::interned(cluster).ok()
+    (is_label(service) && is_label(cluster)).then_some(cluster)
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr, VariantArray};
 
-use super::{ClusterName, Line, ObjectRef, ServiceKey, Timestamp};
+use super::{ClusterName, Line, MAX_LISTED, ObjectRef, ServiceKey, Text, Timestamp, list_some};
 
 /// One fact that a person may have to know.
 ///
@@ -24,14 +24,20 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// The service that it concerns, if it is known.
     pub service: Option<ServiceKey>,
-    /// The object that it concerns.
-    pub object: Option<ObjectRef>,
+    /// The objects that it concerns, the first ones if there are many.
+    pub objects: Box<[ObjectRef]>,
+    /// How many facts it stands for: there is one problem for each kind, service and cluster.
+    pub count: u32,
     /// The cluster that it concerns. Of a skipped mirror, before aliases.
     pub cluster: Option<ClusterName>,
     /// The name that it concerns: a short name, a hidden name, a watch or a file.
     pub name: Option<Line>,
     /// What is wrong in this case, without the subject.
     pub detail: Line,
+    /// The kind of the problem of the same service that explains it, if one does. It needs no remedy of its own.
+    pub cause: Option<ProblemKind>,
+    /// A name of a cluster in a setting that nothing here knows. Who prints the problem searches the nearest one.
+    pub unknown: Option<Text>,
     /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
     since: Option<NonZeroU64>,
     /// Whether it held in the first table of this process, so that it began at an unknown time before.
@@ -173,6 +179,10 @@ pub struct ProblemRow {
     pub sentence: &'static str,
     /// What a person does, the harmless first. [`Problem::hint`] fills in `{service}`, `{namespace}` and `{cluster}`.
     pub hint: &'static str,
+    /// The kinds of changes that tell it, so that the log needs no line of it.
+    pub told_by: &'static [&'static str],
+    /// The kinds of problems of a service that it explains.
+    pub explains: &'static [ProblemKind],
 }
 
 const fn row(
@@ -188,6 +198,20 @@ const fn row(
         level,
         sentence,
         hint,
+        told_by: &[],
+        explains: &[],
+    }
+}
+
+impl ProblemRow {
+    const fn told_by(mut self, changes: &'static [&'static str]) -> Self {
+        self.told_by = changes;
+        self
+    }
+
+    const fn explains(mut self, effects: &'static [ProblemKind]) -> Self {
+        self.explains = effects;
+        self
     }
 }
 
@@ -200,7 +224,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
     [
         row(K::UnusableObject, Skipped, Warning, "Object cannot be used",
             "correct the field, name or address that the detail names; an object without its parent: wait for ten minutes, then \
-            delete it: its controller creates it again if it is needed"),
+            delete it: its controller creates it again if it is needed")
+            .explains(&[K::MissingHost]),
         row(K::NamespaceMismatch, Skipped, Warning, "Mirror of a service in another namespace",
             "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name"),
         row(K::LeftOut, Skipped, Note, "Object is not used on purpose",
@@ -212,7 +237,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::Shadowed, Conflict, Warning, "Name hides another name",
             "query the hidden service by its name with a namespace, or rename one of the two"),
         row(K::ClusterName, Conflict, Warning, "Cluster name is not unique",
-            "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers"),
+            "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers")
+            .explains(&[K::Endpoint]),
         row(K::Endpoint, Conflict, Error, "Endpoint has several sources",
             "rename one of the two pods, or delete the object that does not belong to the endpoint"),
         row(K::Kind, Conflict, Note, "Name has endpoints of several kinds",
@@ -226,7 +252,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             mirror.linkerd.io/exported-"),
         row(K::SettingWithoutEffect, State, Error, "Setting of a service has no effect",
             "correct what the detail names: kubectl annotate service {service} -n {namespace} --overwrite ANNOTATION=VALUE; or the \
-            settings; link a cluster that is unknown"),
+            settings; link a cluster that is unknown")
+            .explains(&[K::StepWithoutEndpoint]),
         row(K::IgnoredSetting, State, Note, "Setting is ignored",
             "set an annotation on the Service of this cluster, which alone decides: Linkerd copies that of an exported Service to its \
             mirrors; for a default order, nothing, or export the service so that each cluster has an address of its own"),
@@ -235,33 +262,40 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::HeldStepDown, State, Warning, "Step of a held failover order is down",
             "repair the cluster of the step, or let another step answer with the command in the detail"),
         row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
-            "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each"),
+            "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each")
+            .told_by(&["step"]),
         row(K::StepWithoutEndpoint, State, Error, "Failover step has no endpoint",
             "export the service in a cluster of this step; if its cluster is lost, let another step answer: kubectl annotate \
-            service {service} -n {namespace} --overwrite global-dns/failover=ORDER"),
+            service {service} -n {namespace} --overwrite global-dns/failover=ORDER")
+            .told_by(&["failing"]),
         row(K::UnknownAlias, State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct aliases"),
         row(K::AutoWithPods, State, Warning, "Failover order moves a service with pods by itself",
             "remove auto: from the order of a database, so that a person moves its clients"),
         row(K::ExpectedClustersMissing, State, Error, "Name waits for expected clusters",
             "link these clusters and export the service there; if one of them is retired, remove it: kubectl annotate service \
-            {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS"),
+            {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS")
+            .told_by(&["failing"]),
         row(K::ClusterMissing, State, Warning, "Expected cluster is missing",
             "link the cluster and export the service there; if it is retired, remove it: kubectl annotate service \
             {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS"),
         row(K::GatewayDown, State, Warning, "Gateway is down",
             "check the gateway in cluster {cluster} and the network to it (linkerd multicluster gateways); gatewayDown decides \
-            the answers meanwhile"),
+            the answers meanwhile")
+            .told_by(&["down"]),
         row(K::ServiceNotReady, State, Warning, "Service has no ready endpoint",
             "check the pods of the exported Service in cluster {cluster}: it may be scaled to zero; gatewayDown decides the \
-            answers meanwhile"),
+            answers meanwhile")
+            .told_by(&["down"]),
         row(K::PodNotReady, State, Note, "Pods are not ready",
-            "kubectl describe pod -n {namespace} shows the readiness probe that fails"),
+            "kubectl describe pod -n {namespace} shows the readiness probe that fails")
+            .told_by(&["left", "shrank"]),
         row(K::MissingHost, State, Warning, "Headless mirror without endpoint mirrors",
             "wait: Linkerd's mirror controller creates them at the next change in cluster {cluster}, within ten minutes, or when it \
             restarts, if a pod with a hostname is ready there; global-dns explain {service}.{namespace} shows whether another object \
             has the name; update Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless \
-            Services of one name"),
+            Services of one name")
+            .told_by(&["left", "shrank"]),
         row(K::DeadPort, State, Error, "Port cannot be reached from other clusters",
             "in the exported Service, set targetPort = port, and restart the pods: an endpoint mirror keeps its first ports"),
         row(K::TooManyPorts, State, Error, "Service has too many ports",
@@ -307,10 +341,13 @@ impl Problem {
         Self {
             kind,
             service: None,
-            object: None,
+            objects: Box::default(),
+            count: 1,
             cluster: None,
             name: None,
+            unknown: None,
             detail: detail.into().truncated(MAX_DETAIL),
+            cause: None,
             since: None,
             is_older: false,
         }
@@ -324,8 +361,56 @@ impl Problem {
 
     /// Sets the object.
     pub fn of_object(mut self, object: ObjectRef) -> Self {
-        self.object = Some(object);
+        self.objects = [object].into();
         self
+    }
+
+    /// Sets the objects, of which the first ones are kept.
+    pub fn of_objects(mut self, objects: impl ExactSizeIterator<Item = ObjectRef>) -> Self {
+        self.count = u32::try_from(objects.len()).unwrap_or(u32::MAX);
+        self.objects = objects.take(MAX_LISTED).collect();
+        self
+    }
+
+    /// Sets the name of a cluster that nothing here knows.
+    pub fn of_unknown(mut self, name: &str) -> Self {
+        self.unknown = Some(name.into());
+        self
+    }
+
+    /// Sets whether it held in the first table of this process.
+    pub fn began_before(mut self, is_older: bool) -> Self {
+        self.is_older = is_older;
+        self
+    }
+
+    /// Adds another problem of the same kind, service and cluster: its objects and its detail, the first ones of many.
+    pub fn merge(&mut self, other: Self) {
+        let is_known = self.detail.contains(&*other.detail);
+        if is_known && other.objects.iter().all(|one| self.objects.contains(one)) {
+            return;
+        }
+        self.count += other.count;
+        if self.objects.len() < MAX_LISTED {
+            let all = self.objects.iter().chain(&*other.objects);
+            self.objects = all.take(MAX_LISTED).cloned().collect();
+        }
+        if !is_known && self.detail.chars().count() < MAX_DETAIL {
+            let detail = format!("{}; {}", self.detail, other.detail);
+            self.detail = Line::from(detail).truncated(MAX_DETAIL);
+        }
+        self.unknown = self.unknown.take().or(other.unknown);
+    }
+
+    /// Returns a detail with its objects, if there are several: the first ones, and the number of the others.
+    pub fn with_objects(&self, detail: Line) -> Line {
+        if self.objects.len() < 2 {
+            return detail;
+        }
+        let rest = (self.count as usize).saturating_sub(self.objects.len());
+        let all = self.objects.iter().map(ToString::to_string);
+        let all = all.chain(std::iter::repeat_n(String::new(), rest));
+        format!("{detail}: {}", list_some(all, self.objects.len())).into()
     }
 
     /// Sets the cluster.
@@ -351,11 +436,11 @@ impl Problem {
         self.since.map(|since| Timestamp(since.get()))
     }
 
-    /// Returns what it says without its detail: the kind, service, object, cluster and name. If it stays, the problem is not a new
-    /// one.
+    /// Returns what it says without its detail: the kind, service, cluster and name, or the object of one without a service. If it
+    /// stays, the problem is not a new one.
     pub fn fact(&self) -> impl Ord + '_ {
-        let subject = (&self.service, &self.object, &self.cluster, &self.name);
-        (self.kind, subject)
+        let object = self.objects.first().filter(|_| self.service.is_none());
+        (self.kind, &self.service, object, &self.cluster, &self.name)
     }
 
     /// Returns whether it held in the first table of this process, so that it began at an unknown time before [`Self::since`].
@@ -363,26 +448,42 @@ impl Problem {
         self.is_older
     }
 
-    /// Dates new problems: each has the time of the same problem in the last table, or of one that is gone and differs in its detail
-    /// only, or else its own, or `now`. Without a last table, this is the first one. Both lists are sorted.
+    /// Dates new problems: each has the time of the same fact in the last table, or else its own, or `now`. Without a last table, this
+    /// is the first one. The last list is sorted.
     pub fn date(last: Option<&[Self]>, new: &mut [Self], now: Timestamp) {
         let known = last.unwrap_or_default();
-        let is_gone = |one: &&Self| new.binary_search(one).is_err();
-        let gone: Vec<&Self> = known.iter().filter(is_gone).collect();
         for problem in new {
-            let same = known.binary_search(problem).map(|index| &known[index]);
-            let alike = || gone.iter().find(|one| one.fact() == problem.fact());
-            let own = || (problem.since.or(NonZeroU64::new(now.0)), last.is_none());
-            let time = same.ok().or_else(|| alike().copied());
-            (problem.since, problem.is_older) =
-                time.map_or_else(own, |known| (known.since, known.is_older));
+            let same = known.binary_search_by(|one| one.fact().cmp(&problem.fact()));
+            (problem.since, problem.is_older) = match same {
+                Ok(index) => (known[index].since, known[index].is_older),
+                Err(_) => (problem.since.or(NonZeroU64::new(now.0)), last.is_none()),
+            };
+        }
+    }
+
+    /// Notes which of the problems of a service are effects of others: of the same cluster, or of one that concerns no cluster, and
+    /// not older than their cause.
+    pub fn assign_causes(problems: &mut [Self]) {
+        let explains = |cause: &Self, effect: &Self| {
+            cause.kind.row().explains.contains(&effect.kind)
+                && (cause.cluster.is_none() || cause.cluster == effect.cluster)
+                && cause.since <= effect.since
+        };
+        let is_cause = |one: &&Self| !one.kind.row().explains.is_empty();
+        let causes: Vec<Self> = problems.iter().filter(is_cause).cloned().collect();
+        for effect in problems {
+            let cause = causes.iter().find(|cause| explains(cause, effect));
+            effect.cause = cause.map(|cause| cause.kind).or(effect.cause);
         }
     }
 
     /// Returns what it concerns: the object, the name, the service as `namespace/name`, or the cluster. Empty if it concerns
     /// the server.
     pub fn subject(&self) -> Line {
-        let object = self.object.as_ref().map(|object| object.to_string().into());
+        let object = match &*self.objects {
+            [object] => Some(object.to_string().into()),
+            _ => None,
+        };
         let service = || Some(self.service.as_ref()?.to_string().into());
         let cluster = || Some(self.cluster.as_ref()?.as_str().into());
         let thing = object.or_else(|| self.name.clone());
@@ -424,14 +525,18 @@ impl PartialOrd for Problem {
 
 impl Ord for Problem {
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.fact(), &self.detail).cmp(&(other.fact(), &other.detail))
+        let content = |one: &Self| (one.count, one.objects.first().cloned(), one.detail.clone());
+        self.fact()
+            .cmp(&other.fact())
+            .then_with(|| content(self).cmp(&content(other)))
     }
 }
 
 /// The problem as one sentence: `Object without its parent: Service/prod/db-0-east: …`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [self.kind.row().sentence, &self.subject(), &self.detail];
+        let detail = self.with_objects(self.detail.clone());
+        let parts = [self.kind.row().sentence, &self.subject(), &detail];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         f.write_str(&parts.join(": "))
     }
@@ -491,7 +596,7 @@ mod tests {
             let kind = ProblemKind::ShortName;
             Problem::new(kind, detail).of_name(name)
         };
-        let old = ["db: in a, b", "web: in a", "web: in b"];
+        let old = ["db: in a, b", "web: in a"];
         let mut list: Vec<Problem> = old
             .iter()
             .map(|text| text.split_once(": ").unwrap())
@@ -503,20 +608,17 @@ mod tests {
             // Its detail changed.
             problem("db", "in a, b, c"),
             problem("web", "in a"),
-            problem("web", "in b"),
-            // The others with this name are not gone.
-            problem("web", "in c"),
         ];
         Problem::date(Some(&list), &mut next, at(2));
         let times: Vec<_> = next.iter().map(|one| one.since().unwrap()).collect();
-        assert_eq!(times, [at(2), at(1), at(1), at(1), at(2)]);
+        assert_eq!(times, [at(2), at(1), at(1)]);
         assert_eq!(next[0], problem("api", "in a, b"));
         // What held in the first table began before it, as long as it holds.
         let mut first = list.clone();
         Problem::date(None, &mut first, at(3));
         Problem::date(Some(&first), &mut next, at(4));
         let is_older: Vec<bool> = next.iter().map(Problem::is_older).collect();
-        assert_eq!(is_older, [false, true, true, true, false]);
+        assert_eq!(is_older, [false, true, true]);
     }
 
     #[test]
@@ -525,5 +627,39 @@ mod tests {
         assert_eq!(bare.to_string(), "No complete table yet");
         let short = Problem::new(ProblemKind::ShortName, "in a and b").of_name("db");
         assert_eq!(short.to_string(), "Short name is ambiguous: db: in a and b");
+    }
+    /// Each pair of a cause and its effect, and what keeps them apart.
+    #[test]
+    fn cause_explains_its_effects_of_the_same_cluster_that_are_not_older() {
+        use ProblemKind as K;
+        let cluster = |name: &str| name.parse::<ClusterName>().unwrap();
+        let at = |kind, name: &str, second| {
+            let problem = Problem::new(kind, "").holds_since(Timestamp::from_seconds(second));
+            problem.of_cluster(&cluster(name))
+        };
+        let cause_of = |cause: Problem, effect: Problem| {
+            let mut both = [cause, effect];
+            Problem::assign_causes(&mut both);
+            assert_eq!(both[0].cause, None);
+            both[1].cause
+        };
+        for (cause, effect) in [
+            (K::UnusableObject, K::MissingHost),
+            (K::ClusterName, K::Endpoint),
+            (K::SettingWithoutEffect, K::StepWithoutEndpoint),
+        ] {
+            let found = |name, second| cause_of(at(cause, "east", 7), at(effect, name, second));
+            assert_eq!(found("east", 7), Some(cause), "{cause}");
+            assert_eq!(found("east", 8), Some(cause), "{cause}");
+            assert_eq!(found("east", 6), None, "{cause}: it is younger");
+            assert_eq!(found("west", 8), None, "{cause}: another cluster");
+            // A setting concerns no single cluster.
+            let of_service = Problem::new(cause, "");
+            assert_eq!(cause_of(of_service, at(effect, "west", 8)), Some(cause));
+            assert_eq!(
+                cause_of(at(K::Kind, "east", 1), at(effect, "east", 8)),
+                None
+            );
+        }
     }
 }

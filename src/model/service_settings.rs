@@ -20,6 +20,9 @@ pub const TTL_RANGE: RangeInclusive<u32> = 1..=30;
 /// The maximum number of annotations with an unknown name that are reported.
 const MAX_UNKNOWN: usize = 10;
 
+/// The longest value of an annotation that is read, except those with names of clusters.
+const MAX_OCTETS: usize = 1024;
+
 /// The settings of one service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -132,6 +135,12 @@ impl ServiceSettings {
     /// Reads one annotation. Notes one that cannot be read, with the reason.
     fn read<T: FromStr>(&mut self, object: &KubeObject<'_>, key: &str, reason: &str) -> Option<T> {
         let value = object.annotation(key)?;
+        let octets = value.len();
+        if octets > MAX_OCTETS {
+            let reason = format!("it has {octets} octets; at most {MAX_OCTETS} are allowed");
+            self.note_defect(key, value, Some(&reason));
+            return None;
+        }
         let parsed = value.trim().parse().ok();
         if parsed.is_none() {
             self.note_defect(key, value, Some(reason));

@@ -72,11 +72,11 @@ impl ChangeLog {
 /// Logs and records changes, in the minute to which they belong. Those of services that flap have no line of their own.
 fn record(changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
     let mut flapping = feeds.events.flapping();
-    log_some(&flapping.end_minute(time));
+    log_some(&flapping.end_minute(time), |one| one.detail.clone());
     let mut recorded = Vec::with_capacity(changes.len());
     for (moment, change) in changes {
         let (moment, change) = (feeds.clock.wall(moment), change.truncated());
-        log_some(&flapping.count(&change, time));
+        log_some(&flapping.count(&change, time), |one| one.detail.clone());
         if !flapping.has_all_of(&change) {
             log_change(&change, moment);
         }

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::info;
 
+use super::SteadyClock;
 use crate::failures::Failures;
-use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::Table;
-use crate::table::change::{Change, ChangeKind};
+use crate::table::change::Change;
 
 /// Maximum number of lines about problems of one kind that a table causes. The others are one line with their number:
 /// thousands of services may wait for the same gateway.
@@ -43,7 +44,11 @@ fn level_of(kind: ProblemKind) -> tracing::Level {
 
 /// Logs a problem with the level of its kind.
 pub fn log_problem(problem: &Problem) {
-    let Problem { kind, detail, .. } = problem;
+    log_with_detail(problem, &problem.detail);
+}
+
+fn log_with_detail(problem: &Problem, detail: &str) {
+    let kind = &problem.kind;
     let (sentence, subject) = (kind.row().sentence, problem.subject());
     log_at!(level_of(*kind), target: TARGET, problem = kind.name(), %subject, %detail, "{sentence}");
 }
@@ -65,11 +70,15 @@ pub fn log_ended<'p>(
     }
 }
 
-/// Returns the problem that there were failures since the start of the process, if there were any.
-pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Problem> {
+/// Returns the problem that there were failures since the start of the process, if there were any. `clock` is that of the process.
+pub fn problem_of_failures(
+    kind: ProblemKind,
+    failures: &Failures,
+    clock: SteadyClock,
+) -> Option<Problem> {
     let count = failures.count();
-    let since = Timestamp(failures.first());
-    (count > 0).then(|| Problem::new(kind, format!("{count} so far")).holds_since(since))
+    let since = clock.at(failures.first().filter(|_| count > 0)?);
+    Some(Problem::new(kind, format!("{count} so far")).holds_since(since))
 }
 
 /// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
@@ -96,17 +105,17 @@ pub(super) fn log_new(
         let problems = next.find(key).into_iter().flat_map(|next| &next.problems);
         new.extend(problems.filter(|one| !is_known(known, one) && !is_told(one)));
     }
-    log_some(&new);
+    log_some(&new, |problem| next.detail_of(problem));
 }
 
-/// Logs problems, at most [`MAX_LOGGED`] of each kind.
-pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
+/// Logs problems, at most [`MAX_LOGGED`] of each kind, with the details that a function returns.
+pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P], detail: impl Fn(&Problem) -> Line) {
     let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
     for problem in problems.iter().map(Borrow::borrow) {
         let count = counts.entry(problem.kind).or_default();
         *count += 1;
         if *count <= MAX_LOGGED {
-            log_problem(problem);
+            log_with_detail(problem, &detail(problem));
         }
     }
     for (kind, count) in counts {
@@ -118,28 +127,18 @@ pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
 }
 
 /// Returns whether a service had a problem. One of its state whose detail alone changed, such as the number of its hosts, is not new.
+/// `known` is sorted and has each fact once.
 fn is_known(known: &[Problem], problem: &Problem) -> bool {
     use ProblemKind::{IgnoredSetting, SettingWithoutEffect};
-    let is_state = |one: &Problem| {
-        one.kind.row().family == Family::State
-            && !matches!(one.kind, IgnoredSetting | SettingWithoutEffect)
-    };
-    let has_fact = |one: &Problem| is_state(one) && one.fact() == problem.fact();
-    known.binary_search(problem).is_ok() || known.iter().any(has_fact)
+    let is_state = problem.kind.row().family == Family::State
+        && !matches!(problem.kind, IgnoredSetting | SettingWithoutEffect);
+    let same = known.binary_search_by(|one| one.fact().cmp(&problem.fact()));
+    same.is_ok_and(|index| is_state || known[index] == *problem)
 }
 
 /// Returns whether a change of a service tells a problem of it.
 fn tells(change: &Change, problem: &Problem) -> bool {
-    use ChangeKind::{Down, Failing, Left, Shrank, Step};
-    let (kinds, is_of_cluster): (&[ChangeKind], _) = match problem.kind {
-        ProblemKind::GatewayDown | ProblemKind::ServiceNotReady => (&[Down], true),
-        ProblemKind::MissingHost => (&[Left, Shrank], true),
-        ProblemKind::PodNotReady => (&[Left, Shrank], false),
-        ProblemKind::StandbyAnswers => (&[Step], false),
-        ProblemKind::StepWithoutEndpoint | ProblemKind::ExpectedClustersMissing => {
-            (&[Failing], false)
-        }
-        _ => return false,
-    };
-    kinds.contains(&change.kind) && (!is_of_cluster || change.cluster == problem.cluster)
+    let told_by = problem.kind.row().told_by;
+    let is_of_cluster = problem.cluster.is_none() || change.cluster == problem.cluster;
+    told_by.contains(&change.kind.into()) && is_of_cluster
 }

@@ -24,6 +24,15 @@ impl SteadyClock {
         }
     }
 
+    /// Starts a clock with the time of a wall clock that is wrong.
+    #[cfg(test)]
+    pub(crate) fn started_at(start: Timestamp) -> Self {
+        Self {
+            start,
+            instant: Instant::now(),
+        }
+    }
+
     /// Returns the time at which it started.
     pub(super) fn started(&self) -> Timestamp {
         self.start
@@ -31,7 +40,13 @@ impl SteadyClock {
 
     /// Returns the time.
     pub(crate) fn now(&self) -> Timestamp {
-        self.start.after(self.instant.elapsed())
+        self.at(Instant::now())
+    }
+
+    /// Returns the time of an instant.
+    pub(crate) fn at(&self, instant: Instant) -> Timestamp {
+        self.start
+            .after(instant.saturating_duration_since(self.instant))
     }
 
     /// Returns the wall time of a time of this clock, to print it.

@@ -71,6 +71,7 @@ pub(super) fn hash_of(part: &impl Hash) -> u64 {
 impl Hash for Service {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.key, self.failure.is_some()).hash(state);
+        self.missing_clusters().hash(state);
         let missing = self.missing.iter().map(MissingHost::labels);
         let missing = missing.filter(|labels| self.endpoints_at(labels).is_empty());
         missing.collect::<BTreeSet<_>>().hash(state);
@@ -87,8 +88,11 @@ impl Hash for Service {
         for port in iter::once(&[][..]).chain(ports.map(|(_, endpoints)| endpoints)) {
             let all = self.names.members(0..self.endpoints.len(), port);
             feed(all.requiring(Property::Selected));
+            let mut start = 0;
             for of_cluster in self.by_cluster() {
-                feed(all.within(self.range_at(&of_cluster[0].labels()[1..])));
+                let end = start + of_cluster.len();
+                feed(all.within(start..end));
+                start = end;
             }
         }
     }

@@ -49,8 +49,6 @@ pub struct Build<'b> {
     store: &'b Store,
     rules: &'b Rules,
     timers: &'b Timers,
-    /// The clusters that something here knows.
-    known_clusters: BTreeSet<ClusterName>,
     build_service: BuildService<'b>,
 }
 
@@ -77,15 +75,13 @@ impl<'b> Build<'b> {
             store,
             rules,
             timers,
-            known_clusters: known_clusters(store, rules),
             build_service: &build_service,
         }
     }
 
     /// Returns the services that must be built if those in `dirty` changed.
     pub fn dependents(&self, dirty: &ServiceKeys) -> ServiceKeys {
-        let has_other_clusters = self.known_clusters != self.timers.known_clusters;
-        closure(self.last, dirty, has_other_clusters, self.rules)
+        closure(self.last, dirty, &self.timers.links.turned, self.rules)
     }
 
     /// Builds a service. If that panics, its old version stays, with a problem.
@@ -100,7 +96,6 @@ impl<'b> Build<'b> {
             store: self.store,
             rules: self.rules,
             items: &items,
-            known_clusters: &self.known_clusters,
             timers: self.timers,
             old: self.last.find(&key),
             problems: &RefCell::default(),
@@ -131,7 +126,6 @@ impl<'b> Build<'b> {
         );
         built.is_changed |= is_changed;
         built.has_other_answers |= has_other_answers;
-        built.timers.known_clusters = self.known_clusters;
         built
     }
 }
@@ -144,11 +138,6 @@ impl Built {
         let mut table = last.clone();
         table.skipped = store.skipped().clone();
         table.links = timers.links.states.clone();
-        if table.links != last.links {
-            let mut problems = table.links.problems();
-            timers.date(&last.link_problems, &mut problems);
-            table.link_problems = problems.into();
-        }
         let is_changed = !table.skipped.ptr_eq(&last.skipped) && table.skipped != last.skipped
             || table.links != last.links;
         Self {
@@ -172,6 +161,7 @@ impl Built {
         let new = built.service.map(|mut new| {
             let known = old.map_or(&[][..], |old| &old.problems);
             timers.date(known, &mut new.problems);
+            Problem::assign_causes(&mut new.problems);
             Arc::new(new)
         });
         if self.table.replace(key, new.clone()) {
@@ -205,12 +195,12 @@ fn panicked(last: &Table, context: BuildContext<'_>) -> BuiltService {
 }
 
 /// Returns the services that must be built after those in `dirty` changed: these, those that list a host with the name of one of
-/// them (rule M1b), and their aliases; those with an order, if the clusters that something here knows changed; and those that
-/// exist for a setting alone and are not in the table (rule K5).
+/// them (rule M1b), and their aliases; those with an order that names a cluster of `turned`, which something here began or ceased to
+/// know; and those that exist for a setting alone and are not in the table (rule K5).
 fn closure(
     last: &Table,
     dirty: &ServiceKeys,
-    has_other_clusters: bool,
+    turned: &BTreeSet<ClusterName>,
     rules: &Rules,
 ) -> ServiceKeys {
     let mut services = dirty.clone();
@@ -224,25 +214,13 @@ fn closure(
     let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();
     services.extend(aliases);
-    if has_other_clusters {
-        // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
-        let ordered = last.services().filter(|one| one.failover.is_some());
-        services.extend(ordered.map(|service| service.key.clone()));
+    for cluster in turned {
+        services.extend(last.services_with_order_of(cluster).cloned());
     }
     let is_new = |key: &&ServiceKey| last.find(key).is_none();
     let of_settings = rules.ordered_services().chain(rules.aliases.names());
     services.extend(of_settings.filter(is_new).cloned());
     services
-}
-
-/// Returns the clusters that something here knows: by a mirror or a Link, and this cluster. Excluded clusters are none.
-fn known_clusters(store: &Store, rules: &Rules) -> BTreeSet<ClusterName> {
-    let links = store.links().map(|(_, cluster)| cluster);
-    let remote = store.linked_clusters().chain(links);
-    let remote = remote.map(|cluster| rules.name_of(cluster));
-    let all = remote.chain([rules.cluster_name.clone()]);
-    all.filter(|cluster| !rules.excluded_clusters.contains(cluster))
-        .collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use super::name_index::compute::name_index;
 use super::order::{kept_order, order, order_of, resolve};
 use super::{MissingHost, NameFailure, Service, headless, local};
 use crate::model::{
-    Item, ItemKind, MAX_LISTED, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey, list_some,
+    Item, ItemKind, Kind, MAX_LISTED, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
+    list_some,
 };
 
 /// Builds one service.
@@ -73,6 +74,7 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
     let BuildContext { key, rules, .. } = context;
     let mut of_hosts = headless::endpoint_mirrors(context);
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    let mut slices = context.store.cursor(Kind::EndpointSlice);
     for &source in context.items {
         let (object, item) = source;
         if let Some(link) = item.link().filter(|link| rules.excludes(link)) {
@@ -86,7 +88,7 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
             ItemKind::EndpointMirror => None,
             ItemKind::HeadlessMirror => headless::candidate(source, &mut of_hosts, context),
             ItemKind::GatewayMirror | ItemKind::FlatMirror | ItemKind::Federated => {
-                cluster_ip(source, context)
+                cluster_ip(source, &mut slices, context)
             }
             ItemKind::Own(own) => local::candidate(source, own, context),
         });
@@ -135,7 +137,7 @@ fn service(
     let place = |one: &MissingHost| (one.cluster.clone(), one.hostname.clone());
     missing.sort_by_cached_key(place);
     let kind = kind_of(&candidates, !mirrors.is_empty());
-    let [endpoints, not_ready] = merge(candidates, context);
+    let [endpoints, not_ready] = merge(candidates, decided.gateway_down, context);
     let has_mcs_zones = context.rules.has_mcs_zones;
     let mut service = Service {
         kind,
@@ -152,9 +154,8 @@ fn service(
     };
     service.failure = failure(&service);
     service.report_state(context);
-    let mut problems = context.problems.take();
+    let mut problems: Vec<Problem> = context.problems.take().into_values().collect();
     problems.sort();
-    problems.dedup();
     service.problems = problems.into();
     service
 }

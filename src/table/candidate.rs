@@ -11,10 +11,10 @@ use super::endpoint::{
 };
 use super::rules::Rules;
 use super::service::HostKey;
-use super::store::ServiceSlices;
+use super::store::{Cursor, ServiceSlices};
 use crate::model::{
-    ClusterName, Item, ItemKind, MAX_LISTED, ObjectKey, ObjectRef, Port, Ports, Problem,
-    ProblemKind, Slice, list_some,
+    ClusterName, GatewayDown, Item, ItemKind, MAX_LISTED, ObjectKey, ObjectRef, Port, Ports,
+    Problem, ProblemKind, Slice, list_some,
 };
 
 /// What one item offers for the clusters that it stands for (rule K1).
@@ -25,7 +25,7 @@ pub(super) struct Candidate<'s> {
     /// The key of its object.
     pub(super) object: &'s ObjectKey,
     pub(super) rank: Rank,
-    /// The clusters, after aliases. A federated service has several, or none.
+    /// The clusters, after aliases, at least one. A federated service has several.
     pub(super) clusters: BTreeSet<ClusterName>,
     /// Whether no Link names these clusters any more (rule L3).
     pub(super) is_unlinked: bool,
@@ -68,7 +68,7 @@ impl<'s> Candidate<'s> {
         mut endpoints: Vec<Endpoint>,
         context: BuildContext<'_>,
     ) -> Self {
-        let is_unlinked = context.timers.links.is_item_unlinked(item);
+        let is_unlinked = context.timers.links.is_item_unlinked(item, context.rules);
         if is_unlinked {
             for endpoint in &mut endpoints {
                 endpoint.liveness = EndpointLiveness::Unlinked;
@@ -91,6 +91,11 @@ impl<'s> Candidate<'s> {
     /// Returns whether it is one address of no one cluster.
     pub(super) fn is_shared(&self) -> bool {
         self.rank == Rank::Federated
+    }
+
+    /// Returns whether it is one address of several clusters. A federated service of one cluster is that cluster's.
+    pub(super) fn covers_several(&self) -> bool {
+        self.clusters.len() > 1
     }
 
     /// Returns whether its endpoints answer the name of the service.
@@ -125,25 +130,29 @@ impl<'s> Candidate<'s> {
 
 // === Cluster IPs ===
 
-/// Makes the candidate of a Service with a cluster IP: its address. A federated service of excluded clusters alone has none.
+/// Makes the candidate of a Service with a cluster IP: its address. A federated service of excluded clusters alone has none, and
+/// neither has one without a member that can be read (rule K3).
 pub(super) fn cluster_ip<'s>(
     source: Source<'s>,
+    slices: &mut Cursor<'s>,
     context: BuildContext<'s>,
 ) -> Option<Candidate<'s>> {
-    let clusters = clusters(source.1, context.rules)?;
+    let clusters = clusters(source.1, context.rules);
+    let first = clusters.first()?;
     let (rank, cluster) = match source.1.kind {
         ItemKind::Federated => (Rank::Federated, None),
-        _ => (Rank::ClusterIp, Some(clusters.first()?.clone())),
+        _ => (Rank::ClusterIp, Some(first.clone())),
     };
-    let endpoints = vec![cluster_ip_endpoint(source, cluster, context)];
+    let endpoints = vec![cluster_ip_endpoint(source, cluster, slices, context)];
     Some(Candidate::new(source, rank, clusters, endpoints, context))
 }
 
-/// Makes the endpoint of the cluster IP of a Service, in one cluster or of no single one.
-pub(super) fn cluster_ip_endpoint(
+/// Makes the endpoint of the cluster IP of a Service, in one cluster or of no single one. `slices` is near those of another Service.
+pub(super) fn cluster_ip_endpoint<'s>(
     source: Source<'_>,
     cluster: Option<ClusterName>,
-    context: BuildContext<'_>,
+    slices: &mut Cursor<'s>,
+    context: BuildContext<'s>,
 ) -> Endpoint {
     let kind = match source.1.kind {
         ItemKind::Federated => ServiceKind::Federated,
@@ -151,14 +160,19 @@ pub(super) fn cluster_ip_endpoint(
         ItemKind::Own(_) => ServiceKind::Local,
         _ => ServiceKind::Gateway,
     };
-    let slices = || context.store.slices_of(source.0);
-    let liveness = match kind {
-        // The mesh finds the pods itself.
-        ServiceKind::Federated | ServiceKind::Flat => EndpointLiveness::Alive,
-        _ if has_ready(slices()) == Some(true) => EndpointLiveness::Alive,
-        // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-        ServiceKind::Gateway if !slices().is_empty() => EndpointLiveness::GatewayDown,
-        _ => EndpointLiveness::NotReady,
+    // The mesh finds the pods itself.
+    let is_always_alive = matches!(kind, ServiceKind::Federated | ServiceKind::Flat);
+    let liveness = if is_always_alive {
+        EndpointLiveness::Alive
+    } else {
+        let slices = context.store.slices_near(slices, source.0);
+        let has_slice = !slices.is_empty();
+        match has_ready(slices) {
+            Some(true) => EndpointLiveness::Alive,
+            // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
+            _ if has_slice && kind == ServiceKind::Gateway => EndpointLiveness::GatewayDown,
+            _ => EndpointLiveness::NotReady,
+        }
     };
     Endpoint {
         cluster,
@@ -167,17 +181,15 @@ pub(super) fn cluster_ip_endpoint(
     }
 }
 
-/// Returns the clusters of an item after aliases, without excluded ones. Returns `None` if all of them are excluded.
-fn clusters(item: &Item, rules: &Rules) -> Option<BTreeSet<ClusterName>> {
+/// Returns the clusters of an item after aliases, without excluded ones. Members of this cluster stay, whatever is excluded.
+fn clusters(item: &Item, rules: &Rules) -> BTreeSet<ClusterName> {
     let linked = item.linked.iter().map(|link| rules.name_of(link));
     let own = item.has_own.then(|| rules.cluster_name.clone());
-    let all: BTreeSet<_> = linked.chain(own).collect();
-    // Members of this cluster stay, whatever is excluded.
-    if item.own().is_some() {
-        return Some(all);
-    }
-    let rest = &all - &rules.excluded_clusters;
-    (all.is_empty() || !rest.is_empty()).then_some(rest)
+    let is_excluded = |cluster: &ClusterName| rules.excluded_clusters.contains(cluster);
+    let is_own = item.own().is_some();
+    let all = linked.chain(own);
+    all.filter(|cluster| is_own || !is_excluded(cluster))
+        .collect()
 }
 
 /// Returns whether one of the slices of a Service has a ready address. Returns `None` if none says so.
@@ -196,6 +208,7 @@ pub(super) fn has_ready(slices: ServiceSlices<'_>) -> Option<bool> {
 /// Merges the endpoints of candidates, and those that are not ready. Both lists are sorted by cluster and hostname.
 pub(super) fn merge(
     candidates: Vec<Candidate<'_>>,
+    gateway_down: GatewayDown,
     context: BuildContext<'_>,
 ) -> [Vec<Endpoint>; 2] {
     let (mut endpoints, mut not_ready) = (Vec::new(), Vec::new());
@@ -213,7 +226,7 @@ pub(super) fn merge(
     // Endpoints of one name keep their order. Most are sorted already, which takes one comparison each.
     endpoints.sort_by(|one, other| one.name().cmp(&other.name()));
     let same = groups(endpoints, |one, other| one.name() == other.name());
-    let united = same.map(|(first, others)| unite(first, others, context));
+    let united = same.map(|(first, others)| unite(first, others, gateway_down, context));
     let mut endpoints: Vec<Endpoint> = united.collect();
     // A pod may be ready in another slice.
     not_ready.retain(|pod| {
@@ -226,20 +239,42 @@ pub(super) fn merge(
     [endpoints, not_ready]
 }
 
-/// Unites endpoints of one name. Nobody maintains the addresses of an unlinked cluster (rule L3): others replace its own.
-fn unite(first: Endpoint, mut others: Vec<Endpoint>, context: BuildContext<'_>) -> Endpoint {
+/// Unites endpoints of one name, such as those of two Links to one cluster. What is down of one goes while another is alive (rules M4,
+/// M6, L3), unless the name includes it.
+fn unite(
+    first: Endpoint,
+    mut others: Vec<Endpoint>,
+    gateway_down: GatewayDown,
+    context: BuildContext<'_>,
+) -> Endpoint {
     if others.is_empty() {
         return first;
     }
     others.insert(0, first);
     let is_linked = |one: &Endpoint| one.liveness != EndpointLiveness::Unlinked;
-    if others.iter().any(is_linked) {
-        others.retain(is_linked);
+    let has_linked = others.iter().any(is_linked);
+    let sources = others.iter().filter(|one| !has_linked || is_linked(one));
+    let sources: Vec<&Endpoint> = sources.collect();
+    let addresses = &sources[0].addresses;
+    if sources.iter().any(|one| one.addresses != *addresses) {
+        context.report([sources[0].conflict(&sources[1..])]);
+    }
+    // An explanation names all sources.
+    let objects: BTreeSet<ObjectRef> = others
+        .iter()
+        .flat_map(|one| one.objects.iter().cloned())
+        .collect();
+    if others.iter().any(Endpoint::is_alive) {
+        others.retain(|one| match gateway_down {
+            GatewayDown::LastResort => one.is_alive(),
+            GatewayDown::Include => is_linked(one),
+        });
     }
     let first = others.remove(0);
-    let is_conflict = others.iter().any(|one| one.addresses != first.addresses);
-    context.report(is_conflict.then(|| first.conflict(&others)));
-    first.merged(&others)
+    Endpoint {
+        objects: objects.into_iter().collect(),
+        ..first.merged(&others)
+    }
 }
 
 /// Groups sorted endpoints: each with those behind it that are the same.
@@ -257,13 +292,14 @@ pub(super) fn groups<T>(
 
 impl Endpoint {
     /// Reports other endpoints of the same name.
-    pub(super) fn conflict(&self, others: &[Self]) -> Problem {
-        let all = iter::once(self).chain(others);
+    pub(super) fn conflict(&self, others: &[&Self]) -> Problem {
+        let all = iter::once(self).chain(others.iter().copied());
         let objects: BTreeSet<&ObjectRef> = all.flat_map(|one| one.objects.iter()).collect();
         let (endpoint, objects) = (self.describe(), list_some(objects, MAX_LISTED));
         let count = 1 + others.len();
         let detail = format!("{endpoint} has {count} entries, in {objects}; merged");
-        Problem::new(ProblemKind::Endpoint, detail)
+        let problem = Problem::new(ProblemKind::Endpoint, detail);
+        self.cluster.iter().fold(problem, Problem::of_cluster)
     }
 
     /// Merges other endpoints of the same name into it, all at once: the time must not grow with the square of their number.

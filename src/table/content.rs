@@ -9,7 +9,8 @@ use super::service::Service;
 use super::shared::{SharedMap, set};
 use super::store::Skipped;
 use crate::model::{
-    Few, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Text, Timestamp,
+    ClusterName, ClusterTerm, Few, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Text,
+    Timestamp,
 };
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
@@ -24,8 +25,8 @@ pub struct Table {
     pub links: Arc<LinkStates>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
     pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
-    /// The problems of links: one for each cluster that nobody maintains, and one if the states are unknown. Sorted.
-    pub(super) link_problems: Arc<[Problem]>,
+    /// The clusters that the failover order of a service names, each with the service.
+    ordered: RedBlackTreeSetSync<(ClusterName, ServiceKey)>,
 }
 
 /// A table with the numbers that identify it.
@@ -211,6 +212,14 @@ impl Table {
         let (had_names, has_names) = (has_names(old), has_names(new.as_ref()));
         let gone = old.map_or_else(Vec::new, |old| listed_hosts(old));
         let added = new.as_deref().map_or_else(Vec::new, listed_hosts);
+        let gone_orders = old.map_or_else(Vec::new, |old| ordered_clusters(old));
+        let added_orders = new.as_deref().map_or_else(Vec::new, ordered_clusters);
+        for entry in gone_orders {
+            self.ordered.remove_mut(&entry);
+        }
+        for entry in added_orders {
+            self.ordered.insert_mut(entry);
+        }
         for host in gone {
             self.listed_hosts.remove_mut(&host);
         }
@@ -227,6 +236,17 @@ impl Table {
             self.namespaces.insert_mut(namespace.clone(), changed);
         }
         true
+    }
+
+    /// Returns the services with a failover order that names a cluster.
+    pub(super) fn services_with_order_of(
+        &self,
+        cluster: &ClusterName,
+    ) -> impl Iterator<Item = &ServiceKey> {
+        let first = (cluster.clone(), ServiceKey::default());
+        let ordered = self.ordered.range(first..);
+        let of_cluster = ordered.take_while(move |(named, _)| named == cluster);
+        of_cluster.map(|(_, service)| service)
     }
 
     /// Returns the service that owns a short name.
@@ -265,6 +285,17 @@ impl ShortName {
     pub fn has_hidden(&self) -> bool {
         self.owner.is_ok() && !self.problems.is_empty()
     }
+}
+
+/// Returns the clusters that the failover order of a service names, each with the service.
+fn ordered_clusters(service: &Service) -> Vec<(ClusterName, ServiceKey)> {
+    let failover = service.failover.iter();
+    let terms = failover.flat_map(|failover| failover.order.terms());
+    let named = terms.filter_map(|term| match term {
+        ClusterTerm::Named(cluster) => Some((cluster.clone(), service.key.clone())),
+        _ => None,
+    });
+    named.collect()
 }
 
 /// Returns the hosts of a service that depend on a Service of their own, or may do so.

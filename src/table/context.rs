@@ -5,18 +5,19 @@
 //! else follows from the objects of this moment, so replicas and restarts agree as soon as the delays have ended.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::Service;
 use super::endpoint::Source;
 use super::failover::Debounce;
-use super::links::Links;
+use super::links::{LinkList, Links};
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use crate::model::{
-    ClusterName, FailoverOrder, Item, ItemKind, ObjectKey, OwnForm, OwnService, Problem,
-    ServiceKey, ServiceSettings, Slice, Timestamp,
+    ClusterName, FailoverOrder, Item, ItemKind, Line, ObjectKey, OwnForm, OwnService, Problem,
+    ProblemKind, ServiceKey, ServiceSettings, Slice, Timestamp,
 };
 
 /// What the build of one service reads.
@@ -27,15 +28,16 @@ pub(super) struct BuildContext<'b> {
     pub(super) rules: &'b Rules,
     /// The items of the service with the keys of their objects: its own, and those of the services that it is an alias of.
     pub(super) items: &'b [Source<'b>],
-    /// The clusters that something here knows.
-    pub(super) known_clusters: &'b BTreeSet<ClusterName>,
     /// What the last builds remember.
     pub(super) timers: &'b Timers,
     /// The service in the last table.
     pub(super) old: Option<&'b Service>,
     /// The problems that were found until now.
-    pub(super) problems: &'b RefCell<Vec<Problem>>,
+    pub(super) problems: &'b RefCell<Problems>,
 }
+
+/// The problems of a service: one for each kind, cluster and name.
+pub(super) type Problems = BTreeMap<(ProblemKind, Option<ClusterName>, Option<Line>), Problem>;
 
 /// The build of one service.
 #[derive(Default)]
@@ -62,8 +64,6 @@ pub struct Timers {
     pub is_following: bool,
     /// Links and Leases.
     pub links: Links,
-    /// The clusters that something knew at the last build.
-    pub(super) known_clusters: BTreeSet<ClusterName>,
     services: BTreeMap<ServiceKey, ServiceTimers>,
 }
 
@@ -72,7 +72,6 @@ pub struct Timers {
 pub struct NextTimers {
     /// The timers of services that differ from those before.
     pub(super) services: Vec<(ServiceKey, ServiceTimers)>,
-    pub(super) known_clusters: BTreeSet<ClusterName>,
 }
 
 /// The timers of one service.
@@ -98,9 +97,15 @@ pub(super) struct KeptOrder {
 impl<'b> BuildContext<'b> {
     /// Reports problems of the service.
     pub(super) fn report(&self, found: impl IntoIterator<Item = Problem>) {
-        let found = found.into_iter().map(|one| one.of_service(self.key));
-        let found: Vec<_> = found.collect(); // may report others
-        self.problems.borrow_mut().extend(found);
+        let found: Vec<Problem> = found.into_iter().collect(); // may report others
+        let mut problems = self.problems.borrow_mut();
+        for problem in found {
+            let key = (problem.kind, problem.cluster.clone(), problem.name.clone());
+            match problems.entry(key) {
+                Entry::Occupied(mut known) => known.get_mut().merge(problem),
+                Entry::Vacant(new) => _ = new.insert(problem.of_service(self.key)),
+            }
+        }
     }
 
     /// Returns what the last build remembers of the service.
@@ -184,9 +189,20 @@ impl Timers {
         }
     }
 
+    /// Determines the states of links, at the time of the next build.
+    pub fn update_links(
+        &mut self,
+        store: &mut Store,
+        list: Option<LinkList>,
+        rules: &Rules,
+    ) -> Option<ServiceKeys> {
+        self.links.is_first = self.is_following && !self.is_started;
+        self.links.update(store, list, rules, self.now)
+    }
+
     /// Records what a build returned.
     pub fn apply(&mut self, next: NextTimers) {
-        self.known_clusters = next.known_clusters;
+        self.links.turned.clear();
         for (service, timers) in next.services {
             if timers == ServiceTimers::default() {
                 self.services.remove(&service);

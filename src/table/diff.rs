@@ -3,6 +3,7 @@
 //! A change says what was seen in the objects of this cluster, not what may have happened in another one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::{NoOwner, Table};
@@ -76,30 +77,28 @@ fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
 
 /// Compares the problems of the links of clusters. In the first table, all of them are changes.
 pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
-    let old = last.map_or(&[][..], |last| &last.link_problems);
-    let new = next.link_problems.iter();
-    let begins = new.filter(|one| old.binary_search(one).is_err());
-    let begins = begins.filter_map(|one| {
-        let kind = match one.kind {
-            ProblemKind::Frozen => ChangeKind::Frozen,
-            _ => ChangeKind::Unlinked,
+    let old = |link| last.and_then(|last| last.links.clusters.get(link));
+    let mut changes = Vec::new();
+    if last.is_some_and(|last| Arc::ptr_eq(&last.links, &next.links)) {
+        return changes;
+    }
+    for (link, new) in &next.links.clusters {
+        let old = old(link).and_then(|old| old.problem.as_ref());
+        let (kind, cause) = match &new.problem {
+            Some(new) if old == Some(new) => continue,
+            Some(new) if new.kind == ProblemKind::Frozen => (ChangeKind::Frozen, Some(&new.detail)),
+            Some(new) => (ChangeKind::Unlinked, Some(&new.detail)),
+            None if old.is_some() && new.state == LinkState::Linked => (ChangeKind::Linked, None),
+            None => continue,
         };
-        Some((kind, one.cluster.as_ref()?, Some(one.detail.to_string())))
-    });
-    let links = next.links.clusters.values();
-    let linked = links.filter(|link| link.state == LinkState::Linked);
-    let linked: BTreeSet<_> = linked.map(|link| &link.cluster).collect();
-    let ends = linked.into_iter().filter(|cluster| {
-        let had_problem = last.is_some_and(|last| last.link_problem(cluster).is_some());
-        had_problem && next.link_problem(cluster).is_none()
-    });
-    let ends = ends.map(|cluster| (ChangeKind::Linked, cluster, None));
-    let changes = begins.chain(ends).map(|(kind, cluster, cause)| Change {
-        cluster: Some(cluster.clone()),
-        count: 0,
-        ..Change::between(kind, [None, None], cause)
-    });
-    changes.map(Change::described).collect()
+        let change = Change {
+            cluster: Some(new.cluster.clone()),
+            count: 0,
+            ..Change::between(kind, [None, None], cause.map(ToString::to_string))
+        };
+        changes.push(change.described());
+    }
+    changes
 }
 
 // === Settings ===
@@ -311,7 +310,11 @@ fn kinds(endpoints: &[Endpoint]) -> String {
 /// Returns what was seen of endpoints that are gone. `new` is the version of the service that lacks them.
 fn loss(gone: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -> Option<String> {
     let (first, cluster) = (gone.first()?, cluster?);
-    let is_gone = |host: &&Hostname| gone.iter().any(|one| one.hostname.as_ref() == Some(*host));
+    // They are sorted by hostname, and there may be thousands.
+    let is_gone = |host: &&Hostname| {
+        let place = gone.binary_search_by(|one| one.hostname.as_ref().cmp(&Some(*host)));
+        place.is_ok()
+    };
     let missing = new.missing.iter().filter(|one| one.cluster == *cluster);
     let listed = missing.map(|one| &one.hostname).filter(is_gone);
     let listed = list_some(listed, MAX_LISTED);

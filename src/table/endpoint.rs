@@ -119,6 +119,11 @@ impl Endpoint {
         self.kind == ServiceKind::Local
     }
 
+    /// Returns whether it is alive as long as its mirror exists, because the mesh finds the pods itself.
+    pub(super) fn is_always_alive(&self) -> bool {
+        matches!(self.kind, ServiceKind::Flat | ServiceKind::Federated)
+    }
+
     /// Returns whether connections can succeed.
     pub fn is_alive(&self) -> bool {
         self.liveness == EndpointLiveness::Alive

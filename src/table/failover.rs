@@ -77,8 +77,19 @@ pub(super) struct Debounce {
     /// The order that it belongs to. A changed order begins with a new one.
     pub(super) order: FailoverOrder,
     pub(super) steps: Box<[StepMemory]>,
+    /// The step that answered last, unless none had an endpoint.
+    pub(super) answering: Option<Answering>,
     /// When it is dropped, because the service has no object.
     pub(super) end: Option<Timestamp>,
+}
+
+/// The step that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answering {
+    /// Counted from zero.
+    pub(super) step: usize,
+    /// Since when it answers.
+    pub(super) since: Timestamp,
 }
 
 /// What is remembered of one step.
@@ -106,6 +117,10 @@ pub struct Gate {
 
 /// How long the name waits after the creation of the Service of this cluster, unless the annotation has a time.
 const WINDOW: Duration = Duration::from_secs(3600);
+
+/// How long after a step began to answer an earlier one that is alive takes over at once. Events of one moment arrive in batches, and
+/// their order must not decide.
+const SAME_MOMENT: Duration = Duration::from_millis(500);
 
 /// How often a gate that is closed is looked at, because the wall clock may be corrected meanwhile.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -153,6 +168,38 @@ impl Failover {
         format!(
             "{detail}; to let {alive} answer: kubectl annotate service {service} -n {namespace} global-dns/failover={order} --overwrite"
         )
+    }
+}
+
+// === impl Answering ===
+
+impl Answering {
+    /// Chooses the step that answers (rule K7): the first that counts as alive and has an endpoint, else the first with an endpoint
+    /// that is alive, else the first with an endpoint. Nobody leaves a step that is alive for a later one: the `last` one stays while
+    /// it is, until an earlier step counts as alive, or is alive in the same moment. Returns `None` if no step has an endpoint.
+    pub(super) fn choose(
+        last: Option<Self>,
+        steps: &[StepMemory],
+        health: &[StepHealth],
+        now: Timestamp,
+    ) -> Option<Self> {
+        let has_endpoint = |step: &usize| health[*step] != StepHealth::Empty;
+        let is_alive = |step: &usize| health[*step] == StepHealth::Alive;
+        let counting = (0..steps.len()).find(|step| steps[*step].counts && has_endpoint(step));
+        let alive = (0..steps.len()).find(is_alive);
+        let step = match last.filter(|last| is_alive(&last.step)) {
+            Some(last) => {
+                let is_same_moment = now <= last.since.after(SAME_MOMENT);
+                let takes_over = [counting, alive.filter(|_| is_same_moment)];
+                takes_over.into_iter().flatten().fold(last.step, usize::min)
+            }
+            None => {
+                let any = || (0..steps.len()).find(has_endpoint);
+                counting.or(alive).or_else(any)?
+            }
+        };
+        let stays = last.filter(|last| last.step == step);
+        Some(stays.unwrap_or(Self { step, since: now }))
     }
 }
 

@@ -11,16 +11,26 @@ use super::endpoint::{Rank, Source};
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use crate::model::{
     ClusterName, Export, Hostname, Item, ItemKind, Kind, MAX_LISTED, MirroredHost, ObjectKey,
-    ObjectRef, OwnService, Port, Ports, Problem, ProblemKind, Protocol, Slice, SliceEndpoint, Text,
-    list_some,
+    ObjectRef, OwnService, Port, Ports, Problem, ProblemKind, Protocol, ServiceName, Slice,
+    SliceEndpoint, Text, list_some,
 };
 
 /// An endpoint mirror (rule M1).
 pub(super) type EndpointMirror<'s> = (&'s ObjectKey, &'s Item, &'s MirroredHost);
 
-/// The endpoint mirrors of a service by their parents: the namespace, name and link of a headless mirror (rule M2).
-pub(super) type EndpointMirrors<'s> =
-    BTreeMap<(&'s Text, Text, &'s ClusterName), Vec<EndpointMirror<'s>>>;
+/// What an endpoint mirror and its headless mirror have in common (rule M2).
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Parent<'s> {
+    namespace: &'s Text,
+    /// The name of the headless mirror.
+    name: Text,
+    /// The service, which an alias has others beside.
+    service: &'s ServiceName,
+    link: &'s ClusterName,
+}
+
+/// The endpoint mirrors of a service by their parents.
+pub(super) type EndpointMirrors<'s> = BTreeMap<Parent<'s>, Vec<EndpointMirror<'s>>>;
 
 /// What the slices of a headless mirror say of a host.
 #[derive(Default)]
@@ -40,7 +50,12 @@ pub(super) fn candidate<'s>(
 ) -> Option<Candidate<'s>> {
     let (object, link) = (source.0, source.1.link()?);
     let cluster = &context.rules.name_of(link);
-    let mirrors = mirrors.remove(&(&object.namespace, object.name.text(), link));
+    let mirrors = mirrors.remove(&Parent {
+        namespace: &object.namespace,
+        name: object.name.text(),
+        service: &source.1.service,
+        link,
+    });
     let mut listed = listed_hosts(object, context);
     let mut endpoints = endpoints(mirrors.unwrap_or_default(), cluster, &mut listed, context);
     let (mut missing, mut hosts) = (Vec::new(), Vec::new());
@@ -86,11 +101,8 @@ fn endpoints<'s>(
         });
         let listed = listed.unwrap_or_default();
         let of_slices = PodPorts::new(listed);
-        // A mirror keeps the ports that it was made with: those of the slices are newer.
-        dead_ports.add(
-            &mirror.ports,
-            [&of_slices, &PodPorts::new(&[&host.pod_ports])],
-        );
+        let targets = PodPorts::new(&[&host.pod_ports]);
+        dead_ports.add(&mirror.ports, &of_slices, &targets);
         Endpoint {
             cluster: Some(cluster.clone()),
             hostname: Some(host.hostname.clone()),
@@ -142,10 +154,12 @@ fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Opt
     };
     let object = &host.expected.key;
     let mirror = store.item_at(object).filter(stands_for_host)?;
+    let mut slices = store.cursor(Kind::EndpointSlice);
+    let cluster = Some(host.cluster.clone());
     Some(Endpoint {
         hostname: Some(host.hostname.clone()),
         ports: PodPorts::new(ports).ports_of(&mirror.ports),
-        ..cluster_ip_endpoint((object, mirror), Some(host.cluster.clone()), context)
+        ..cluster_ip_endpoint((object, mirror), cluster, &mut slices, context)
     })
 }
 
@@ -154,7 +168,12 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
     let mut by_parent = EndpointMirrors::new();
     for (object, item) in context.items {
         if let (Some(host), Some(link)) = (&item.host, item.link()) {
-            let parent = (&object.namespace, host.parent.clone(), link);
+            let parent = Parent {
+                namespace: &object.namespace,
+                name: host.parent.clone(),
+                service: &item.service,
+                link,
+            };
             let mirrors = by_parent.entry(parent).or_default();
             mirrors.push((object, item, host));
         }
@@ -165,19 +184,19 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
 /// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
 pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext<'_>) {
     let orphans = orphans.into_iter();
-    let orphans = orphans.filter(|(key, _)| !context.rules.excludes(key.2));
-    context.report(orphans.filter_map(|((_, parent, link), mirrors)| {
-        let (object, item, _) = mirrors.first()?;
-        let others = match mirrors.len() {
-            1 => String::new(),
-            count => format!(", like {} others", count - 1),
-        };
-        let service = object.service(&item.service);
+    let orphans = orphans.filter(|(parent, _)| !context.rules.excludes(parent.link));
+    context.report(orphans.map(|(parent, mirrors)| {
+        let Parent {
+            namespace,
+            name,
+            service,
+            link,
+        } = parent;
         let detail = format!(
-            "no parent{others}: headless mirror '{parent}' of {service} in cluster '{link}' is missing or unusable"
+            "no parent: headless mirror '{name}' of {namespace}/{service} in cluster '{link}' is missing or unusable"
         );
         let problem = Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link);
-        Some(problem.of_object(ObjectRef::service(object)))
+        problem.of_objects(mirrors.iter().map(|(object, ..)| ObjectRef::service(object)))
     }));
 }
 
@@ -221,12 +240,21 @@ impl<'p> PodPorts<'p> {
 struct DeadPorts<'p>(BTreeSet<(&'p Port, u16)>);
 
 impl<'p> DeadPorts<'p> {
-    /// Adds the ports that have another number in the first of the pods' ports with their name.
-    fn add<const N: usize>(&mut self, ports: &'p Ports, of_pods: [&PodPorts<'_>; N]) {
+    /// Adds the ports that have another number in the pods: in the slices that list them, or else in `targets`, the `targetPort` that
+    /// the mirror was made with. Slices that have the numbers of the Service prove nothing: they may be those of the Service
+    /// (linkerd2#14953).
+    fn add(&mut self, ports: &'p Ports, listed: &PodPorts<'_>, targets: &PodPorts<'_>) {
+        let is_other = |port: &&Port| {
+            let listed = listed.find(port);
+            listed.is_some_and(|listed| listed.number != port.number)
+        };
+        let lists_pods = ports.iter().any(|port| is_other(&port));
         for port in ports.iter().filter(|one| one.protocol == Protocol::Tcp) {
-            let of_pod = of_pods.iter().find_map(|ports| ports.find(port));
-            let of_pod = of_pod.filter(|own| own.number != port.number);
-            self.0.extend(of_pod.map(|own| (port, own.number)));
+            let listed = listed.find(port).filter(|_| lists_pods);
+            let of_pod = listed.or_else(|| targets.find(port));
+            if let Some(of_pod) = of_pod.filter(|of_pod| of_pod.number != port.number) {
+                self.0.insert((port, of_pod.number));
+            }
         }
     }
 
@@ -256,7 +284,11 @@ pub(super) fn exported_problem(
         if let Slice::Endpoints(listed) = slice
             && listed.entries.iter().any(has_hostname)
         {
-            dead.add(&item.ports, [&PodPorts::new(&[&listed.ports])]);
+            dead.add(
+                &item.ports,
+                &PodPorts::new(&[]),
+                &PodPorts::new(&[&listed.ports]),
+            );
         }
     }
     dead.problem(&context.rules.cluster_name)

@@ -4,18 +4,19 @@
 //! their liveness as they were. Both look healthy on every watch. So this server compares the clusters of mirrors with the
 //! Links and with the Leases of the mirror controllers.
 //!
-//! [`Links::update`] is a pure function of the Links in the store, the Leases, the time, and what was remembered before. No
-//! clocks are compared: a Lease is frozen if it stays as it was.
+//! A state is a pure function of the Links and mirrors in the store, the Leases, the time, and what was remembered before. No
+//! clocks are compared: a Lease is frozen if it stays as it was. [`Links::update`] determines the states that can have changed and no
+//! others: everybody who can create a Service can invent clusters.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use strum::{IntoStaticStr, VariantNames};
 
 use super::rules::Rules;
-use super::store::{ServiceKeys, Store};
+use super::store::{ChangedClusters, ServiceKeys, Store};
 use crate::model::{ClusterName, Item, Lease, Line, ObjectKey, Problem, ProblemKind, Timestamp};
 
 /// How long a Lease must stay as it was until its controller counts as stopped. The next controller takes over a Lease that
@@ -27,19 +28,43 @@ const STALE: Duration = Duration::from_secs(45);
 pub struct Links {
     /// The states after the last update.
     pub states: Arc<LinkStates>,
-    /// What was seen when the Links were listed last: the clusters that they named, and those of mirrors that no Link named.
-    seen: BTreeMap<ClusterName, Option<Absence>>,
+    /// The clusters with mirrors or a Lease that no Link names.
+    absences: BTreeMap<ClusterName, Absence>,
+    /// Whether the Links of all namespaces have been listed once. A cluster that this list lacks is unlinked at once; later, mirrors
+    /// may arrive before their Link.
+    was_complete: bool,
+    /// How much was known at the last update.
+    sight: Option<Sight>,
     /// The Leases, by the key of their Link, with the last time at which this process saw that each was renewed.
     leases: BTreeMap<ObjectKey, (Lease, Timestamp)>,
     /// The time of the last poll of Leases. While polls fail, their age is not known.
     polled: Timestamp,
+    /// Whether Leases were polled since the last update.
+    is_polled: bool,
     /// Why Leases cannot be read, or those of some namespaces cannot.
     leases_problem: Option<Line>,
     /// The next time at which a cluster is unlinked.
     pub wake: Option<Timestamp>,
+    /// The clusters whose state must be determined, before aliases.
+    pending: ChangedClusters,
+    /// The clusters that something began or ceased to know since the last build, after aliases.
+    pub(super) turned: BTreeSet<ClusterName>,
+    /// Whether the process follows its source and has no table yet. What holds then began at an unknown time.
+    pub(super) is_first: bool,
 }
 
-/// That no Link names a cluster of a mirror.
+/// How much is known of Links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// Nothing, and a person can do nothing about it.
+    None,
+    /// Nothing, for this reason.
+    Unknown(&'static str),
+    /// They are listed: those of every namespace, or of some.
+    Listed { is_complete: bool },
+}
+
+/// That no Link names a cluster.
 #[derive(Clone, Copy, Debug)]
 struct Absence {
     /// When this process first saw that.
@@ -48,27 +73,31 @@ struct Absence {
     end: Option<Timestamp>,
 }
 
-/// The states of the clusters of Linkerd's mirrors.
+/// The states of clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkStates {
-    /// The states by the name in the Link, before aliases.
-    pub clusters: BTreeMap<ClusterName, ClusterLink>,
+    /// The states of the clusters that a mirror, a Link or a Lease names, by the name in the Link, before aliases.
+    pub clusters: RedBlackTreeMapSync<ClusterName, ClusterLink>,
+    /// The clusters that something here knows: a mirror or a Link names each. Their names are those after aliases.
+    pub(super) known: RedBlackTreeSetSync<ClusterName>,
     /// The problem that states are unknown, if a person can do something about it.
     pub(super) unknown: Option<Problem>,
 }
 
-/// A cluster of Linkerd's mirrors.
+/// A cluster that a mirror, a Link or a Lease names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterLink {
     /// Its name after aliases.
     pub cluster: ClusterName,
     /// The state of the best of its Links.
     pub state: LinkState,
+    /// Whether something is mirrored from it.
+    pub is_mirrored: bool,
     /// The problem that nobody maintains its mirrors, if that is so.
     pub(super) problem: Option<Problem>,
 }
 
-/// The state of a cluster of Linkerd's mirrors (rule L2). The names are those in metrics, reports and the manual.
+/// The state of a cluster (rule L2). The names are those in metrics, reports and the manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum LinkState {
@@ -83,9 +112,6 @@ pub enum LinkState {
     /// No Link has named the cluster for `links.unlinkedAfter`, or since this process listed the Links first.
     Unlinked,
 }
-
-/// The time since which nobody maintains the mirrors of a cluster, and what was seen, if that is so.
-type Neglect = Option<(Timestamp, String)>;
 
 /// How the Links were listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,15 +148,17 @@ pub struct LeasePoll {
 // === impl Links ===
 
 impl Links {
-    /// Returns whether no Link names the clusters of an item any more (rule L3). A member of this cluster has none.
-    pub(super) fn is_item_unlinked(&self, item: &Item) -> bool {
-        let linked = &item.linked;
+    /// Returns whether no Link names the clusters of an item any more (rule L3). A member of this cluster has none, and excluded
+    /// clusters do not count.
+    pub(super) fn is_item_unlinked(&self, item: &Item, rules: &Rules) -> bool {
+        let mut linked = item.linked.iter().filter(|link| !rules.excludes(link));
         let is_unlinked = |link| self.states.is_unlinked(link);
-        !item.has_own && !linked.is_empty() && linked.iter().all(is_unlinked)
+        !item.has_own && linked.clone().next().is_some() && linked.all(is_unlinked)
     }
 
     /// Records a poll of the Leases.
     pub fn note_leases(&mut self, poll: LeasePoll, now: Timestamp) {
+        self.is_polled = true;
         self.leases_problem = poll.problem;
         let Some(leases) = poll.leases else { return };
         let mut last = std::mem::take(&mut self.leases);
@@ -145,111 +173,245 @@ impl Links {
         self.polled = now;
     }
 
-    /// Determines the states. Returns `None` if they are as before, or else the services with endpoints that are down because of
-    /// their cluster, or are not any more.
+    /// Determines the states that can have changed. `list` is `None` while the first list of Links is awaited: nothing is known of
+    /// them yet. Returns `None` if all is as before, or else the services with endpoints that are down because of their cluster, or
+    /// are not any more.
     pub fn update(
         &mut self,
-        store: &Store,
-        list: LinkList,
+        store: &mut Store,
+        list: Option<LinkList>,
         rules: &Rules,
         now: Timestamp,
     ) -> Option<ServiceKeys> {
-        let mut named: BTreeMap<&ClusterName, Vec<&ObjectKey>> = BTreeMap::new();
-        for (link, cluster) in store.links() {
-            named.entry(cluster).or_default().push(link);
-        }
-        let (is_complete, unknown) = match list {
-            LinkList::Listed { .. } if named.is_empty() && self.leases.is_empty() => {
-                (false, Some(NOTHING))
-            }
-            LinkList::Listed { is_complete } => (is_complete, None),
-            LinkList::NotGiven | LinkList::Undefined => (false, Some(UNDEFINED)),
-        };
-        let mut seen: BTreeMap<_, _> = named.keys().map(|link| ((*link).clone(), None)).collect();
-        let mut clusters = BTreeMap::new();
-        let of_mirrors = store.linked_clusters().filter(|link| !rules.excludes(link));
-        for link in of_mirrors.filter(|_| list != LinkList::NotGiven) {
-            let (state, neglect) = match (unknown, named.get(link)) {
-                (Some(_), _) => (LinkState::Unknown, None),
-                (None, Some(links)) => self.state_of(links),
-                (None, None) => {
-                    let absence = self.absence_of(link, is_complete, rules, now);
-                    seen.insert(link.clone(), Some(absence));
-                    absence.state(is_complete)
+        let mut states = LinkStates::clone(&self.states); // it shares its content
+        let changed = store.take_changed_clusters();
+        let mut is_changed = self.note_known(&changed, &mut states, store, rules);
+        self.pending.extend(changed);
+        let mut unlinked = BTreeSet::new(); // those that turn
+        if let Some(list) = list {
+            for link in self.take_due(store, list, now) {
+                let new = self.state_of(&link, store, rules, now);
+                let old = states.clusters.get(&link);
+                if old == new.as_ref() {
+                    continue;
                 }
-            };
-            let cluster = ClusterLink::new(rules.name_of(link), state, neglect);
-            clusters.insert(link.clone(), cluster);
+                is_changed = true;
+                let was_unlinked = states.is_unlinked(&link);
+                match new {
+                    Some(new) => states.clusters.insert_mut(link.clone(), new),
+                    None => _ = states.clusters.remove_mut(&link),
+                }
+                if states.is_unlinked(&link) != was_unlinked {
+                    unlinked.insert(link);
+                }
+            }
+            let is_complete = self.sight == Some(Sight::Listed { is_complete: true });
+            self.was_complete |= is_complete;
+            let ends = self.absences.values().filter_map(|absence| absence.end);
+            self.wake = ends.min().filter(|_| is_complete);
+            states.unknown = self.unknown_problem(&states);
+            is_changed |= states.unknown != self.states.unknown;
         }
-        let ends = seen.values().filter_map(|absence| absence.as_ref()?.end);
-        self.wake = ends.min().filter(|_| is_complete);
-        // Without a definition of Links, nothing is new.
-        if let LinkList::Listed { .. } = list {
-            self.seen = seen;
+        if !is_changed {
+            return None;
         }
-        let unknown = self.unknown_problem(&clusters, unknown);
-        let last = std::mem::replace(&mut self.states, Arc::new(LinkStates { clusters, unknown }));
-        let all = last.clusters.keys().chain(self.states.clusters.keys());
-        let turned = all.filter(|link| last.is_unlinked(link) != self.states.is_unlinked(link));
-        let turned = turned.cloned().collect();
-        (last != self.states).then(|| store.services_linked_to(&turned))
+        self.states = Arc::new(states);
+        Some(store.services_linked_to(&unlinked))
     }
 
-    /// Returns the absence of a cluster that no Link names. It is unlinked at once, unless this process saw its Link go.
+    /// Notes which clusters something knows, by their names after aliases. Returns whether that changed.
+    fn note_known(
+        &mut self,
+        changed: &ChangedClusters,
+        states: &mut LinkStates,
+        store: &Store,
+        rules: &Rules,
+    ) -> bool {
+        let mut is_changed = false;
+        let names: BTreeSet<ClusterName> = match changed {
+            ChangedClusters::Some(links) => links.iter().map(|link| rules.name_of(link)).collect(),
+            ChangedClusters::All => {
+                let all = store.clusters().map(|link| rules.name_of(link));
+                let known = states.known.iter().cloned();
+                let own = [rules.cluster_name.clone()];
+                all.chain(known).chain(own).collect()
+            }
+        };
+        for name in names {
+            let is_known = store.knows(&name, rules);
+            if is_known == states.known.contains(&name) {
+                continue;
+            }
+            if is_known {
+                states.known.insert_mut(name.clone());
+            } else {
+                states.known.remove_mut(&name);
+            }
+            self.turned.insert(name);
+            is_changed = true;
+        }
+        is_changed
+    }
+
+    /// Returns the clusters whose state must be determined.
+    fn take_due(&mut self, store: &Store, list: LinkList, now: Timestamp) -> BTreeSet<ClusterName> {
+        let sight = match list {
+            LinkList::NotGiven => Sight::None,
+            LinkList::Undefined => Sight::Unknown(UNDEFINED),
+            LinkList::Listed { .. } if self.leases.is_empty() && store.links().next().is_none() => {
+                Sight::Unknown(NOTHING)
+            }
+            LinkList::Listed { is_complete } => Sight::Listed { is_complete },
+        };
+        if self.sight.replace(sight) != Some(sight) {
+            self.pending = ChangedClusters::All;
+        }
+        let none = ChangedClusters::Some(BTreeSet::new());
+        let mut due = match std::mem::replace(&mut self.pending, none) {
+            ChangedClusters::Some(due) => due,
+            ChangedClusters::All => {
+                self.is_polled = true;
+                store
+                    .clusters()
+                    .cloned()
+                    .chain(self.states.clusters.keys().cloned())
+                    .collect()
+            }
+        };
+        if self.wake.is_some_and(|wake| wake <= now) {
+            let over = self
+                .absences
+                .iter()
+                .filter(|(_, one)| one.end.is_some_and(|end| end <= now));
+            due.extend(over.map(|(link, _)| link.clone()));
+        }
+        if std::mem::take(&mut self.is_polled) {
+            due.extend(store.links().map(|(_, cluster)| cluster.clone()));
+            due.extend(self.leased(store));
+            // A Lease that is gone may have been all that named its cluster.
+            let others = self.states.clusters.iter();
+            let others = others.filter(|(_, one)| !one.is_mirrored);
+            due.extend(others.map(|(link, _)| link.clone()));
+        }
+        due
+    }
+
+    /// Returns the clusters that Leases without a Link name: a Link has the name of its cluster.
+    fn leased(&self, store: &Store) -> impl Iterator<Item = ClusterName> {
+        let links: BTreeSet<&ObjectKey> = store.links().map(|(link, _)| link).collect();
+        let alone = self.leases.keys().filter(move |link| !links.contains(link));
+        alone.filter_map(|link| ClusterName::interned(&link.name.text()).ok())
+    }
+
+    /// Returns the state of a cluster, if something names it (rule L2).
+    fn state_of(
+        &mut self,
+        link: &ClusterName,
+        store: &Store,
+        rules: &Rules,
+        now: Timestamp,
+    ) -> Option<ClusterLink> {
+        let counts = store.cluster_counts(link);
+        let is_named =
+            counts.mirrors + counts.links > 0 || self.leased(store).any(|one| one == *link);
+        let sight = self.sight.filter(|sight| *sight != Sight::None && is_named);
+        let Some(sight) = sight.filter(|_| !rules.excludes(link)) else {
+            self.absences.remove(link);
+            return None;
+        };
+        let mut state = ClusterLink {
+            cluster: rules.name_of(link),
+            state: LinkState::Unknown,
+            is_mirrored: counts.mirrors > 0,
+            problem: None,
+        };
+        match sight {
+            Sight::None | Sight::Unknown(_) => {}
+            Sight::Listed { .. } if counts.links > 0 => {
+                self.absences.remove(link);
+                state.state = LinkState::Linked;
+                if let Some(frozen) = self.frozen(link, store) {
+                    state.state = LinkState::Frozen;
+                    state.problem = Some(frozen);
+                }
+            }
+            Sight::Listed { is_complete } => {
+                if let Some(absence) = self.absence_of(link, is_complete, rules, now) {
+                    self.absences.insert(link.clone(), absence);
+                    (state.state, state.problem) = absence.state();
+                }
+            }
+        }
+        // Without mirrors, nothing is wrong with a cluster that has no Link.
+        let is_wrong = state.is_mirrored || state.state == LinkState::Frozen;
+        let problem = state.problem.filter(|_| is_wrong);
+        let of_cluster = |one: Problem| one.of_cluster(&state.cluster).began_before(self.is_first);
+        state.problem = problem.map(of_cluster);
+        Some(state)
+    }
+
+    /// Returns the absence of a cluster that no Link names. None begins while a namespace cannot be read.
     fn absence_of(
         &self,
         link: &ClusterName,
         is_complete: bool,
         rules: &Rules,
         now: Timestamp,
-    ) -> Absence {
-        let new = |end| Absence {
+    ) -> Option<Absence> {
+        let known = self.absences.get(link).copied();
+        if !is_complete {
+            return known;
+        }
+        let delay = match self.was_complete {
+            true => rules.unlinked_after,
+            false => Duration::ZERO,
+        };
+        let absence = known.unwrap_or(Absence {
             since: now,
-            end: Some(end),
-        };
-        let absence = match self.seen.get(link) {
-            Some(Some(absence)) => *absence,
-            Some(None) => new(now.after(rules.unlinked_after)),
-            None => new(now),
-        };
-        let is_over = |end: Timestamp| is_complete && end <= now;
-        Absence {
-            end: absence.end.filter(|end| !is_over(*end)),
-            ..absence
-        }
-    }
-
-    /// Returns the state of a cluster with Links: that of the best one. A Link that is not frozen is better.
-    fn state_of(&self, links: &[&ObjectKey]) -> (LinkState, Neglect) {
-        let frozen = links.iter().map(|link| {
-            let (lease, renewed) = self.leases.get(link)?;
-            let released = match lease.is_held {
-                true => "",
-                false => ", and its controller released it",
-            };
-            let detail = || format!("Lease {} is not renewed{released}", Lease::name_of(link));
-            let is_frozen = renewed.after(STALE) <= self.polled;
-            is_frozen.then(|| (*renewed, detail()))
+            end: Some(now.after(delay)),
         });
-        let all = frozen.collect::<Option<Vec<_>>>().unwrap_or_default();
-        match all.into_iter().min_by_key(|(since, _)| Reverse(*since)) {
-            Some(frozen) => (LinkState::Frozen, Some(frozen)),
-            None => (LinkState::Linked, None),
-        }
+        Some(Absence {
+            end: absence.end.filter(|end| *end > now),
+            ..absence
+        })
     }
 
-    /// Returns the problem that states are unknown, if a person can do something about it. `reason` is why all of them are.
-    fn unknown_problem(
-        &self,
-        clusters: &BTreeMap<ClusterName, ClusterLink>,
-        reason: Option<&str>,
-    ) -> Option<Problem> {
-        let mut states = clusters.values().map(|one| one.state);
-        let is_unknown = states.any(|state| state == LinkState::Unknown);
-        let reason = is_unknown.then(|| reason.unwrap_or(UNREADABLE).to_owned());
+    /// Returns the problem that the mirror controllers of all Links of a cluster have stopped: that of the one that stopped last.
+    fn frozen(&self, cluster: &ClusterName, store: &Store) -> Option<Problem> {
+        let mut last: Option<(Timestamp, String)> = None;
+        for (link, _) in store.links().filter(|(_, named)| *named == cluster) {
+            let (lease, renewed) = self.leases.get(link)?;
+            if renewed.after(STALE) > self.polled {
+                return None;
+            }
+            let released = if lease.is_held {
+                ""
+            } else {
+                ", and its controller released it"
+            };
+            let detail = format!("Lease {} is not renewed{released}", Lease::name_of(link));
+            if last.as_ref().is_none_or(|(since, _)| since < renewed) {
+                last = Some((*renewed, detail));
+            }
+        }
+        let (since, detail) = last?;
+        Some(Problem::new(ProblemKind::Frozen, detail).holds_since(since))
+    }
+
+    /// Returns the problem that states are unknown, if a person can do something about it.
+    fn unknown_problem(&self, states: &LinkStates) -> Option<Problem> {
+        let is_unknown = |one: &ClusterLink| one.state == LinkState::Unknown;
+        let reason = match self.sight? {
+            Sight::Unknown(reason) => Some(reason),
+            Sight::Listed { is_complete: false } if states.clusters.values().any(is_unknown) => {
+                Some(UNREADABLE)
+            }
+            Sight::None | Sight::Listed { .. } => None,
+        };
         let leases = self.leases_problem.as_ref();
-        let refused = leases.map(|reason| format!("Leases cannot be read: {reason}"));
-        let detail = reason.or(refused).filter(|_| !clusters.is_empty())?;
+        let refused = || Some(format!("Leases cannot be read: {}", leases?));
+        let detail = reason.map(str::to_owned).or_else(refused);
+        let detail = detail.filter(|_| !states.clusters.is_empty())?;
         Some(Problem::new(ProblemKind::LinksUnknown, detail))
     }
 }
@@ -257,38 +419,18 @@ impl Links {
 // === impl Absence ===
 
 impl Absence {
-    /// Returns the state of the cluster. While Links cannot be read, one of these may name a cluster that no other Link named.
-    fn state(self, is_complete: bool) -> (LinkState, Neglect) {
+    /// Returns the state of the cluster, and its problem.
+    fn state(self) -> (LinkState, Option<Problem>) {
         let (state, detail) = match self.end {
-            Some(end) if !is_complete && self.since == end => return (LinkState::Unknown, None),
             Some(end) => {
-                let detail = format!("its endpoints count until {}", end.to_text());
+                let delay = end.since(self.since).as_secs();
+                let detail = format!("its endpoints count for {delay} s");
                 (LinkState::Missing, detail)
             }
             None => (LinkState::Unlinked, "its endpoints are down".to_owned()),
         };
-        (state, Some((self.since, detail)))
-    }
-}
-
-// === impl ClusterLink ===
-
-impl ClusterLink {
-    /// Makes a cluster with its state.
-    pub(super) fn new(cluster: ClusterName, state: LinkState, neglect: Neglect) -> Self {
-        let kind = match state {
-            LinkState::Frozen => ProblemKind::Frozen,
-            _ => ProblemKind::Unlinked,
-        };
-        let problem = |(since, detail)| {
-            let problem = Problem::new(kind, detail).of_cluster(&cluster);
-            problem.holds_since(Some(since))
-        };
-        Self {
-            problem: neglect.map(problem),
-            cluster,
-            state,
-        }
+        let problem = Problem::new(ProblemKind::Unlinked, detail);
+        (state, Some(problem.holds_since(self.since)))
     }
 }
 
@@ -301,14 +443,14 @@ impl LinkStates {
         state == Some(LinkState::Unlinked)
     }
 
-    /// Returns the problems of links, sorted: one for each cluster that nobody maintains, and one if the states are unknown.
-    pub(super) fn problems(&self) -> Vec<Problem> {
-        let of_clusters = self.clusters.values().flat_map(|one| &one.problem);
-        let mut problems: Vec<Problem> = of_clusters.chain(&self.unknown).cloned().collect();
+    /// Returns the problems of links: one for each cluster that nobody maintains, and one if the states are unknown.
+    pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
+        let of_links = self.clusters.values().flat_map(|one| &one.problem);
         // Several Links can have one name after aliases.
-        problems.sort_by(|one, other| one.cmp(other).then(one.since().cmp(&other.since())));
-        problems.dedup();
-        problems
+        let of_clusters: BTreeMap<_, _> = of_links
+            .map(|problem| ((problem.kind, &problem.cluster), problem))
+            .collect();
+        of_clusters.into_values().chain(&self.unknown)
     }
 }
 

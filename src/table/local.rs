@@ -9,8 +9,8 @@ use super::headless::exported_problem;
 use super::rules::{LocalMembers, Rules};
 use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Few, Hostname, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
-    ProblemKind, ServiceKey, Slice, SliceEndpoint,
+    ClusterName, Export, Few, Hostname, Item, Kind, ObjectKey, ObjectRef, OwnForm, OwnService,
+    Problem, ProblemKind, ServiceKey, Slice, SliceEndpoint,
 };
 
 /// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none; without
@@ -69,14 +69,15 @@ pub(super) fn candidate<'s>(
             let candidate = pods(source, context);
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
                 report(not_exported(own, is_by_mirror, rules));
-            } else if !has_selector && item.settings.is_some() && !own.export.is_any() {
-                // It exists for its settings only.
+            } else if !has_selector && !own.export.is_any() {
+                // It exists for its settings, if it has some.
                 return None;
             }
             candidate
         }
         OwnForm::ClusterIp if own.export.is_any() && rules.local_members != LocalMembers::None => {
-            cluster_ip(source, context)?
+            let mut slices = context.store.cursor(Kind::EndpointSlice);
+            cluster_ip(source, &mut slices, context)?
         }
         OwnForm::ClusterIp | OwnForm::Other => return None,
     };
@@ -174,7 +175,7 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, report: impl Fn(Problem)) -> 
     let joined = same.map(|((pod, first), others)| {
         let (other_pods, others): (Vec<_>, Vec<_>) = others.into_iter().unzip();
         if !other_pods.iter().all(|other| is_one_pod(pod, other)) {
-            report(first.conflict(&others));
+            report(first.conflict(&others.iter().collect::<Vec<_>>()));
         }
         first.merged(&others)
     });

@@ -67,10 +67,16 @@ pub enum Property {
     NewV4InCluster,
     /// It has an IPv6 address that no earlier endpoint of its cluster has.
     NewV6InCluster,
+    /// It has a TCP port with a name.
+    NamedTcp,
+    /// It has a UDP port with a name.
+    NamedUdp,
+    /// It has an SCTP port with a name.
+    NamedSctp,
 }
 
 /// The number of properties.
-const PROPERTIES: usize = 11;
+const PROPERTIES: usize = 14;
 
 /// Endpoints of a service: those in a range that have a port and some properties.
 #[derive(Clone, Debug)]
@@ -94,6 +100,20 @@ pub struct SharedPort {
     pub port: Port,
     /// Whether no port before it, in the same order, has its number.
     pub is_new_number: bool,
+}
+
+// === impl Property ===
+
+impl Property {
+    /// Returns the property of a named port of a protocol, by its label without the underscore (RFC 2782).
+    pub fn of_protocol(label: &str) -> Option<Self> {
+        match label {
+            "tcp" => Some(Self::NamedTcp),
+            "udp" => Some(Self::NamedUdp),
+            "sctp" => Some(Self::NamedSctp),
+            _ => None,
+        }
+    }
 }
 
 // === impl NameIndex ===
@@ -151,20 +171,15 @@ impl<'t> Members<'t> {
         }
     }
 
-    /// Decides for an owner name which of its endpoints answers include, by their liveness (rules M4, L3): those that are alive,
-    /// else those of linked clusters, else all.
+    /// Decides for an owner name which of its endpoints answers include, by their liveness (rules M4, L3): those that are alive, or,
+    /// with [`GatewayDown::Include`], those of linked clusters. If none is alive, all.
     pub fn answered(self, gateway_down: GatewayDown) -> Self {
-        let best = match gateway_down {
-            GatewayDown::LastResort => Property::Alive,
-            GatewayDown::Include => Property::Linked,
-        };
-        for property in [best, Property::Linked] {
-            let better = self.requiring(property);
-            if !better.is_empty() {
-                return better;
-            }
+        let alive = self.requiring(Property::Alive);
+        match gateway_down {
+            _ if alive.is_empty() => self,
+            GatewayDown::LastResort => alive,
+            GatewayDown::Include => self.requiring(Property::Linked),
         }
-        self
     }
 
     /// Returns the endpoints of a word, as bits.

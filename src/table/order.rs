@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::candidate::{Candidate, Role};
 use super::context::{BuildContext, KeptOrder};
-use super::endpoint::{Endpoint, ServiceKind};
-use super::failover::{Debounce, Failover, OrderOrigin, Step, StepHealth, StepMemory};
+use super::endpoint::Endpoint;
+use super::failover::{Answering, Debounce, Failover, OrderOrigin, Step, StepHealth, StepMemory};
 use crate::model::{
-    ClusterTerm, FailoverOrder, GatewayDown, Line, ObjectKey, ObjectRef, Problem, ProblemKind,
-    ServiceSettings, most_similar,
+    ClusterTerm, FailoverOrder, GatewayDown, MAX_LISTED, ObjectKey, ObjectRef, Problem,
+    ProblemKind, ServiceSettings, list_some, shorten,
 };
 
 /// An order with the setting that it comes from.
@@ -44,6 +44,7 @@ pub(super) fn order_of(
     context: BuildContext<'_>,
 ) -> Option<Order> {
     let has_pods = context.has_pods();
+    let mut offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
     let is_set = |own: &ServiceSettings| own.failover.is_some();
     let (order, origin) = if let Some(kept) = kept {
         (kept.order.clone(), OrderOrigin::Annotation)
@@ -52,12 +53,12 @@ pub(super) fn order_of(
     } else if let Some(order) = context.rules.order_of(context.key) {
         (order?.clone(), OrderOrigin::ServiceSetting)
     } else {
-        let default = context.rules.failover.clone();
-        let order = default.filter(|_| !candidates.is_empty() && !has_pods)?;
+        // It makes no name that has no member.
+        let order = context.rules.failover.clone();
+        let order = order.filter(|_| offering.clone().next().is_some() && !has_pods)?;
         (order, OrderOrigin::DefaultSetting)
     };
-    let mut offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
-    if offering.clone().next().is_some() && offering.all(Candidate::is_shared) {
+    if offering.clone().next().is_some() && offering.all(Candidate::covers_several) {
         // Nothing but addresses that belong to no single cluster (rule K1).
         let (kind, setting) = match origin {
             OrderOrigin::DefaultSetting => (ProblemKind::IgnoredSetting, "failover.default: "),
@@ -78,32 +79,35 @@ pub(super) fn order_of(
 /// Reports clusters of an order that nothing here knows or whose name cannot be read, and this cluster if it occurs twice (rules K5,
 /// K5a).
 fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
-    let (known, own) = (context.known_clusters, &context.rules.cluster_name);
-    let problem = |defect: &str| {
-        let detail = format!("{order}: {defect}");
-        Problem::new(ProblemKind::SettingWithoutEffect, detail)
+    let (rules, own) = (context.rules, &context.rules.cluster_name);
+    let report = |defect: String, unknown: Option<&str>| {
+        let detail = format!("{defect}: {}", shorten(&order.to_string()));
+        let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
+        context.report([unknown.into_iter().fold(problem, Problem::of_unknown)]);
     };
+    let (mut unknown, mut unreadable) = (Vec::new(), Vec::new());
     for term in order.terms() {
-        let (defect, cluster) = match term {
-            ClusterTerm::Named(name) if known.contains(name) => continue,
-            ClusterTerm::Named(name) => {
-                let defect = format!("cluster '{name}' has no mirror and no Link");
-                (Line::from(defect), Some(name))
+        match term {
+            ClusterTerm::Named(name) if !context.store.knows(name, rules) => {
+                unknown.push(name.as_str())
             }
-            term => match term.defect() {
-                Some(defect) => (defect, None),
-                None => continue,
-            },
-        };
-        let known = known.iter().map(ToString::to_string);
-        let nearest = most_similar(&term.to_string(), known);
-        let nearest = nearest.map(|name| format!("; the nearest name is '{name}'"));
-        let problem = problem(&format!("{defect}{}", nearest.unwrap_or_default()));
-        context.report([cluster.into_iter().fold(problem, Problem::of_cluster)]);
+            ClusterTerm::Unreadable(text) => unreadable.push(text.as_str()),
+            _ => {}
+        }
+    }
+    for (names, defect) in [
+        (unknown, "no mirror and no Link names cluster"),
+        (unreadable, "this is not the name of a cluster:"),
+    ] {
+        let quoted = names.iter().map(|name| format!("'{name}'"));
+        let listed = list_some(quoted, MAX_LISTED);
+        if let Some(first) = names.first() {
+            report(format!("{defect} {listed}"), Some(*first));
+        }
     }
     if order.terms().filter(|term| term.is(own, own)).count() > 1 {
         let defect = format!("'local' and '{own}' are one cluster; its first place counts");
-        context.report([problem(&defect)]);
+        report(defect, None);
     }
 }
 
@@ -119,7 +123,7 @@ pub(super) fn order(
     let own = &context.rules.cluster_name;
     let step_of = |one: &Candidate<'_>| order.step_of(one.clusters.first()?, own);
     let mut health = vec![StepHealth::Empty; order.count()];
-    let mut flat = BTreeSet::new();
+    let mut always_alive = BTreeSet::new();
     for one in candidates.iter().filter(|one| one.is_answering()) {
         let Some(step) = step_of(one) else { continue };
         let offered = match one.endpoints.iter().any(Endpoint::is_alive) {
@@ -127,21 +131,23 @@ pub(super) fn order(
             false => StepHealth::Down,
         };
         health[step] = health[step].min(offered);
-        let is_flat = |endpoint: &Endpoint| endpoint.kind == ServiceKind::Flat;
-        flat.extend(one.endpoints.iter().any(is_flat).then_some(step));
+        if one.endpoints.iter().any(Endpoint::is_always_alive) {
+            always_alive.insert(step);
+        }
     }
-    let (answering, debounce) = debounced(&order, &health, context).unzip();
-    let answering = answering.unwrap_or(0);
+    let debounce = debounced(&order, &health, context);
+    let answering = debounce.as_ref().and_then(|one| one.answering);
+    let answering = answering.map_or(0, |one| one.step);
     for one in candidates {
         if one.role == Role::Answers && step_of(one) != Some(answering) {
             one.role = Role::Standby;
         }
     }
     let hides = |step: &&usize| **step + 1 < order.count() && order.is_auto;
-    context.report(flat.first().filter(hides).map(|step| {
+    context.report(always_alive.first().filter(hides).map(|step| {
         let step = order.step_text(*step);
         let detail = format!(
-            "{order}: step {step} is in a flat network, which is alive while its mirror exists"
+            "{order}: step {step} is flat or federated, which is alive while its mirror exists"
         );
         Problem::new(ProblemKind::SettingWithoutEffect, detail)
     }));
@@ -159,14 +165,13 @@ pub(super) fn order(
     (failover, debounce)
 }
 
-/// Returns the step of an order that answers, and what is remembered of its steps (rule K7). The first step that counts as alive and
-/// has an endpoint answers, else the first with an endpoint that is alive, else the first with an endpoint. Returns `None` if the
-/// first step answers and nothing is remembered: the order is held, or the service has had no object for `failover.back`.
+/// Returns what is remembered of the steps of an order that moves by itself, with the one that answers (rule K7). Returns `None` if
+/// the first step answers: the order is held, or the service has had no object for `failover.back`.
 fn debounced(
     order: &FailoverOrder,
     health: &[StepHealth],
     context: BuildContext<'_>,
-) -> Option<(usize, Debounce)> {
+) -> Option<Debounce> {
     let (rules, now) = (context.rules, context.timers.now);
     let last = context.last().and_then(|last| last.failover.as_ref());
     let last = last.filter(|last| last.order == *order);
@@ -184,16 +189,13 @@ fn debounced(
     for (step, health) in steps.iter_mut().zip(health) {
         step.note(*health == StepHealth::Alive, now, rules);
     }
-    let rank = |step: &usize| match health[*step] {
-        StepHealth::Empty => 3,
-        _ if steps[*step].counts => 0,
-        StepHealth::Alive => 1,
-        StepHealth::Down => 2,
-    };
-    let answering = (0..health.len()).min_by_key(rank)?;
-    let order = order.clone();
-    let debounce = Debounce { order, steps, end };
-    Some((answering, debounce))
+    let answering = last.and_then(|last| last.answering);
+    Some(Debounce {
+        answering: Answering::choose(answering, &steps, health, now),
+        order: order.clone(),
+        steps,
+        end,
+    })
 }
 
 /// Returns the TTL of a service and its rule for gateways that are down. The annotations of the Service of this cluster decide,

@@ -9,14 +9,17 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::content::Table;
 use super::context::BuildContext;
-use super::endpoint::{Endpoint, EndpointLiveness};
+use super::endpoint::{Endpoint, EndpointLiveness, MissingHost};
 use super::failover::Gate;
 use super::service::{NameFailure, Service};
 use super::short::hidden_by_zone;
 use crate::model::{
-    ClusterName, Hostname, Kind, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
-    ServiceKey, list_some,
+    ClusterName, Hostname, Kind, Line, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ServiceKey, list_some, most_similar,
 };
+
+/// Maximum number of names of which the nearest one is searched.
+const MAX_SEARCHED: usize = 2000;
 
 // === impl Table ===
 
@@ -29,13 +32,30 @@ impl Table {
         let short_names = self.short_names.iter();
         let of_short_names = short_names.flat_map(|(_, short)| &short.problems);
         let of_objects = skipped.chain(of_services);
-        of_short_names.chain(of_objects).chain(&*self.link_problems)
+        let of_links = self.links.problems();
+        of_short_names.chain(of_objects).chain(of_links)
     }
 
     /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
     pub fn link_problem(&self, cluster: &ClusterName) -> Option<&Problem> {
-        let mut problems = self.link_problems.iter();
-        problems.find(|problem| problem.cluster.as_ref() == Some(cluster))
+        let clusters = &self.links.clusters;
+        let own = clusters.get(cluster).filter(|one| one.cluster == *cluster);
+        let others = clusters.values().filter(|one| one.cluster == *cluster);
+        let of_cluster = own.into_iter().chain(others.filter(|_| own.is_none()));
+        of_cluster.filter_map(|one| one.problem.as_ref()).next()
+    }
+
+    /// Returns the detail of a problem to print it: with the nearest name, if a setting names a cluster that nothing here knows.
+    /// Each call searches up to 2,000 names.
+    pub fn detail_of(&self, problem: &Problem) -> Line {
+        let nearest = problem.unknown.as_ref().and_then(|unknown| {
+            let known = self.links.known.iter().take(MAX_SEARCHED);
+            most_similar(unknown, known.map(ToString::to_string))
+        });
+        match nearest {
+            Some(nearest) => format!("{}; the nearest name is '{nearest}'", problem.detail).into(),
+            None => problem.detail.clone(),
+        }
     }
 
     /// Returns the problems of the short names that depend on changed services, and the one of all links.
@@ -46,8 +66,7 @@ impl Table {
         let names: BTreeSet<_> = changed.flat_map(ServiceKey::short_names).collect();
         let names = names.into_iter();
         let short = names.filter_map(|name| self.short_name(name.as_str()));
-        let of_links = self.link_problems.iter();
-        let of_links = of_links.filter(|one| one.cluster.is_none());
+        let of_links = &self.links.unknown;
         short.flat_map(|short| &short.problems).chain(of_links)
     }
 
@@ -75,24 +94,39 @@ impl Service {
         context.report(hidden_by_zone(self, &self.key.labels().join(".")));
     }
 
-    /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one.
+    /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one. An endpoint mirror that cannot be used
+    /// explains its host, unless the host was missing before.
     fn report_mirrors(&self, context: BuildContext<'_>) {
+        let mut hosts: BTreeMap<&ObjectRef, Vec<&MissingHost>> = BTreeMap::new();
+        for host in &self.missing {
+            hosts.entry(&host.mirror).or_default().push(host);
+        }
         for (cluster, object) in &self.mirrors {
-            let missing = self.missing.iter().filter(|host| host.mirror == *object);
-            let hosts = missing.map(|host| match host.address {
-                Some(address) => format!("{} ({address})", host.hostname),
-                None => host.hostname.to_string(),
-            });
-            let hosts = list_some(hosts, MAX_LISTED);
-            let detail = if !hosts.is_empty() {
-                format!("lists {hosts}")
+            let missing = hosts.remove(object).unwrap_or_default();
+            let detail = if !missing.is_empty() {
+                let names = missing.iter().map(|host| match host.address {
+                    Some(address) => format!("{} ({address})", host.hostname),
+                    None => host.hostname.to_string(),
+                });
+                format!("lists {}", list_some(names, MAX_LISTED))
             } else if self.endpoints_at(&[cluster.as_str()]).is_empty() {
                 format!("no host of cluster '{cluster}'")
             } else {
                 continue;
             };
-            let problem = Problem::new(ProblemKind::MissingHost, detail);
-            context.report([problem.of_cluster(cluster).of_object(object.clone())]);
+            let mut last = context.old.iter().flat_map(|old| &old.problems);
+            let last = last.find(|last| {
+                last.kind == ProblemKind::MissingHost && last.cluster.as_ref() == Some(cluster)
+            });
+            let skipped = context.store.skipped();
+            let is_explained = missing
+                .iter()
+                .any(|host| skipped.get(&host.expected).is_some())
+                && last.is_none_or(|last| last.cause.is_some());
+            let problem = Problem::new(ProblemKind::MissingHost, detail).of_cluster(cluster);
+            let mut problem = problem.of_object(object.clone());
+            problem.cause = is_explained.then_some(ProblemKind::UnusableObject);
+            context.report([problem]);
         }
     }
 

@@ -87,6 +87,17 @@ impl Rules {
         self.cluster_aliases.get(link).unwrap_or(link).clone()
     }
 
+    /// Returns the names that a cluster can have in Links: those that an alias translates to it, and its own unless that is translated.
+    pub(super) fn links_of<'r>(
+        &'r self,
+        cluster: &'r ClusterName,
+    ) -> impl Iterator<Item = &'r ClusterName> {
+        let aliases = self.cluster_aliases.iter();
+        let aliases = aliases.filter(move |(_, name)| *name == cluster);
+        let own = Some(cluster).filter(|one| !self.cluster_aliases.contains_key(*one));
+        aliases.map(|(link, _)| link).chain(own)
+    }
+
     /// Returns whether the cluster of a link is excluded.
     pub(super) fn excludes(&self, link: &ClusterName) -> bool {
         !self.excluded_clusters.is_empty() && self.excluded_clusters.contains(&self.name_of(link))
@@ -110,7 +121,7 @@ impl Rules {
 pub struct Aliases(BTreeMap<ServiceKey, Vec<ServiceKey>>);
 
 /// The maximum number of services of one alias.
-const MAX_SOURCES: usize = 255;
+const MAX_SOURCES: usize = 32;
 
 // === impl Aliases ===
 
@@ -206,16 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn alias_has_at_most_255_services() {
+    fn alias_has_at_most_32_services() {
         let with = |count: usize| {
             let names: Vec<String> = (0..count).map(|number| format!("n/db{number}")).collect();
             let sources: Vec<&str> = names.iter().map(String::as_str).collect();
             aliases(&[("prod/db", &sources)])
         };
-        assert!(with(255).is_ok());
+        assert!(with(32).is_ok());
         assert_eq!(
-            with(256).unwrap_err(),
-            "the alias prod/db has 256 services; at most 255 are allowed"
+            with(33).unwrap_err(),
+            "the alias prod/db has 33 services; at most 32 are allowed"
         );
     }
 }

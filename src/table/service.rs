@@ -101,6 +101,12 @@ impl Service {
         closed.map_or(&[], |gate| &gate.missing)
     }
 
+    /// Returns whether its names in a cluster fail because its name waits for that cluster (rule K8): a seed that names one cluster or
+    /// pod must not be believed absent.
+    pub fn awaits(&self, cluster: &str) -> bool {
+        self.missing_clusters().iter().any(|one| **one == *cluster)
+    }
+
     /// Returns whether reports list the service: it is known, or its name fails.
     pub fn is_listed(&self) -> bool {
         self.is_known || self.failure.is_some()
@@ -114,7 +120,10 @@ impl Service {
 
     /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
     pub fn has_names_at(&self, scope: &[&str]) -> bool {
-        let fails = scope.is_empty() && self.failure.is_some();
+        let fails = match scope {
+            [] => self.failure.is_some(),
+            [.., cluster] => self.awaits(cluster),
+        };
         fails || !self.range_at(scope).is_empty() || self.missing_at(scope).is_some()
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::rules::Rules;
 use super::shared::{SharedMap, set};
 use crate::model::{
     ClusterName, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice,
@@ -52,10 +53,43 @@ pub struct Store {
     unprefixed_slices: BTreeSet<(ObjectKey, ObjectName)>,
     /// Objects that the parser skipped.
     skipped: Skipped,
-    /// The clusters of links that mirrors come from, with the number of these mirrors.
-    linked_clusters: BTreeMap<ClusterName, usize>,
+    /// What names each cluster, before aliases.
+    clusters: BTreeMap<ClusterName, ClusterCounts>,
+    /// The clusters with other answers to these questions since somebody asked: does a mirror name it, does a Link name it?
+    changed_clusters: ChangedClusters,
     /// Whether an object was added, changed or removed since that was asked for.
     is_changed: bool,
+}
+
+/// The numbers of objects that name a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterCounts {
+    /// The mirrors from it. A federated service counts for each of its members.
+    pub mirrors: usize,
+    /// The Links to it.
+    pub links: usize,
+}
+
+/// Clusters that changed, before aliases.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ChangedClusters {
+    /// Any may have changed, because the store is new.
+    #[default]
+    All,
+    /// These.
+    Some(BTreeSet<ClusterName>),
+}
+
+// === impl ChangedClusters ===
+
+impl ChangedClusters {
+    /// Adds other clusters.
+    pub(super) fn extend(&mut self, others: Self) {
+        match (&mut *self, others) {
+            (Self::Some(own), Self::Some(others)) => own.extend(others),
+            _ => *self = Self::All,
+        }
+    }
 }
 
 // === impl Store: changes ===
@@ -114,7 +148,7 @@ impl Store {
         let new = new.map(|mut new| {
             if let Object::Skipped(problem) = &mut new {
                 let key = key.clone();
-                Arc::make_mut(problem).object = Some(ObjectRef { kind, key });
+                Arc::make_mut(problem).objects = [ObjectRef { kind, key }].into();
             }
             new
         });
@@ -122,21 +156,56 @@ impl Store {
             return services;
         }
         self.is_changed = true;
+        // Before the old version goes: a cluster that both versions name does not change.
+        self.count_clusters(new.as_ref(), |count| count + 1);
         if let Some(old) = self.objects[kind as usize].remove(&key) {
-            services[0] = self.affected_service(&key, &old);
+            self.count_clusters(Some(&old), |count| count - 1);
+            services[0] = self.affected_service(kind, &key, &old);
             self.index(kind, &key, &old, false);
         }
         if let Some(new) = new {
-            services[1] = self.affected_service(&key, &new);
+            services[1] = self.affected_service(kind, &key, &new);
             self.index(kind, &key, &new, true);
             self.objects[kind as usize].insert(key, new);
         }
         services
     }
 
-    /// Returns the service that depends on an object. For a slice, this is the service of its Service.
-    fn affected_service(&self, key: &ObjectKey, object: &Object) -> Option<ServiceKey> {
-        if let Object::Plain = object {
+    /// Counts the clusters that an object names.
+    fn count_clusters(&mut self, object: Option<&Object>, next: fn(usize) -> usize) {
+        let (clusters, is_link) = match object {
+            Some(Object::Item(item)) => (&item.linked[..], false),
+            Some(Object::Link(cluster)) => (std::slice::from_ref(cluster), true),
+            _ => return,
+        };
+        for cluster in clusters {
+            let counts = self.clusters.entry(cluster.clone()).or_default();
+            let count = if is_link {
+                &mut counts.links
+            } else {
+                &mut counts.mirrors
+            };
+            let last = std::mem::replace(count, next(*count));
+            let is_turned = (last == 0) != (*count == 0);
+            if *counts == ClusterCounts::default() {
+                self.clusters.remove(cluster);
+            }
+            if is_turned && let ChangedClusters::Some(changed) = &mut self.changed_clusters {
+                changed.insert(cluster.clone());
+            }
+        }
+    }
+
+    /// Returns the clusters that a mirror or a Link began or ceased to name since the last call.
+    pub(super) fn take_changed_clusters(&mut self) -> ChangedClusters {
+        let none = ChangedClusters::Some(BTreeSet::new());
+        std::mem::replace(&mut self.changed_clusters, none)
+    }
+
+    /// Returns the service that depends on an object. For a slice, this is the service of its Service. On a Service that is no item,
+    /// the one of its name depends: a setting ends with the Service that carries it, unless that Service stays (rule K6).
+    fn affected_service(&self, kind: Kind, key: &ObjectKey, object: &Object) -> Option<ServiceKey> {
+        if let (Kind::Service, Object::Plain | Object::Skipped(_)) = (kind, object) {
             return key.own_service();
         }
         let owner = || self.item_at(&key.sibling(object.owner()?));
@@ -158,13 +227,6 @@ impl Store {
             let key = key.clone();
             let problem = is_added.then(|| problem.clone());
             set(&mut self.skipped, &ObjectRef { kind, key }, problem);
-        }
-        for cluster in object.item().iter().flat_map(|item| item.linked.iter()) {
-            let count = self.linked_clusters.entry(cluster.clone()).or_default();
-            *count = if is_added { *count + 1 } else { *count - 1 };
-            if *count == 0 {
-                self.linked_clusters.remove(cluster);
-            }
         }
     }
 
@@ -259,9 +321,23 @@ impl Store {
         })
     }
 
-    /// Returns the clusters of links that mirrors come from, before aliases.
-    pub fn linked_clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        self.linked_clusters.keys()
+    /// Returns the clusters that a mirror or a Link names, before aliases.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        self.clusters.keys()
+    }
+
+    /// Returns how many objects name a cluster, before aliases.
+    pub fn cluster_counts(&self, cluster: &ClusterName) -> ClusterCounts {
+        self.clusters.get(cluster).copied().unwrap_or_default()
+    }
+
+    /// Returns whether something here knows a cluster, by its name after aliases: it is this one, or a mirror or a Link names it.
+    /// Nothing knows an excluded cluster.
+    pub(super) fn knows(&self, cluster: &ClusterName, rules: &Rules) -> bool {
+        let mut links = rules.links_of(cluster);
+        !rules.excluded_clusters.contains(cluster)
+            && (*cluster == rules.cluster_name
+                || links.any(|link| self.clusters.contains_key(link)))
     }
 
     /// Returns the services with mirrors from some clusters. Reads every Service, because a cluster loses its Link rarely.

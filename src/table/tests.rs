@@ -332,8 +332,8 @@ fn port_of_a_pod_is_that_of_the_slice_that_lists_it() {
     let of = |host: &str, ports: &[(&str, u16)]| listing_with_ports(&[(host, "10.96.0.1")], ports);
     assert_eq!(dead(json!("sql"), &[of("db-0", &[("sql", 15432)])]), detail);
     assert!(dead(json!("sql"), &[of("db-0", &[("sql", 5432)])]).is_empty());
-    // The mirror keeps the number that it was made with.
-    assert!(dead(json!(15432), &[of("db-0", &[("sql", 5432)])]).is_empty());
+    // The slice may have the port of the Service (linkerd2#14953), unless another of its ports proves that it has those of pods.
+    assert_eq!(dead(json!(15432), &[of("db-0", &[("sql", 5432)])]), detail);
     assert_eq!(dead(json!(5432), &[of("db-0", &[("sql", 15432)])]), detail);
     // These slices say nothing about the port of the host.
     for other in [
@@ -343,6 +343,17 @@ fn port_of_a_pod_is_that_of_the_slice_that_lists_it() {
         assert!(dead(json!("sql"), std::slice::from_ref(&other)).is_empty());
         assert_eq!(dead(json!(15432), &[other]), detail);
     }
+    let ports = [("sql", 5432, json!(15432)), ("peer", 7000, json!("peer"))];
+    let objects = [
+        mirror("prod", "db", "east"),
+        endpoint_with_ports("db-0", &ports),
+        of("db-0", &[("sql", 5432), ("peer", 17000)]),
+    ];
+    let dead_ports = details(&table(&objects), &[ProblemKind::DeadPort]);
+    assert_eq!(
+        dead_ports,
+        ["cluster 'east': port 7000 is 17000 in its pods"]
+    );
     // Pods of two roles.
     let two = [of("db-0", &[("sql", 5432)]), of("db-1", &[("sql", 15432)])];
     assert!(dead(json!("sql"), &two).is_empty());

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::age::Age;
 use super::document::Section;
-use super::problem::{Counts, ProblemReport};
+use super::problem::{Counts, PrintContext, ProblemReport};
 use crate::model::problem::ROWS;
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey};
 use crate::table::{Impact, Published, Table};
@@ -106,14 +106,14 @@ impl Causes {
     }
 
     /// Returns the section of the causes that need attention.
-    pub(super) fn section(&self) -> Section {
-        self.section_of(|_| true)
+    pub(super) fn section(&self, context: PrintContext<'_>) -> Section {
+        self.section_of(context, |_| true)
     }
 
     /// Returns the section of those that are more than a problem of one service: of the server, its source and clusters, and of
     /// names that several services have.
-    pub(super) fn above_services(&self) -> Section {
-        let mut section = self.section_of(|cause| {
+    pub(super) fn above_services(&self, context: PrintContext<'_>) -> Section {
+        let mut section = self.section_of(context, |cause| {
             cause.service.is_none() && cause.kind.row().family != Family::Skipped
         });
         // The objects of a table are services.
@@ -124,7 +124,11 @@ impl Causes {
 
     /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
     /// newest. The first ones are listed, and all of the server.
-    fn section_of(&self, is_shown: impl Fn(&ProblemReport) -> bool) -> Section {
+    fn section_of(
+        &self,
+        context: PrintContext<'_>,
+        is_shown: impl Fn(&ProblemReport) -> bool,
+    ) -> Section {
         let serious = self.by_key.iter();
         let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
         serious.sort_by_key(|(_, cause)| {
@@ -132,7 +136,7 @@ impl Causes {
             Reverse((cause.impact(), cause.counts.failing, level, cause.age.since))
         });
         let reports = serious.into_iter();
-        let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref()));
+        let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref(), context));
         let mut others = 0;
         let (listed, more): (Vec<_>, Vec<_>) = reports.filter(is_shown).partition(|one| {
             let is_of_server = one.kind.row().family == Family::Server;
@@ -176,8 +180,8 @@ impl Cause {
     }
 
     /// Describes it. `cluster` is the one that it concerns.
-    fn report(&self, cluster: Option<&ClusterName>) -> ProblemReport {
-        let mut report = ProblemReport::new(&self.first);
+    fn report(&self, cluster: Option<&ClusterName>, context: PrintContext<'_>) -> ProblemReport {
+        let mut report = ProblemReport::new(&self.first, context);
         if self.counts.count > 1 {
             report.subject = Line::default();
             report.service = None;
@@ -189,7 +193,7 @@ impl Cause {
         if let Some(cluster) = cluster {
             report.subject = cluster.as_str().into();
         }
-        report.age = self.age;
+        report.age = self.age.printed(context.clock);
         report.counts = Some(self.counts);
         report
     }

@@ -11,6 +11,7 @@ use strum::{IntoStaticStr, VariantArray};
 use super::age::Age;
 use super::document::{Cell, Column, Report};
 use crate::model::{GatewayDown, Port};
+use crate::source::SteadyClock;
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::answer_question;
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
@@ -165,8 +166,8 @@ impl<'t> NameReply<'t> {
         })
     }
 
-    /// Reports one of the endpoints of [`NameReply::endpoints`].
-    pub(super) fn report(&self, listed: &ListedEndpoint<'_>) -> EndpointReport {
+    /// Reports one of the endpoints of [`NameReply::endpoints`]. `clock` is that of the process.
+    pub(super) fn report(&self, listed: &ListedEndpoint<'_>, clock: SteadyClock) -> EndpointReport {
         let (service, endpoint) = (listed.service, listed.endpoint);
         let [hostname, cluster] = endpoint.labels().map(str::to_owned);
         let addresses = endpoint.addresses.iter();
@@ -182,7 +183,7 @@ impl<'t> NameReply<'t> {
             state: listed.state,
             returned: listed.is_returned,
             why: self.why(listed),
-            age: problem.map(Age::from).unwrap_or_default(),
+            age: problem.map(Age::from).unwrap_or_default().printed(clock),
             object: join_texts(&endpoint.objects),
         }
     }

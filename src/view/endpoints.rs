@@ -15,7 +15,8 @@ pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<()
         is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
     });
     let rows = shown.page(endpoints, document)?;
-    let report = |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one);
+    let report =
+        |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one, shown.clock());
     let section = Section::of::<EndpointReport>("endpoints", rows.iter().map(report));
     document.sections.push(section);
     document.fail_if(3, filter.unmatched(&services));

@@ -43,7 +43,9 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
     document.exit = if exists(&name.reading) { 0 } else { 3 };
     let page = shown.page(&name.endpoints, document)?;
     let more = name.endpoints.len() - page.len();
-    let endpoints = page.into_iter().map(|one| name.reply.report(one));
+    let endpoints = page
+        .into_iter()
+        .map(|one| name.reply.report(one, shown.clock()));
     let endpoints = Section::of::<EndpointReport>("endpoints", endpoints);
     document.sections = match filter.next {
         None => name.sections(endpoints, rest(more, limit(filter))),
@@ -71,7 +73,7 @@ impl ReadName<'_> {
         let (problems, answers) = (self.all_problems(), AnswerReport::all(self));
         vec![
             self.head(),
-            ProblemReport::section(&problems),
+            ProblemReport::section(&problems, self.shown.print_context()),
             what_to_do(&problems),
             service,
             Section::of::<AnswerReport>("answers", &answers),

@@ -6,6 +6,8 @@ use serde::Serialize;
 use super::age::Age;
 use super::document::{Cell, Column, Report, Section};
 use crate::model::{Level, Line, Problem, ProblemKind};
+use crate::source::SteadyClock;
+use crate::table::Table;
 
 /// A problem, or a cause of several ones.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -26,6 +28,9 @@ pub(super) struct ProblemReport {
     pub cluster: Option<String>,
     /// What is wrong in this case, if it is one problem, or one of the server.
     pub detail: Line,
+    /// The kind of the problem of the same service that explains it, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<ProblemKind>,
     /// Since when it holds.
     #[serde(flatten)]
     pub age: Age,
@@ -36,6 +41,15 @@ pub(super) struct ProblemReport {
     /// What a cause affects.
     #[serde(flatten)]
     pub counts: Option<Counts>,
+}
+
+/// What is needed to print problems.
+#[derive(Clone, Copy)]
+pub(super) struct PrintContext<'t> {
+    /// The clock of the process.
+    pub(super) clock: SteadyClock,
+    /// The table that they are of, if there is one.
+    pub(super) table: Option<&'t Table>,
 }
 
 /// What a cause affects.
@@ -55,12 +69,19 @@ pub(super) struct Counts {
 
 impl ProblemReport {
     /// Makes the section of some problems.
-    pub(super) fn section<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Section {
-        Section::of::<Self>("problems", problems.into_iter().map(Self::new))
+    pub(super) fn section<'p>(
+        problems: impl IntoIterator<Item = &'p Problem>,
+        context: PrintContext<'_>,
+    ) -> Section {
+        let reports = problems.into_iter().map(|one| Self::new(one, context));
+        Section::of::<Self>("problems", reports)
     }
 
-    pub(super) fn new(problem: &Problem) -> Self {
+    pub(super) fn new(problem: &Problem, context: PrintContext<'_>) -> Self {
         let row = problem.kind.row();
+        let detail = context
+            .table
+            .map_or_else(|| problem.detail.clone(), |table| table.detail_of(problem));
         Self {
             kind: problem.kind,
             level: row.level,
@@ -68,8 +89,9 @@ impl ProblemReport {
             subject: problem.subject(),
             service: problem.service.as_ref().map(ToString::to_string),
             cluster: problem.cluster.as_ref().map(ToString::to_string),
-            detail: problem.detail.clone(),
-            age: problem.into(),
+            detail: problem.with_objects(detail),
+            cause: problem.cause,
+            age: Age::from(problem).printed(context.clock),
             hint: problem.hint(),
             anchor: problem.kind.anchor(),
             counts: None,

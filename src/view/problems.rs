@@ -20,16 +20,20 @@ pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(),
     selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some(), *one));
     let rows = shown.page(selected, document)?;
     if !filter.selects_rows() {
-        document.sections.push(shown.causes().section());
+        document
+            .sections
+            .push(shown.causes().section(shown.print_context()));
     }
-    document.sections.push(ProblemReport::section(rows));
+    document
+        .sections
+        .push(ProblemReport::section(rows, shown.print_context()));
     Ok(())
 }
 
 /// Returns whether a problem is selected: by its kind, its cluster, and its service, object or text.
 fn is_selected(filter: &Filter, problem: &Problem) -> bool {
     let cluster = problem.cluster.as_ref().map_or("", |one| one.as_str());
-    let has_name = match (&problem.service, &problem.object) {
+    let has_name = match (&problem.service, problem.objects.first()) {
         (Some(key), _) => filter.has_service(key.labels()),
         (None, Some(object)) => {
             let key = &object.key;

@@ -15,6 +15,7 @@ use super::facts::{CurrentFacts, TableFacts};
 use super::filter::Filter;
 use super::kind::View;
 use super::page::{Place, limit};
+use super::problem::PrintContext;
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::{
@@ -22,7 +23,7 @@ use crate::model::{
 };
 use crate::server::{Certificate, RefusedClients};
 use crate::source::events::Latest;
-use crate::source::{Feeds, problem_of_failures};
+use crate::source::{Feeds, SteadyClock, problem_of_failures};
 use crate::table::publish::Reader;
 use crate::table::{Published, Service, Table};
 use crate::zone::Zones;
@@ -109,9 +110,12 @@ impl Server {
         problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
         problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.events.flapping_services().into_values());
-        let panics = problem_of_failures(ProblemKind::SourcePanicked, &self.feeds.panics);
-        let lost_lines = problem_of_failures(ProblemKind::LogLinesLost, &self.lost_log_lines);
-        problems.extend(panics.into_iter().chain(lost_lines));
+        for (kind, failures) in [
+            (ProblemKind::SourcePanicked, &self.feeds.panics),
+            (ProblemKind::LogLinesLost, &self.lost_log_lines),
+        ] {
+            problems.extend(problem_of_failures(kind, failures, self.feeds.clock));
+        }
         problems
     }
 
@@ -222,6 +226,19 @@ impl<'s> Shown<'s> {
     /// Returns the table, if there is one.
     pub(super) fn table(&self) -> Option<&Table> {
         self.published.table.as_ref()
+    }
+
+    /// Returns the clock of the process, to print its times.
+    pub(super) fn clock(&self) -> SteadyClock {
+        self.server.feeds.clock
+    }
+
+    /// Returns what is needed to print problems.
+    pub(super) fn print_context(&self) -> PrintContext<'_> {
+        PrintContext {
+            clock: self.clock(),
+            table: self.table(),
+        }
     }
 
     /// Returns the services with names, sorted.

@@ -13,6 +13,7 @@ use super::server::Shown;
 use crate::VERSION;
 use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Level, Timestamp};
+use crate::source::SteadyClock;
 use crate::table::{Impact, Table};
 use crate::zone::Zone;
 
@@ -90,7 +91,7 @@ impl Status {
             name_suffixes: zones.iter().map(Zone::name_suffix).collect(),
             servers: identity.servers.iter().map(ToString::to_string).collect(),
             state: if table.is_some() { "ready" } else { "loading" },
-            since: now.since.map(Timestamp::to_text),
+            since: now.since.map(|since| feeds.clock.wall(since).to_text()),
             generation: table.map(|_| now.generation),
             serial: table.map(|_| now.serial),
             table_hash: table.map(|_| facts.hash),
@@ -104,7 +105,7 @@ impl Status {
             level: causes.impact().max(facts.worst_state()),
             services: facts.states.clone(),
             problems: causes.levels(),
-            clusters: ClusterReport::all(identity.cluster.as_ref(), table),
+            clusters: ClusterReport::all(identity.cluster.as_ref(), table, feeds.clock),
             settings: Value::clone(&server.settings),
         }
     }
@@ -141,15 +142,19 @@ pub(super) struct ClusterReport {
 // === impl ClusterReport ===
 
 impl ClusterReport {
-    /// Returns the cluster of the server, if it is known, and those of Links.
-    pub(super) fn all(own: Option<&ClusterName>, table: Option<&Table>) -> Vec<Self> {
+    /// Returns the cluster of the server, if it is known, and those of Links. `clock` is that of the process.
+    pub(super) fn all(
+        own: Option<&ClusterName>,
+        table: Option<&Table>,
+        clock: SteadyClock,
+    ) -> Vec<Self> {
         let report = |name: &ClusterName, is_own, link| {
             let problem = table.and_then(|table| table.link_problem(name));
             Self {
                 name: name.to_string(),
                 is_own,
                 link,
-                age: problem.map(Age::from).unwrap_or_default(),
+                age: problem.map(Age::from).unwrap_or_default().printed(clock),
             }
         };
         let own = own.map(|own| report(own, true, None));

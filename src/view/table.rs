@@ -14,6 +14,7 @@ use super::error::ViewError;
 use super::filter::is_listed;
 use super::server::Shown;
 use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, list_some};
+use crate::source::SteadyClock;
 use crate::table::failover::{Failover, Step, StepHealth};
 use crate::table::{Impact, Service};
 use crate::zone::answer::answer_question;
@@ -110,7 +111,9 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     selected.sort_by_cached_key(|service| Reverse(service.impact()));
     let rows = shown.page(selected, document)?;
     if filter.next.is_none() {
-        document.sections.push(shown.causes().above_services());
+        document
+            .sections
+            .push(shown.causes().above_services(shown.print_context()));
     }
     let rows = rows.iter().map(|service| ServiceRow::new(shown, service));
     let services = Section::of::<ServiceRow>("services", rows);
@@ -124,10 +127,11 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
 impl ServiceRow {
     /// Describes a service of the table that is shown.
     pub(super) fn new(shown: &Shown<'_>, service: &Service) -> Self {
-        let clusters = ClusterCell::of_service(service);
+        let clusters = ClusterCell::of_service(service, shown.clock());
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
-        let (gate, table) = (service.gate.as_ref(), shown.table());
+        let (gate, failover) = (service.gate.as_ref(), service.failover.as_deref());
+        let table = shown.table();
         // The first of the worst ones. That of a cluster without a Link is not one of the service.
         let problems = service.problems.iter().map(|problem| problem.kind);
         let problem = problems.min_by_key(|kind| Reverse(kind.row().level));
@@ -145,7 +149,7 @@ impl ServiceRow {
             alive: sum(|cell| cell.alive),
             endpoints: sum(|cell| cell.endpoints),
             clusters,
-            failover: service.failover.as_deref().map(FailoverReport::new),
+            failover: failover.map(|one| FailoverReport::new(one, shown.clock())),
             gateway_down: Some(service.gateway_down).filter(|rule| *rule != GatewayDown::default()),
             expected: gate.map_or_else(String::new, |gate| gate.expected.clusters()),
             missing_clusters: missing.map(ToString::to_string).collect(),
@@ -191,15 +195,15 @@ fn result(shown: &Shown<'_>, service: &Service) -> AnswerResult {
 // === impl ClusterCell ===
 
 impl ClusterCell {
-    /// Returns the cells of a service: its clusters, and those that its name waits for.
-    fn of_service(service: &Service) -> Vec<Self> {
+    /// Returns the cells of a service: its clusters, and those that its name waits for. `clock` is that of the process.
+    fn of_service(service: &Service, clock: SteadyClock) -> Vec<Self> {
         let mut cells: BTreeMap<&str, Self> = BTreeMap::new();
         for one in ListedEndpoint::of_service(service) {
             let cell = cells.entry(one.cluster());
             let cell = cell.or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Alive));
             cell.state = cell.state.min(one.state);
             if let Some(problem) = service.problem_of(one.endpoint) {
-                cell.age = cell.age.earliest(problem.into());
+                cell.age = cell.age.earliest(Age::from(problem).printed(clock));
             }
             cell.endpoints += 1;
             cell.alive += u32::from(one.state.is_alive());
@@ -244,13 +248,17 @@ impl ClusterCell {
 // === impl FailoverReport ===
 
 impl FailoverReport {
-    pub(super) fn new(failover: &Failover) -> Self {
+    /// Describes the failover of a service. `clock` is that of the process.
+    fn new(failover: &Failover, clock: SteadyClock) -> Self {
         let step = |(index, step): (usize, &Step)| {
             let clusters = failover.order.step_text(index);
             match (step.health, step.since) {
                 (StepHealth::Alive, None) => clusters,
                 (health, None) => format!("{clusters} {health}"),
-                (health, Some(since)) => format!("{clusters} {health} since {}", since.to_text()),
+                (health, Some(since)) => {
+                    let since = clock.wall(since).to_text();
+                    format!("{clusters} {health} since {since}")
+                }
             }
         };
         Self {

@@ -27,11 +27,9 @@
 //! it. There are no short names.
 
 use super::name::Name;
-use super::reading::{
-    Failure, MissingReason, NamedPort, Reading, Scope, Targets, View, selectable,
-};
+use super::reading::{Failure, MissingReason, Reading, Scope, Targets, View, selectable};
 use super::{Grammar, Zone, Zones};
-use crate::table::{Service, Table};
+use crate::table::{NameFailure, Property, Service, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";
@@ -171,11 +169,12 @@ fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) 
     }
 }
 
-/// Returns whether a cluster has hosts, with or without an endpoint mirror.
+/// Returns whether a cluster has hosts, with or without an endpoint mirror, or is one that the name of the service waits for.
 fn has_hosts(service: &Service, cluster: &str) -> bool {
     let mut endpoints = service.endpoints_at(&[cluster]).iter();
     endpoints.any(|endpoint| endpoint.hostname.is_some())
         || service.missing_at(&[cluster]).is_some()
+        || service.awaits(cluster)
 }
 
 /// Reads the own name of a service, `S.N.Z`, in any zone. Another zone may hide the name.
@@ -210,10 +209,11 @@ fn look_up<'t>(
     let covered = service.range_at(labels);
     let failure = match scope {
         Scope::Service => Failure::of_service(service),
-        Scope::Cluster | Scope::Host if covered.is_empty() => {
-            service.missing_at(labels).map(Failure::Missing)
+        Scope::Cluster | Scope::Host if !covered.is_empty() => None,
+        Scope::Cluster | Scope::Host if labels.last().is_some_and(|one| service.awaits(one)) => {
+            Some(Failure::Rule(NameFailure::ExpectedClustersMissing))
         }
-        Scope::Cluster | Scope::Host => None,
+        Scope::Cluster | Scope::Host => service.missing_at(labels).map(Failure::Missing),
     };
     if let Some(failure) = failure {
         return match prefix {
@@ -224,16 +224,13 @@ fn look_up<'t>(
     if covered.is_empty() {
         return missing(reason_without_endpoint(service, labels));
     }
-    let is_existing =
-        |(_, bits): &NamedPort<'t>| !selectable(service, scope, covered.clone(), bits).is_empty();
-    let ports = || {
-        let named = service.names.named_ports(&service.endpoints);
-        named.filter(is_existing)
-    };
+    // One port or property, and not all ports of the service: their number must not determine the time.
+    let in_scope = |bits: &'t [u64]| selectable(service, scope, covered.clone(), bits);
     let port = match prefix {
         Prefix::None => None,
         Prefix::Protocol(protocol) => {
-            let is_above = ports().any(|(port, _)| port.protocol.label() == protocol);
+            let property = Property::of_protocol(protocol);
+            let is_above = property.is_some_and(|it| !in_scope(&[]).requiring(it).is_empty());
             return if is_above {
                 Reading::Empty(zone)
             } else {
@@ -241,9 +238,10 @@ fn look_up<'t>(
             };
         }
         Prefix::Port(name, protocol) => {
-            match ports().find(|(port, _)| port.is_named(name, protocol)) {
-                None => return missing(MissingReason::NoPort),
-                found => found,
+            let mut named = service.names.named_ports(&service.endpoints);
+            match named.find(|(port, _)| port.is_named(name, protocol)) {
+                Some(port) if !in_scope(port.1).is_empty() => Some(port),
+                _ => return missing(MissingReason::NoPort),
             }
         }
     };

@@ -53,7 +53,7 @@ pub struct View<'t> {
 }
 
 /// A port with a bit for each endpoint of its service that has it. No bits: all have it.
-pub(super) type NamedPort<'t> = (&'t Port, &'t [u64]);
+type NamedPort<'t> = (&'t Port, &'t [u64]);
 
 /// The form of SRV targets. A target is always a name of the service itself, with its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ import sys
 
 import k7
 
-PAUSES = (0.02, 0.07, 0.3, 1, 1.9, 2, 2.1, 5, 9, 15, 28, 29.9, 30, 30.1, 45)
+PAUSES = (0.02, 0.07, 0.3, 0.5, 0.6, 1, 1.9, 2, 2.1, 5, 9, 15, 28, 29.9, 30, 30.1, 45)
 
 
 def print_sequence(name, events, count, end, is_running):

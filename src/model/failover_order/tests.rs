@@ -88,15 +88,29 @@ fn unreadable_part_keeps_its_place() {
     assert_eq!(step("*:east:*", "north"), Some(0));
 }
 
+/// Each name of an order costs work in every build.
 #[test]
-fn long_order_is_one_unreadable_step() {
-    let names: Vec<String> = (0..64).map(|number| format!("{number:063}")).collect();
-    let text = names.join(":").replacen(':', ": ", 1);
-    assert_eq!((text.len(), order(&text).count()), (4096, 64));
-    let longer = text.replacen(':', " :", 1);
-    let (text, defect) = read(&longer);
-    assert_eq!(text.len(), 40);
-    let expected = "it has 4097 octets; at most 4096 are allowed";
-    assert_eq!(defect.as_deref(), Some(expected));
-    assert_eq!(FailoverOrder::of_text(&"east:".repeat(40_000)).count(), 1);
+fn order_that_is_too_large_is_one_unreadable_step() {
+    let names: Vec<String> = (0..33).map(|number| format!("{number:063}")).collect();
+    let text = "auto:".to_owned() + &names[..32].join(":");
+    assert_eq!(order(&text).count(), 32);
+    for (text, expected) in [
+        (
+            text.clone() + "+33",
+            "it has 33 names; at most 32 are allowed",
+        ),
+        (
+            " ".repeat(2561 - text.len()) + &text,
+            "it has 2561 octets; at most 2560 are allowed",
+        ),
+        (
+            "east:".repeat(40_000),
+            "it has 200000 octets; at most 2560 are allowed",
+        ),
+    ] {
+        let read = FailoverOrder::of_text(&text);
+        assert_eq!((read.is_auto, read.count()), (false, 1));
+        assert!(read.to_string().len() <= 40);
+        assert_eq!(read.defect.as_deref(), Some(expected));
+    }
 }

@@ -2,10 +2,11 @@ use crate::table::Timers;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Namespace, Problem, ProblemKind, Timestamp};
+use crate::model::{Kind, Namespace, Problem, ProblemKind, Timestamp};
 use crate::table::{NoOwner, ShortNames};
 use crate::testing::{
-    Server, backends, endpoint, link, local, mirror, rules, service_mirror, store, table, table_by,
+    Server, backends, endpoint, link, local, mirror, parsed, rules, service_mirror, store, table,
+    table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -294,7 +295,6 @@ fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
     let due = services.iter().map(|key| (key.clone(), due.clone()));
     timers.apply(NextTimers {
         services: due.collect(),
-        ..NextTimers::default()
     });
     assert_eq!(timers.due(), services);
     let panics = |_: BuildContext<'_>| panic!("at each build");
@@ -395,21 +395,22 @@ fn mirrors_may_only_lower_the_ttl() {
     assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
 }
 
-/// The problems of orders name the clusters that something knows. Nothing else depends on these.
+/// It has a row of its own (rule L2b), and orders that name it have another problem.
 #[test]
-fn cluster_that_no_service_has_changes_nothing_but_problems_of_orders() {
-    let ordered = local("prod", "web", &[]).map(|object| match object["kind"].as_str() {
-        Some("Service") => annotated(object, "global-dns/failover", "mars:east"),
-        _ => object,
-    });
-    for (more, is_changed) in [(&[][..], false), (&ordered[..], true)] {
-        let objects = [&shop()[..], more].concat();
-        let mut server = Server::new(rules());
-        assert!(server.see(0, &objects));
-        assert!(!server.see(1, &objects));
-        let with_link = [&objects[..], &[link("mars", "mars")]].concat();
-        assert_eq!(server.see(2, &with_link), is_changed);
-        assert_eq!(server.see(3, &objects), is_changed);
+fn cluster_that_no_service_has_changes_no_answer() {
+    let [own, slice] = local("prod", "web", &[]);
+    let own = annotated(own, "global-dns/failover", "mars:east");
+    let objects = [&shop()[..], &[own, slice]].concat();
+    let mut server = Server::new(rules());
+    assert!(server.see(0, &objects));
+    assert!(!server.see(1, &objects));
+    let hash = server.table.answers_hash();
+    let with_link = [&objects[..], &[link("mars", "mars")]].concat();
+    for (second, objects, problems) in [(2, &with_link, 0), (3, &objects, 1)] {
+        assert!(server.see(second, objects));
+        assert_eq!(server.table.answers_hash(), hash);
+        let unknown = details(&server.table, ProblemKind::SettingWithoutEffect);
+        assert_eq!(unknown.len(), problems, "{unknown:?}");
     }
 }
 
@@ -455,4 +456,237 @@ fn order_that_is_removed_from_an_exported_service_without_an_address_ends_at_onc
         1
     );
     assert_eq!(answered(1, &of(json!({}))), 2);
+}
+
+/// A Service that is replaced by one that cannot be used, such as an exported one without an address, stays (rule K6): its setting
+/// ended. An incremental build sees that like a full one.
+#[test]
+fn own_service_that_becomes_unusable_ends_its_order_at_once() {
+    let [own, _] = local("prod", "db", &[]);
+    let own = annotated(own, "global-dns/failover", "west");
+    let external = json!({
+        "metadata": {"namespace": "prod", "name": "db", "labels": {"mirror.linkerd.io/exported": "true"}},
+        "spec": {"type": "ExternalName", "externalName": "db.example"},
+    });
+    let mut store = store(&[shop(), vec![own.clone()]].concat());
+    let (mut timers, rules) = (Timers::default(), rules());
+    let mut next = |last: &Table, dirty: &ServiceKeys, second, store: &Store| {
+        timers.now = Timestamp::from_seconds(second);
+        let built = build(last, store, dirty, &rules, &timers);
+        timers.apply(built.timers);
+        built.table
+    };
+    let has_order = |table: &Table| table.service("prod", "db").unwrap().failover.is_some();
+    let mut table = next(&Table::default(), &store.services(), 1, &store);
+    assert!(has_order(&table));
+    for (object, expected) in [(None, true), (Some(&external), false), (Some(&own), true)] {
+        let (key, _) = parsed(Kind::Service, &own);
+        let object = object.map(|object| parsed(Kind::Service, object).1);
+        let dirty = store.apply(Kind::Service, key, object.clone());
+        table = next(&table, &dirty, 2, &store);
+        assert_eq!(has_order(&table), expected, "{object:?}");
+    }
+}
+
+/// Problems of one kind, service and cluster are one, with the first objects and a count.
+#[test]
+fn thousands_of_endpoint_mirrors_of_an_excluded_cluster_are_one_problem() {
+    let rules = Rules {
+        excluded_clusters: ["east".parse().unwrap()].into(),
+        ..rules()
+    };
+    let host = |number| {
+        endpoint(
+            "prod",
+            "db",
+            "east",
+            &format!("db-{number}"),
+            &["10.96.0.1"],
+        )
+    };
+    let objects: Vec<Value> = (0..5000).map(host).collect();
+    let table = table_by(&rules, &objects);
+    let problems: Vec<&Problem> = table.problems().collect();
+    assert_eq!(problems.len(), 1);
+    assert_eq!(
+        problems[0].to_string(),
+        "Object is not used on purpose: prod/db: cluster 'east' is excluded by the setting excludeClusters: \
+         Service/prod/db-0-east, Service/prod/db-1-east, Service/prod/db-10-east, Service/prod/db-100-east, \
+         Service/prod/db-1000-east and 4995 more"
+    );
+}
+
+/// Everybody who can create a Service can invent clusters: one of a cluster of its own must not cost more than one of a service.
+#[test]
+fn cost_of_a_service_does_not_grow_with_the_number_of_its_clusters() {
+    const COUNT: u32 = 5000;
+    let address = |number: u32| std::net::Ipv4Addr::from(0x0a60_0000 + number).to_string();
+    let mut hosts = vec![mirror("prod", "db", "east")];
+    let mut mirrors = Vec::new();
+    for number in 0..COUNT {
+        let (host, cluster) = (format!("db-{number}"), format!("c{number}"));
+        hosts.push(endpoint("prod", "db", "east", &host, &[&address(number)]));
+        hosts.push(crate::testing::gateway(
+            "prod",
+            &format!("{host}-east"),
+            true,
+        ));
+        mirrors.push(service_mirror("prod", "db", &cluster, &address(number)));
+        mirrors.push(backends("prod", &format!("db-{cluster}"), true, true));
+    }
+    let cost = |mut objects: Vec<Value>| {
+        let mut store = store(&objects);
+        let (rules, mut timers) = (rules(), Timers::default());
+        timers.update_links(&mut store, None, &rules);
+        let last = build(
+            &Table::default(),
+            &store,
+            &store.services(),
+            &rules,
+            &timers,
+        );
+        timers.apply(last.timers);
+        // A change of one object.
+        let slice = objects.pop().unwrap();
+        let (key, _) = parsed(Kind::EndpointSlice, &slice);
+        let dirty = store.apply(Kind::EndpointSlice, key, None);
+        timers.update_links(&mut store, None, &rules);
+        crate::testing::cpu_time(5, || {
+            let next = build(&last.table, &store, &dirty, &rules, &timers);
+            assert_eq!(
+                next.table.service("prod", "db").unwrap().endpoints.len(),
+                5000
+            );
+        })
+    };
+    let (endpoints, clusters) = (cost(hosts), cost(mirrors));
+    assert!(clusters < 5 * endpoints, "{endpoints:?}, {clusters:?}");
+}
+
+/// A host is missing because its endpoint mirror cannot be used, unless it was missing before.
+#[test]
+fn unusable_endpoint_mirror_explains_its_missing_host() {
+    let listed = crate::testing::listing("prod", "db-east", &[("db-0", "10.96.0.1")]);
+    let absent = vec![mirror("prod", "db", "east"), listed];
+    let unusable = endpoint("prod", "db", "east", "db-0", &["127.0.0.1"]);
+    let unusable = [&absent[..], &[unusable]].concat();
+    let cause = |server: &Server| {
+        let mut problems = server.table.service("prod", "db").unwrap().problems.iter();
+        let missing = problems.find(|one| one.kind == ProblemKind::MissingHost);
+        missing.unwrap().cause
+    };
+    let mut server = Server::new(rules());
+    server.see(1, &unusable);
+    assert_eq!(cause(&server), Some(ProblemKind::UnusableObject));
+    let mut server = Server::new(rules());
+    server.see(1, &absent);
+    server.see(2, &unusable);
+    assert_eq!(cause(&server), None);
+}
+
+/// What a tenant may write: `count` objects at their limits, in one service or in as many.
+fn objects_at_their_limits(what: &str, count: usize, is_one_service: bool) -> Vec<Value> {
+    let names = |most: usize, length: usize| -> Vec<String> {
+        (0..most).map(|name| format!("{name:0length$}")).collect()
+    };
+    let object = |number: usize| {
+        let service = if is_one_service {
+            "db".to_owned()
+        } else {
+            format!("db{number}")
+        };
+        let cluster = format!("c{number}");
+        let [own, _] = local("tenant", &format!("own{number}"), &[]);
+        match what {
+            "order" => annotated(own, "global-dns/failover", &names(32, 63).join(":")),
+            "expected clusters" => annotated(
+                own,
+                "global-dns/expected-clusters",
+                &names(128, 63).join("+"),
+            ),
+            "unknown annotations" => names(50, 50).into_iter().fold(own, |own, name| {
+                annotated(own, &format!("global-dns/a{name}"), &"x".repeat(1025))
+            }),
+            "members" => {
+                let members: Vec<String> = names(400, 8)
+                    .iter()
+                    .map(|name| format!("web@c{name}"))
+                    .collect();
+                crate::testing::federated("tenant", &service, "10.96.0.1", &members.join(","))
+            }
+            "invented clusters" => service_mirror("tenant", &service, &cluster, "10.96.0.1"),
+            "excluded clusters" => endpoint(
+                "tenant",
+                &service,
+                "east",
+                &format!("h{number}"),
+                &["10.96.0.1"],
+            ),
+            "orphans" => endpoint("tenant", &service, &cluster, "h-0", &["10.96.0.1"]),
+            _ => endpoint("tenant", &service, &cluster, "h-0", &["127.0.0.1"]),
+        }
+    };
+    (0..count).map(object).collect()
+}
+
+/// Nothing costs more than what was written, and another tenant does not pay for it.
+#[test]
+fn what_a_tenant_writes_costs_in_proportion() {
+    let rules = Rules {
+        excluded_clusters: ["east".parse().unwrap()].into(),
+        ..rules()
+    };
+    let measure = |what: &str, count: usize, is_one_service: bool| {
+        let objects = objects_at_their_limits(what, count, is_one_service);
+        let (mut store, mut timers) = (Store::default(), Timers::default());
+        timers.is_following = true;
+        let mut table = Table::default();
+        let all = crate::testing::cpu_time(2, || {
+            (store, timers) = (crate::testing::store(&objects), Timers::default());
+            timers.update_links(&mut store, None, &rules);
+            let built = build(
+                &Table::default(),
+                &store,
+                &store.services(),
+                &rules,
+                &timers,
+            );
+            timers.apply(built.timers);
+            table = built.table;
+        });
+        let problems = table.problems().count();
+        assert!(problems <= 4 * count, "{what}: {problems} of {count}");
+        let mut address = 0;
+        let other = crate::testing::cpu_time(20, || {
+            address += 1;
+            let object = service_mirror("other", "web", "west", &format!("10.96.1.{address}"));
+            let (key, object) = parsed(Kind::Service, &object);
+            let dirty = store.apply(Kind::Service, key, Some(object));
+            timers.update_links(&mut store, None, &rules);
+            let built = build(&table, &store, &dirty, &rules, &timers);
+            assert_eq!(built.services.len(), 1, "{what}");
+            timers.apply(built.timers);
+            table = built.table;
+        });
+        (all, other)
+    };
+    for what in [
+        "order",
+        "expected clusters",
+        "unknown annotations",
+        "members",
+        "invented clusters",
+        "excluded clusters",
+        "orphans",
+        "unusable objects",
+    ] {
+        for is_one_service in [false, true] {
+            let ((few, before), (many, after)) = (
+                measure(what, 100, is_one_service),
+                measure(what, 400, is_one_service),
+            );
+            assert!(many < 10 * few, "{what}: {few:?}, {many:?}");
+            assert!(after < 4 * before, "{what}: {before:?}, {after:?}");
+        }
+    }
 }

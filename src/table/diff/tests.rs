@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::Timestamp;
+use crate::model::{Problem, ProblemKind};
 use crate::table::links::{ClusterLink, LinkState, LinkStates};
 use crate::testing::{
     backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, service_keys,
@@ -316,9 +316,18 @@ fn step_has_the_cause_for_which_another_one_answers() {
 fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
     let with = |state: Option<(LinkState, &str)>| {
         let cluster = |(state, detail): (LinkState, &str)| {
-            let since = Timestamp::from_seconds(10);
-            let neglect = (!detail.is_empty()).then(|| (since, detail.to_owned()));
-            ClusterLink::new("east".parse().unwrap(), state, neglect)
+            let kind = match state {
+                LinkState::Frozen => ProblemKind::Frozen,
+                _ => ProblemKind::Unlinked,
+            };
+            let cluster = "east".parse().unwrap();
+            let problem = Problem::new(kind, detail).of_cluster(&cluster);
+            ClusterLink {
+                problem: (!detail.is_empty()).then_some(problem),
+                cluster,
+                state,
+                is_mirrored: true,
+            }
         };
         let clusters = state.map(|state| ("east".parse().unwrap(), cluster(state)));
         let links = LinkStates {
@@ -326,7 +335,6 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
             ..LinkStates::default()
         };
         let mut table = Table::default();
-        table.link_problems = links.problems().into();
         table.links = links.into();
         table
     };
@@ -334,13 +342,12 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
     let linked = with(Some((LinkState::Linked, "")));
     let lease = "Lease linkerd-multicluster/east is not renewed";
     let frozen = with(Some((LinkState::Frozen, lease)));
-    let end = "its endpoints count until 1970-01-01T00:00:20Z";
+    let end = "its endpoints count for 300 s";
     let missing = with(Some((LinkState::Missing, end)));
     let unlinked = with(Some((LinkState::Unlinked, "its endpoints are down")));
     let stopped = "!frozen: The mirror controller of cluster east has stopped: Lease linkerd-multicluster/east is not \
                    renewed.";
-    let missed =
-        "!unlinked: Cluster east has no Link: its endpoints count until 1970-01-01T00:00:20Z.";
+    let missed = "!unlinked: Cluster east has no Link: its endpoints count for 300 s.";
     let gone = "!unlinked: Cluster east has no Link: its endpoints are down.";
     let back = "linked: Cluster east is linked again.";
     let cases: [(Option<&Table>, &Table, &[&str]); 9] = [
@@ -428,4 +435,38 @@ fn change_that_is_taken_back_is_undone() {
         let is_undone_by = ttl(first).is_undone_by(&ttl(second));
         assert_eq!(is_undone_by, is_undone, "{first:?} {second:?}");
     }
+}
+
+/// A tenant may have as many pods as it likes.
+#[test]
+fn cost_of_pods_that_are_not_ready_is_in_proportion() {
+    let time = |count: u32| {
+        let pods = |is_ready| {
+            let [service, mut slice] = local("prod", "db", &[]);
+            let service = exported_headless(service);
+            let pod = |number: u32| {
+                let address = std::net::Ipv4Addr::from(0x0a00_0000 + number).to_string();
+                crate::testing::support::objects::endpoint(
+                    Some(&format!("db-{number}")),
+                    &address,
+                    is_ready,
+                )
+            };
+            slice["endpoints"] = (0..count).map(pod).collect();
+            table(&[service, slice])
+        };
+        let key = service_keys(&["db"]).pop_first().unwrap();
+        let (last, next) = (pods(true), pods(false));
+        crate::testing::cpu_time(3, || {
+            let changes = diff(last.find(&key), next.find(&key));
+            assert_eq!(changes.len(), 1, "{changes:?}");
+        })
+    };
+    let (few, many) = (time(1000), time(8000));
+    assert!(many < 20 * few, "{few:?}, {many:?}");
+}
+
+fn exported_headless(mut service: Value) -> Value {
+    service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
+    service
 }

@@ -3,8 +3,7 @@ mod gate;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::ServiceSettings;
-use crate::table::store::ServiceKeys;
+use crate::model::{Kind, ServiceSettings};
 use crate::table::{NameFailure, Table, Timers, build};
 use crate::testing::{
     Server, backends, flat_mirror, link, listing, local, mirror, rules, service_mirror, store,
@@ -47,7 +46,7 @@ fn flat_step_hides_the_steps_after_it_if_the_order_moves_by_itself() {
         let details: Vec<String> = details.map(|one| one.detail.to_string()).collect();
         let detail = |step: &str| {
             format!(
-                "{order}: step {step} is in a flat network, which is alive while its mirror exists"
+                "{order}: step {step} is flat or federated, which is alive while its mirror exists"
             )
         };
         assert_eq!(details, Vec::from_iter(expected.map(detail)), "{order}");
@@ -119,8 +118,15 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
             .collect::<Vec<_>>()
     };
     server.see(1, &gateways(true, true));
-    let detail = "wset:east: cluster 'wset' has no mirror and no Link; the nearest name is 'west'";
+    let detail = "no mirror and no Link names cluster 'wset': wset:east";
     assert_eq!(unknown(&server), [detail]);
+    // Who prints the problem searches the nearest name.
+    let mut problems = server.table.problems();
+    let printed =
+        problems.find_map(|one| one.unknown.as_ref().map(|_| server.table.detail_of(one)));
+    let nearest = format!("{detail}; the nearest name is 'west'");
+    assert_eq!(printed.as_deref(), Some(&*nearest));
+    drop(problems);
     let linked = [&gateways(true, true)[..], &[link("wset", "wset")]].concat();
     server.see(2, &linked);
     assert_eq!(unknown(&server), [""; 0]);
@@ -133,35 +139,68 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
     assert_eq!(unknown(&server), [""; 0]);
 }
 
-/// A Link makes another name the nearest one, and the service is built again.
+/// A typing error is a cluster without endpoints: it promotes no standby. One problem has all of them.
 #[test]
-fn name_that_cannot_be_read_is_reported_with_the_nearest_one() {
+fn names_that_cannot_be_read_or_that_nothing_knows_are_one_problem() {
     let [mut own, _] = local("prod", "web", &[]);
-    own["metadata"]["annotations"]["global-dns/failover"] = json!("Eest!:west");
-    let mut objects = [&gateways(true, true)[..], &[own]].concat();
-    let check = |table: &Table, nearest: &str| {
-        let service = table.service("prod", "web").unwrap();
-        assert_eq!(service.failure, Some(NameFailure::StepWithoutEndpoint));
-        let problems = service
-            .problems
-            .iter()
-            .map(|one| (one.kind, one.detail.as_str()));
-        let detail = format!(
-            "eest!:west: 'eest!' is not the name of a cluster; the nearest name is '{nearest}'"
-        );
-        let step = "step 1 of eest!:west, eest!";
-        let expected = [
-            (ProblemKind::SettingWithoutEffect, detail.as_str()),
-            (ProblemKind::StepWithoutEndpoint, step),
-        ];
-        assert_eq!(problems.collect::<Vec<_>>(), expected);
-    };
+    own["metadata"]["annotations"]["global-dns/failover"] =
+        json!("Eest!+b_d+n1:n2:n3:n4:n5:n6:west");
+    let objects = [&gateways(true, true)[..], &[own]].concat();
     let table = table_by(&rules(), &objects);
-    check(&table, "east");
-    objects.push(link("eest", "eest"));
-    let (store, none) = (store(&objects), ServiceKeys::new());
-    let next = build(&table, &store, &none, &rules(), &Timers::default());
-    check(&next.table, "eest");
+    let service = table.service("prod", "web").unwrap();
+    assert_eq!(service.failure, Some(NameFailure::StepWithoutEndpoint));
+    let order = "eest!+b_d+n1:n2:n3:n4:n5:n6:west";
+    let unknown = "'n1', 'n2', 'n3', 'n4', 'n5' and 1 more";
+    let detail = format!(
+        "no mirror and no Link names cluster {unknown}: {order}; this is not the name of a cluster: 'eest!', 'b_d': {order}"
+    );
+    let step = format!("step 1 of {order}, eest!+b_d+n1");
+    let problems = service.problems.iter();
+    let problems: Vec<_> = problems
+        .map(|one| (one.kind, one.count, one.detail.as_str()))
+        .collect();
+    assert_eq!(
+        problems,
+        [
+            (ProblemKind::SettingWithoutEffect, 2, &*detail),
+            (ProblemKind::StepWithoutEndpoint, 1, &*step),
+        ]
+    );
+}
+
+/// A cluster that appears or goes builds only the services whose order names it.
+#[test]
+fn only_orders_that_name_a_cluster_are_built_when_it_appears() {
+    let orders = ["web", "api", "pay"].map(|name| {
+        let [mut own, _] = local("prod", name, &[]);
+        let order = if name == "pay" {
+            "west:*"
+        } else {
+            "north:west"
+        };
+        own["metadata"]["annotations"]["global-dns/failover"] = json!(order);
+        own
+    });
+    let rules = rules();
+    let mut store = store(&orders);
+    let mut timers = Timers::default();
+    timers.update_links(&mut store, None, &rules);
+    let services = store.services();
+    let built = build(&Table::default(), &store, &services, &rules, &timers);
+    timers.apply(built.timers);
+    let mut next = |last: &Table, object: Option<&Value>| {
+        let (key, parsed) = crate::testing::parsed(Kind::Service, &mirror("shop", "db", "north"));
+        let dirty = store.apply(Kind::Service, key, object.map(|_| parsed));
+        timers.update_links(&mut store, None, &rules);
+        let built = build(last, &store, &dirty, &rules, &timers);
+        timers.apply(built.timers);
+        let names = built.services.iter().map(|key| key.service.to_string());
+        (names.collect::<Vec<_>>(), built.table)
+    };
+    let (changed, table) = next(&built.table, Some(&Value::Null));
+    assert_eq!(changed, ["api", "web", "db"]);
+    assert_eq!(next(&table, Some(&Value::Null)).0, [""; 0]);
+    assert_eq!(next(&table, None).0, ["api", "web", "db"]);
 }
 
 /// The first step of an order that is held answers, dead or not. Nothing but the order for all services depends on pods.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::Kind;
 use crate::testing::{endpoint, link, mirror, rules, store};
 
 /// A process that polls Leases, and sees Links and mirrors.
@@ -43,7 +44,8 @@ impl Process {
     fn state(&mut self, second: u64) -> ClusterLink {
         let list = LinkList::Listed { is_complete: true };
         let now = Timestamp::from_seconds(second);
-        self.links.update(&self.store, list, &self.rules, now);
+        self.links
+            .update(&mut self.store, Some(list), &self.rules, now);
         let clusters = &self.links.states.clusters;
         clusters[&"east".parse::<ClusterName>().unwrap()].clone()
     }
@@ -151,9 +153,9 @@ fn cluster_is_unlinked_at_once_or_after_the_delay_if_its_link_was_seen() {
         let problem = (since, "its endpoints are down");
         assert_eq!(state_of(found), (LinkState::Unlinked, Some(problem)));
     };
-    let assert_missing = |found: &ClusterLink, since, end| {
-        let detail = format!("its endpoints count until {}", at(end).to_text());
-        let problem = (since, &*detail);
+    let assert_missing = |found: &ClusterLink, since: u64, end: u64| {
+        let detail = format!("its endpoints count for {} s", end - since);
+        let problem = (since as u32, &*detail);
         assert_eq!(state_of(found), (LinkState::Missing, Some(problem)));
     };
     assert_unlinked(&poll(&mut Process::new(&[]), 7), 7);
@@ -197,7 +199,7 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
         let now = Timestamp::from_seconds(second);
         process
             .links
-            .update(&process.store, list, &process.rules, now);
+            .update(&mut process.store, Some(list), &process.rules, now);
         let mut clusters = process.links.states.clusters.values();
         clusters.next().unwrap().state
     };
@@ -208,7 +210,8 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     let mut process = Process::new(&["east"]);
     assert_eq!(state(&mut process, 0, true), LinkState::Linked);
     process.store = Process::new(&[]).store;
-    assert_eq!(state(&mut process, 999, false), LinkState::Missing);
+    assert_eq!(state(&mut process, 999, false), LinkState::Unknown);
+    assert_eq!(state(&mut process, 1000, true), LinkState::Missing);
     assert_eq!(state(&mut process, 9999, false), LinkState::Missing);
     assert_eq!(state(&mut process, 9999, true), LinkState::Unlinked);
     // What is known stays.
@@ -218,4 +221,90 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     assert_eq!(state(&mut process, 0, false), LinkState::Unknown);
     assert_eq!(process.unknown(), UNREADABLE);
     assert_eq!(state(&mut process, 1, true), LinkState::Unlinked);
+}
+/// Its mirrors can arrive before its Link: both have watches of their own.
+#[test]
+fn cluster_that_appears_later_without_a_link_has_the_delay() {
+    let at = Timestamp::from_seconds;
+    let mut process = Process::new(&["east"]);
+    let state = |process: &mut Process, cluster: &str, second, is_complete| {
+        let list = LinkList::Listed { is_complete };
+        process
+            .links
+            .update(&mut process.store, Some(list), &process.rules, at(second));
+        let cluster: ClusterName = cluster.parse().unwrap();
+        process.links.states.clusters[&cluster].state
+    };
+    assert_eq!(state(&mut process, "east", 0, true), LinkState::Linked);
+    process.store = store(&[link("east", "east"), mirror("prod", "db", "west")]);
+    assert_eq!(state(&mut process, "west", 10, true), LinkState::Missing);
+    assert_eq!(process.links.wake, Some(at(310)));
+    assert_eq!(state(&mut process, "west", 309, true), LinkState::Missing);
+    assert_eq!(state(&mut process, "west", 310, true), LinkState::Unlinked);
+    // The Link may be one that cannot be read.
+    process.store = store(&[link("east", "east"), mirror("prod", "db", "north")]);
+    assert_eq!(state(&mut process, "north", 400, false), LinkState::Unknown);
+    assert_eq!(state(&mut process, "north", 500, true), LinkState::Missing);
+    assert_eq!(state(&mut process, "north", 800, true), LinkState::Unlinked);
+}
+
+/// Every cluster that a Link or a Lease names has a state (rule L2b). Nothing is wrong with one that has no mirrors and no Link.
+#[test]
+fn cluster_without_mirrors_has_a_state() {
+    let mut process = Process::new(&["east"]);
+    process.store = store(&[link("west", "eu-west"), mirror("prod", "db", "east")]);
+    process.poll(0, &[("north", "a"), ("west", "a")]);
+    let states = |process: &Process| -> Vec<String> {
+        let clusters = process.links.states.clusters.iter();
+        let text = |(link, one): (&ClusterName, &ClusterLink)| {
+            let problem = one.problem.as_ref().map_or("", |one| one.kind.name());
+            format!("{link} {:?} {} {problem}", one.state, one.is_mirrored)
+        };
+        clusters.map(text).collect()
+    };
+    let (east, linked) = ("east Unlinked true unlinked", "eu-west Linked false ");
+    assert_eq!(states(&process), [east, linked, "north Unlinked false "]);
+    process.poll(10, &[("west", "b")]);
+    assert_eq!(states(&process), [east, linked]);
+    process.poll(60, &[("west", "b")]);
+    assert_eq!(states(&process), [east, "eu-west Frozen false frozen"]);
+}
+
+/// Only what changed is determined again: the states are those of a process that sees everything at once.
+#[test]
+fn states_after_each_change_are_those_of_all_objects() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut process = Process::new(&["east"]);
+    let names = ["east", "west", "north", "a", "b", "c"];
+    let list = Some(LinkList::Listed { is_complete: true });
+    let update = |process: &mut Process| {
+        process
+            .links
+            .update(&mut process.store, list, &process.rules, Timestamp(1))
+    };
+    process.links.was_complete = true;
+    process.rules.cluster_aliases = [("b".parse().unwrap(), "c".parse().unwrap())].into();
+    process.rules.excluded_clusters = ["a".parse().unwrap()].into();
+    for _ in 0..2000 {
+        let name = names[random.usize(..names.len())];
+        let object = match random.bool() {
+            true => link(name, names[random.usize(..names.len())]),
+            false => mirror("prod", names[random.usize(..3)], name),
+        };
+        let kind = crate::testing::kind_of(&object);
+        let (key, parsed) = crate::testing::parsed(kind, &object);
+        process
+            .store
+            .apply(kind, key, random.bool().then_some(parsed));
+        update(&mut process);
+        let mut all = Process::new(&[]);
+        all.rules = process.rules.clone();
+        all.links.was_complete = true;
+        for kind in Kind::ALL {
+            all.store
+                .reset(kind, None, process.store.objects(kind).clone());
+        }
+        update(&mut all);
+        assert_eq!(process.links.states, all.links.states);
+    }
 }

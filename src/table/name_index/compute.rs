@@ -45,7 +45,14 @@ pub(in crate::table) fn name_index(
 fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
     let own = endpoints.iter().find(|endpoint| endpoint.is_local());
     let own = own.map(|endpoint| &endpoint.cluster);
-    let of_endpoint = |endpoint: &Endpoint| {
+    // Endpoints usually have the list of the one before.
+    let (mut last_ports, mut protocols) = (&[][..], [false; 3]);
+    let mut all = Vec::with_capacity(endpoints.len());
+    for endpoint in endpoints {
+        if last_ports.as_ptr() != endpoint.ports.as_ptr() {
+            last_ports = &endpoint.ports[..];
+            protocols = named_protocols(last_ports);
+        }
         let is_local = own == Some(&endpoint.cluster);
         let has_new = |is_v4: bool, is_repeated: fn(&Address) -> bool| {
             let mut addresses = endpoint.addresses.iter();
@@ -63,13 +70,15 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
             has_new(false, |one| one.repeats_in_service),
             has_new(true, |one| one.repeats_in_cluster),
             has_new(false, |one| one.repeats_in_cluster),
+            protocols[0],
+            protocols[1],
+            protocols[2],
         ];
         let bits = has.into_iter().enumerate();
-        bits.fold(0_u16, |all, (property, has)| {
+        all.push(bits.fold(0_u16, |all, (property, has)| {
             all | u16::from(has) << property
-        })
-    };
-    let all: Vec<u16> = endpoints.iter().map(of_endpoint).collect();
+        }));
+    }
     let first = all.first().copied().unwrap_or_default();
     if all.iter().all(|bits| *bits == first) {
         return (first, Box::default());
@@ -84,6 +93,14 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
         std::array::from_fn(word)
     };
     (0, all.chunks(64).map(of_chunk).collect())
+}
+
+/// Returns whether a port with a name has protocol TCP, UDP or SCTP.
+fn named_protocols(ports: &[Port]) -> [bool; 3] {
+    [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].map(|protocol| {
+        let mut named = ports.iter().filter(|port| port.name.is_some());
+        named.any(|port| port.protocol == protocol)
+    })
 }
 
 /// Returns the named ports of endpoints with different ports. Mirrors of one Service usually have the same list, so that most

@@ -193,7 +193,7 @@ impl<'t> ReadName<'t> {
     /// objects that would make one.
     pub(super) fn problems(&self) -> BTreeSet<Problem> {
         let key = self.key.as_ref();
-        let concerns = |problem: &&Problem| match (&problem.service, &problem.object) {
+        let concerns = |problem: &&Problem| match (&problem.service, problem.objects.first()) {
             (Some(own), _) => key == Some(own),
             // Only the name of the object is known.
             (None, Some(object)) => key.is_some_and(|key| {

@@ -256,3 +256,26 @@ fn change_of_a_service_changes_its_aliases() {
         assert_eq!(details.join(" "), unknown, "{second}");
     }
 }
+
+/// The parent of an endpoint mirror is of its own service (rule M2), also if an alias has both.
+#[test]
+fn endpoint_mirror_of_another_source_in_the_namespace_is_skipped() {
+    let source = |name: &str| format!("prod/{name}").parse().unwrap();
+    let alias = [(source("all"), vec![source("db"), source("web")])].into();
+    let rules = Rules {
+        aliases: Aliases::new(alias).unwrap(),
+        ..rules()
+    };
+    let mut stray = endpoint("prod", "web", "east", "web-0", &["10.96.0.9"]);
+    let labels = &mut stray["metadata"]["labels"];
+    labels["mirror.linkerd.io/headless-mirror-svc-name"] = json!("db-east");
+    let objects = [
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        stray,
+    ];
+    let table = table_by(&rules, &objects);
+    for name in ["db", "all"] {
+        check(&table, &[(&format!("{name}.prod.global A"), "A 10.96.0.1")]);
+    }
+}

@@ -244,3 +244,41 @@ fn slice_without_endpoints_does_not_say_that_a_gateway_is_down() {
         check(&table(&objects), &[("db.prod.global A", expected)]);
     }
 }
+
+/// The time of a query must not grow with the service.
+#[test]
+fn port_that_does_not_exist_costs_like_another_name_that_does_not() {
+    let port = |number: u32| json!({"name": format!("p{number}"), "port": number});
+    let ports: Value = (1..=128).map(port).collect();
+    let first = json!([{"name": "sql", "port": 26257, "protocol": "UDP"}]);
+    let address = |number: u32| std::net::Ipv4Addr::from(0x0a00_0000 + number).to_string();
+    let pod = |number: u32| {
+        let address = address(number);
+        json!({"addresses": [address], "hostname": format!("db-{number}"), "conditions": {"ready": true}})
+    };
+    let [mut own, mut slice] = local("prod", "db", &[]);
+    own["metadata"]["annotations"]["global-dns/failover"] = json!("east:local");
+    (slice["endpoints"], slice["ports"]) = ((0..20_000).map(pod).collect(), ports);
+    let mut east = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
+    east["spec"]["ports"] = first;
+    let table = table(&[mirror("prod", "db", "east"), east, own, slice]);
+    let zones = zones(&["global"]);
+    let time = |name: &str| {
+        let name = Name::from_text(name).unwrap();
+        crate::testing::cpu_time(20, || {
+            for _ in 0..50 {
+                let reading = read(&zones, &table, &name);
+                assert!(matches!(reading, Reading::Missing(..)), "{name}");
+            }
+        })
+    };
+    let other = time("db-1.north.db.prod.global");
+    let port = time("_nosuch._tcp.db.prod.global");
+    assert!(port < 10 * other, "{port:?}, {other:?}");
+    // One pass over the endpoints, and not one for each port.
+    let standby = time("_p7._tcp.db.prod.global");
+    for protocol in ["_tcp", "_sctp"] {
+        let protocol = time(&format!("{protocol}.db.prod.global"));
+        assert!(protocol < 10 * standby, "{protocol:?}, {standby:?}");
+    }
+}

@@ -99,9 +99,22 @@ fn name_that_waits_for_clusters_fails_and_the_others_are_answered() {
                 "SRV 0 10 26257 db-0.east.db.prod.global.",
             ),
             ("west.db.global A", "A 10.96.0.2"),
-            ("north.db.prod.global A", "NXDOMAIN global."),
+            // A seed that names one cluster or pod must not be believed absent.
+            ("north.db.prod.global A", "SERVFAIL"),
+            ("north.db.prod.global NS", "NODATA global."),
+            ("db-0.north.db.prod.global A", "SERVFAIL"),
+            ("_sql._tcp.db-0.north.db.prod.global SRV", "SERVFAIL"),
+            ("_tcp.north.db.prod.global SRV", "NODATA global."),
+            ("north.db.global A", "SERVFAIL"),
+            ("south.db.prod.global A", "NXDOMAIN global."),
+            ("north.db.prod.svc.set A", "NODATA set."),
+            ("db-0.north.db.prod.svc.set A", "SERVFAIL"),
+            ("south.db.prod.svc.set A", "NXDOMAIN set."),
         ],
     );
+    // The hash covers these names.
+    let other = annotated("expected-clusters", "east+south");
+    assert_ne!(table.answers_hash(), other.answers_hash());
     // A resolver that minimizes names (RFC 9156), such as BIND with `qname-minimization strict`, asks for NS records at
     // `db.prod` before it asks for `east.db.prod`. It fails only for types that services have.
     for name in ["db.prod.global", "db.global", "_sql._tcp.db.prod.global"] {

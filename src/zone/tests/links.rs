@@ -30,10 +30,10 @@ impl World {
 
     fn build(&mut self, now: u64) {
         self.timers.now = Timestamp(now);
-        let store = store(&self.objects);
+        let mut store = store(&self.objects);
         let list = LinkList::Listed { is_complete: true };
         let links = &mut self.timers.links;
-        links.update(&store, list, &self.rules, Timestamp(now));
+        links.update(&mut store, Some(list), &self.rules, Timestamp(now));
         let services = store.services();
         let built = build(&self.table, &store, &services, &self.rules, &self.timers);
         self.timers.apply(built.timers);
@@ -187,7 +187,8 @@ fn federation_of_thousands_of_clusters_is_bounded() {
         link("north", "north"),
     ];
     let world = World::start(&rules(), objects);
-    assert_eq!(world.table.links.clusters.len(), 256);
+    // Besides the one of the Link.
+    assert_eq!(world.table.links.clusters.size(), 256 + 1);
 }
 
 /// A Service that appears later can stand for a host of an unlinked cluster (rule M1b), as it does after a restart.
@@ -217,4 +218,38 @@ fn service_for_a_host_of_an_unlinked_cluster_is_found_when_it_appears() {
     };
     assert_eq!(answers(&built.table), ["A 10.96.0.7"; 2]);
     assert_eq!(answers(&world.table), ["A 10.96.0.7"; 2]);
+}
+
+/// An excluded cluster has no Link that counts: it keeps nothing alive.
+#[test]
+fn excluded_member_does_not_keep_a_federated_address_linked() {
+    let rules = Rules {
+        excluded_clusters: ["east".parse().unwrap()].into(),
+        ..rules()
+    };
+    let objects = |members: &str| {
+        vec![
+            federated("prod", "web", "10.96.1.1", members),
+            service_mirror("prod", "web", "north", "10.96.1.2"),
+            backends("prod", "web-north", true, true),
+            link("north", "north"),
+        ]
+    };
+    for members in ["web@west", "web@east,web@west"] {
+        let world = World::start(&rules, objects(members));
+        world.check("web.prod", "A 10.96.1.2");
+    }
+}
+
+/// If no linked endpoint is alive, all are answered (rules L3, M4).
+#[test]
+fn unlinked_endpoints_are_answered_beside_linked_ones_that_are_down() {
+    for (is_up, expected) in [(true, "A 10.96.0.2"), (false, "A 10.96.0.1, A 10.96.0.2")] {
+        let mut objects = east_and_west();
+        objects.push(crate::testing::gateway("prod", "db-0-west", is_up));
+        let mut world = World::start(&rules(), objects);
+        world.unlink("east");
+        world.wait_until(60 * MINUTE);
+        world.check("db.prod", expected);
+    }
 }

@@ -193,16 +193,17 @@ fn settings_and_skipped_objects_hide_no_names() {
     }
 }
 
-/// Nobody else has the name.
+/// Nobody else has these names.
 #[test]
-fn closed_gate_without_any_member_fails_its_own_name_only() {
+fn closed_gate_without_any_member_fails_its_own_name_and_those_of_missing_clusters() {
     let gate =
         |namespace, service| with_setting(namespace, service, key::EXPECTED_CLUSTERS, "west");
     check(
         &table(&[gate("db", "east")]),
         &[
             ("east.db.global A", "SERVFAIL"),
-            ("west.east.db.global A", "NXDOMAIN global."),
+            ("west.east.db.global A", "SERVFAIL"),
+            ("north.east.db.global A", "NXDOMAIN global."),
             ("east.global A", "NXDOMAIN global."),
         ],
     );
@@ -250,7 +251,8 @@ fn endpoint_mirrors_without_their_parent_are_one_problem() {
     let hosts = ["db-0", "db-1", "db-2"];
     let hosts = hosts.map(|host| endpoint("prod", "db", "east", host, &["10.96.0.1"]));
     let table = table(&hosts);
-    let problems: Vec<String> = table.problems().map(|one| one.detail.to_string()).collect();
-    let expected = "no parent, like 2 others: headless mirror 'db-east' of prod/db in cluster 'east' is missing or unusable";
+    let problems: Vec<String> = table.problems().map(|one| one.to_string()).collect();
+    let expected = "Object cannot be used: prod/db: no parent: headless mirror 'db-east' of prod/db in cluster 'east' is missing or \
+                    unusable: Service/prod/db-0-east, Service/prod/db-1-east, Service/prod/db-2-east";
     assert_eq!(problems, [expected]);
 }

@@ -241,10 +241,11 @@ fn links(unlinked: &BTreeSet<String>, rules: &Rules) -> Links {
             "spec": {"targetClusterName": name},
         })
     }));
-    let store = Configuration::new(objects).store;
+    let mut store = Configuration::new(objects).store;
     let mut links = Links::default();
     for now in [Timestamp(0), Timestamp(300_000)] {
-        links.update(&store, LinkList::Listed { is_complete: true }, rules, now);
+        let list = LinkList::Listed { is_complete: true };
+        links.update(&mut store, Some(list), rules, now);
     }
     links
 }

@@ -325,8 +325,9 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
     }
     let mut links = Links::default();
     let mut timers = Timers::default();
-    for now in [Timestamp(0), timers.now.after(rules.unlinked_after)] {
-        links.update(&store, LinkList::Listed { is_complete: true }, rules, now);
+    for now in [Timestamp(1), Timestamp(1).after(rules.unlinked_after)] {
+        let list = LinkList::Listed { is_complete: true };
+        links.update(&mut store, Some(list), rules, now);
     }
     (timers.now, timers.wall) = (cluster.timers.now, cluster.timers.wall);
     timers.links = links;

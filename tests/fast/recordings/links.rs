@@ -74,12 +74,8 @@ impl LinkReplay {
         }
         let links = &mut self.timers.links;
         let before = links.states.clone();
-        links.update(
-            &self.store,
-            LinkList::Listed { is_complete: true },
-            &rules,
-            now,
-        );
+        let list = LinkList::Listed { is_complete: true };
+        links.update(&mut self.store, Some(list), &rules, now);
         let services = services_of(&self.store);
         let built = build(&self.table, &self.store, &services, &rules, &self.timers);
         self.timers.apply(built.timers);

@@ -225,6 +225,7 @@ impl Cluster {
         self.timers.now = self.timers.now.after(PAUSE);
         self.timers.wall = self.timers.now;
         dirty.extend(self.timers.due());
+        self.timers.update_links(&mut self.store, None, &self.rules);
         let mut built = build(&self.table, &self.store, &dirty, &self.rules, &self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
         self.timers.is_started = true;

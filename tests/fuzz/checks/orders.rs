@@ -51,6 +51,8 @@ pub struct Expected {
     pub is_auto: bool,
     /// Whether expected clusters are missing.
     pub is_closed: bool,
+    /// The expected clusters that are missing, by their names, while the name waits for them. Their names fail, too.
+    pub missing: Vec<String>,
     /// Whether an order applies.
     pub has_order: bool,
     /// Whether the order is that of a Service that is gone.
@@ -226,7 +228,8 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
 
     let has_own_pods = own.is_some_and(|own| has_own_pods(scene, own));
     let has_pods = has_own_pods || has_headless_mirror(scene);
-    let default = flags.order.filter(|_| is_known && !has_pods);
+    // It makes no name that has no member.
+    let default = flags.order.filter(|_| !candidates.is_empty() && !has_pods);
     let of_service = |flag| Flags::of_service(scene, flag);
     let annotated = setting(key::FAILOVER).or(kept.map(|kept| kept.order.as_str()));
     let order = match annotated {
@@ -234,7 +237,9 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
         Some(annotation) => Some(annotation).filter(|text| !text.trim().is_empty()),
         None => of_service(flags.service_order).or(default),
     };
-    let is_only_shared = !candidates.is_empty() && candidates.iter().all(|one| one.is_shared);
+    // A federated service of one cluster is that cluster's (rule K1).
+    let covers_several = |one: &Candidate| one.clusters.len() > 1;
+    let is_only_shared = !candidates.is_empty() && candidates.iter().all(covers_several);
     let order = order.filter(|_| !is_only_shared);
     let is_auto = order.is_some_and(|order| steps_of(order).0);
     let default_down = match scene.rules.gateway_down {
@@ -248,7 +253,7 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
     let chosen = match order {
         // Nobody can void an order by joining a federation.
         Some(_) => {
-            let own = candidates.iter().filter(|one| !one.is_shared);
+            let own = candidates.iter().filter(|one| !covers_several(one));
             scene.choose(&own.cloned().collect::<Vec<_>>())
         }
         None => scene.choose(&candidates),
@@ -267,20 +272,22 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
         None => (vec![Some(answer(&chosen, gateway_down))], 0, chosen),
         Some(order) => answers_of_steps(order, &chosen, gateway_down, own_name),
     };
-    let expected_clusters = setting(key::EXPECTED_CLUSTERS).map(split_time);
-    let is_closed = expected_clusters.is_some_and(|(expected, until)| {
+    let mut missing = Vec::new();
+    if let Some((expected, until)) = setting(key::EXPECTED_CLUSTERS).map(split_time)
+        && is_waiting(own, until, now)
+    {
         let is_present = |name: &String| {
-            let clusters = candidates.iter().flat_map(|one| &one.clusters);
-            clusters
-                .into_iter()
-                .any(|cluster| is_named(name, cluster, own_name))
+            let mut clusters = candidates.iter().flat_map(|one| &one.clusters);
+            clusters.any(|cluster| is_named(name, cluster, own_name))
         };
-        is_waiting(own, until, now) && !split(expected, ['+', ',']).iter().all(is_present)
-    });
+        missing = split(expected, ['+', ',']);
+        missing.retain(|name| !is_present(name));
+    }
     Expected {
         step,
         is_auto,
-        is_closed,
+        is_closed: !missing.is_empty(),
+        missing,
         has_order: order.is_some(),
         is_kept: own.is_none() && kept.is_some(),
         is_known,

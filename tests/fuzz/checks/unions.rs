@@ -314,7 +314,9 @@ impl<'w> Scene<'w> {
                     is_shared: true,
                     addresses,
                     ..self.one_cluster("", Rank::Federated)
-                }),
+                })
+                // Without a member that can be read, it offers nothing (rule K3).
+                .filter(|federated| !federated.clusters.is_empty()),
                 MirrorKind::Gateway | MirrorKind::Flat => Some(Candidate {
                     addresses,
                     is_alive: self.is_alive(&name, kind),
@@ -481,8 +483,7 @@ impl<'w> Scene<'w> {
         }
         let is_chosen = |candidate: &&Candidate| {
             let mut clusters = candidate.clusters.iter();
-            candidate.clusters.is_empty()
-                || clusters.any(|cluster| best[&**cluster] == place(candidate))
+            clusters.any(|cluster| best[&**cluster] == place(candidate))
         };
         candidates.iter().filter(is_chosen).cloned().collect()
     }
@@ -490,40 +491,38 @@ impl<'w> Scene<'w> {
 
 // === Endpoints ===
 
-/// Returns the addresses of candidates with the treatment of those that are down (rule M4). Those of one cluster and one
-/// hostname are one endpoint, which is alive if one of them is (rule M6).
+/// Returns the addresses of candidates with the treatment of those that are down (rules M4, L3). Those of one cluster and one hostname
+/// are one endpoint, which is alive if one of them is (rule M6): what is down of it goes, unless the name includes it.
 pub fn answer(candidates: &[Candidate], gateway_down: &str) -> BTreeSet<IpAddr> {
-    type Merged = (bool, bool, BTreeSet<IpAddr>);
-    type Choice = fn(&Merged) -> bool;
     let name = |candidate: &Candidate| {
         let cluster = candidate.clusters.iter().filter(|_| !candidate.is_shared);
         let cluster: Vec<String> = cluster.cloned().collect();
         (cluster, candidate.host.clone())
     };
-    let linked = candidates.iter().filter(|one| !one.is_unlinked);
-    let linked: BTreeSet<_> = linked.map(name).collect();
-    let mut merged: BTreeMap<_, Merged> = BTreeMap::new();
-    for candidate in candidates {
-        let name = name(candidate);
-        if candidate.is_unlinked && linked.contains(&name) {
-            continue; // another candidate has the name (rule L3)
-        }
-        let endpoint = merged.entry(name).or_default();
-        endpoint.0 |= candidate.is_alive;
-        endpoint.1 |= !candidate.is_unlinked;
-        endpoint.2.extend(&candidate.addresses);
-    }
-    let (alive, is_linked, all): (Choice, Choice, Choice) = (|one| one.0, |one| one.1, |_| true);
-    let choices = match gateway_down {
-        "include" => vec![is_linked, all],
-        _ => vec![alive, is_linked, all],
+    let counts = |one: &Candidate| match gateway_down {
+        "include" => !one.is_unlinked,
+        _ => one.is_alive,
     };
-    let enough = choices.iter().find(|choice| merged.values().any(**choice));
-    let choice = enough.unwrap_or(&choices[0]);
-    let answered = merged.values().filter(|one| choice(one));
+    let mut endpoints: BTreeMap<_, Vec<&Candidate>> = BTreeMap::new();
+    for candidate in candidates {
+        endpoints
+            .entry(name(candidate))
+            .or_default()
+            .push(candidate);
+    }
+    let is_any_alive = candidates.iter().any(|one| one.is_alive);
+    let mut answered = BTreeSet::new();
+    for sources in endpoints.values() {
+        let is_alive = sources.iter().any(|one| one.is_alive);
+        let used: Vec<&&Candidate> = sources
+            .iter()
+            .filter(|one| !is_alive || counts(one))
+            .collect();
+        if !is_any_alive || used.iter().any(|one| counts(one)) {
+            answered.extend(used.iter().flat_map(|one| one.addresses.clone()));
+        }
+    }
     answered
-        .flat_map(|(_, _, addresses)| addresses.clone())
-        .collect()
 }
 
 /// Returns whether candidates are of several kinds, so that their SRV targets or their liveness differ (rule K1).

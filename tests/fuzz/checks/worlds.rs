@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use global_dns::model::ProblemKind;
-use global_dns::model::{Kind, KubeObject, ObjectKey, ServiceKey};
+use global_dns::model::{ClusterName, Kind, KubeObject, ObjectKey, ServiceKey};
 use global_dns::table::change::ChangeKind;
 use global_dns::table::diff::{diff, diff_short_names};
 use global_dns::table::{ServiceKind, Table};
@@ -273,6 +273,17 @@ impl World {
             let end = expected(&scene, *flags, &forgotten, later.0);
             check_service(&cluster.table, &scene, &present);
             let own = format!("{service}.{namespace}");
+            // A seed that names one cluster or pod must not be believed absent (rule K8).
+            let missing = present.missing.iter().map(|name| match &**name {
+                "local" => cluster.rules.cluster_name.as_str(),
+                name => name,
+            });
+            for missing in missing.filter(|name| name.parse::<ClusterName>().is_ok()) {
+                for name in [format!("{missing}.{own}"), format!("db-0.{missing}.{own}")] {
+                    let answer = returned(&cluster.table, &format!("{name}.global."));
+                    assert_eq!(answer, None, "{name}: {present:#?}\n{}", describe(&scene));
+                }
+            }
             for name in [format!("{own}.global."), format!("{own}.svc.set.")] {
                 let answer = returned(&cluster.table, &name);
                 let place = || format!("{name} at {now}: {present:#?}\n{}", describe(&scene));

@@ -104,7 +104,7 @@ fn check_deleted_link(controllers: &Controllers<'_>, server: &Server) -> Result<
     cluster.delete(&link("east"))?;
     let text = controllers.wait_for_problem(server, "unlinked")?;
     let seen = deleted.elapsed();
-    ensure!(text.contains("its endpoints count until"), "{text}");
+    ensure!(text.contains("its endpoints count for"), "{text}");
     let answered = observer.wait_for(&west)?;
     let waited = answered - deleted;
     print_line(&format!(

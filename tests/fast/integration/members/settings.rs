@@ -43,8 +43,8 @@ shortNames.which=pinned | db = NXDOMAIN | solo = NXDOMAIN
 shortNames.pinned.db=test; shortNames.defaultNamespace=prod | db = NXDOMAIN
 shortNames.which=none; shortNames.pinned.db=prod | db = NXDOMAIN | db.prod = 10.96.1.1 192.0.2.1
 services.prod/db.failover=west:east | db.prod = 10.96.2.1
-# The same host of two services is one endpoint, which is alive if one of its mirrors is.
-aliases.all/db=[prod/db, shop/db] | db.all = 10.96.1.1 10.96.2.1 10.96.3.1 192.0.2.1
+# The same host of two services is one endpoint, which is alive if one of its mirrors is. What is down of it goes.
+aliases.all/db=[prod/db, shop/db] | db.all = 10.96.1.1 10.96.3.1 192.0.2.1
 ";
 
 #[test]
