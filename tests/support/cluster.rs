@@ -36,7 +36,8 @@ pub struct Cluster {
     pub kubeconfig: PathBuf,
     client: Client,
     runtime: Runtime,
-    api_server_command: ApiServerCommand,
+    api_server_command: Daemon,
+    controllers_command: Daemon,
     // The processes end in this order.
     controllers: Process,
     api_server: Process,
@@ -46,7 +47,9 @@ pub struct Cluster {
     directory: TempDir,
 }
 
-struct ApiServerCommand {
+/// A process that can be started again.
+struct Daemon {
+    name: &'static str,
     program: PathBuf,
     arguments: Vec<String>,
 }
@@ -162,29 +165,32 @@ impl Cluster {
         let client = runtime.block_on(connect(&kubeconfig))?;
         wait_until_ready(&runtime, &client, &mut api_server)?;
 
-        let mut controllers_command = guarded(&controllers);
-        controllers_command
-            .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .args([
-                "--leader-elect=false",
-                "--secure-port=0",
-                "--kube-api-qps=1000",
-                "--kube-api-burst=1000",
-            ]);
-        controllers_command.arg(format!("--controllers={}", control_plane.controllers));
+        let mut controllers_command = Daemon {
+            name: "kube-controller-manager",
+            program: controllers,
+            arguments: vec![
+                format!("--kubeconfig={}", kubeconfig.display()),
+                "--leader-elect=false".to_owned(),
+                "--secure-port=0".to_owned(),
+                "--kube-api-qps=1000".to_owned(),
+                "--kube-api-burst=1000".to_owned(),
+                format!("--controllers={}", control_plane.controllers),
+            ],
+        };
         if control_plane.has_pods {
-            controllers_command.args([
+            controllers_command.arguments.extend([
                 format!("--root-ca-file={}", certificate.display()),
                 format!("--service-account-private-key-file={}", key.display()),
             ]);
         }
-        let controllers = Process::start("kube-controller-manager", controllers_command)?;
+        let controllers = controllers_command.start()?;
 
         let mut cluster = Self {
             kubeconfig,
             client,
             runtime,
             api_server_command,
+            controllers_command,
             controllers,
             api_server,
             etcd,
@@ -227,6 +233,18 @@ impl Cluster {
         self.api_server = self.api_server_command.start()?;
         self.client = self.runtime.block_on(connect(&self.kubeconfig))?;
         wait_until_ready(&self.runtime, &self.client, &mut self.api_server)
+    }
+
+    /// Ends the controllers. Those of a real cluster lose their leadership during an outage of the API server, and restart. Others
+    /// would believe afterwards that all nodes were lost.
+    pub fn stop_controllers(&mut self) {
+        self.controllers.kill();
+    }
+
+    /// Starts the controllers again.
+    pub fn restart_controllers(&mut self) -> Result<()> {
+        self.controllers = self.controllers_command.start()?;
+        Ok(())
     }
 
     /// Backs up etcd. Restarts etcd and the API server.
@@ -310,11 +328,11 @@ impl Drop for Cluster {
     }
 }
 
-impl ApiServerCommand {
+impl Daemon {
     fn start(&self) -> Result<Process> {
         let mut command = guarded(&self.program);
         command.args(&self.arguments);
-        Process::start("kube-apiserver", command)
+        Process::start(self.name, command)
     }
 }
 
@@ -340,7 +358,7 @@ fn api_server_command(
     etcd: u16,
     port: u16,
     key: &Path,
-) -> ApiServerCommand {
+) -> Daemon {
     let key = key.display();
     let arguments = vec![
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
@@ -356,7 +374,11 @@ fn api_server_command(
         "--authorization-mode=RBAC".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
     ];
-    ApiServerCommand { program, arguments }
+    Daemon {
+        name: "kube-apiserver",
+        program,
+        arguments,
+    }
 }
 
 /// Returns the token file. RBAC objects grant the permissions of the users.
