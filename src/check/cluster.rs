@@ -22,7 +22,7 @@ use crate::source::kube::{Failure, within};
 /// Maximum time for a request.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who asks the API server.
+/// The client of the API server.
 pub struct Caller<'c> {
     /// Sends the requests.
     pub client: &'c Client,

@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(replaced(&open), [2], "an ended connection is free");
     }
 
-    /// An octet that is not read, or a reply that is not sent, is work; but not for ever.
+    /// An octet that is not read, or a reply that is not sent, is work, for a limited time.
     #[tokio::test(start_paused = true)]
     async fn connection_with_an_unread_query_or_an_unsent_reply_is_not_idle() {
         let clients = Clients::new(8, everyone()).await;

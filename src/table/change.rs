@@ -91,7 +91,7 @@ pub const MAX_KEYS: usize = 100;
 /// Maximum number of endpoints that a change names.
 pub(super) const MAX_ENDPOINTS: usize = 5;
 
-/// Maximum number of characters of each of its texts, when it is told. A setting may be longer.
+/// Maximum number of characters of each text of an event. A setting may be longer.
 pub const MAX_TEXT: usize = 400;
 
 /// Maximum length of the causes of a change, in octets.

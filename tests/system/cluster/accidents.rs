@@ -10,8 +10,11 @@ use support::process::run;
 use support::wait::eventually;
 
 use super::installation::{ROLLOUT, settle};
-use super::lab::{Lab, SERVERS};
+use super::lab::{Lab, Pod, SERVERS};
 
+/// The time before its end at which a server withdraws its readiness, and the period of the readiness probe.
+const READINESS_LEAD: Duration = Duration::from_secs(12);
+const PROBE_PERIOD: Duration = Duration::from_secs(2);
 /// The duration of an outage of the API server.
 const OUTAGE: Duration = Duration::from_secs(120);
 /// The shortest lifetime of the token of a pod.
@@ -91,9 +94,23 @@ fn upgrade(lab: &Lab, flags: &str) -> Result<()> {
 }
 
 fn update(lab: &mut Lab) -> Result<()> {
+    let old = lab.servers()?;
     upgrade(lab, "--set config.history=12h")?;
     settle(lab)?;
+    for pod in &old {
+        check_warnings_of_stop(lab, pod)?;
+    }
     lab.check_spread(2)
+}
+
+/// A pod that ends has at most a warning for each readiness probe after its readiness was withdrawn, and no other.
+fn check_warnings_of_stop(lab: &Lab, pod: &Pod) -> Result<()> {
+    let probes = READINESS_LEAD.as_secs() / PROBE_PERIOD.as_secs();
+    for warning in lab.warnings(pod)? {
+        let is_expected = warning.message.starts_with("Readiness probe failed");
+        ensure!(is_expected && warning.count <= probes + 1, "{warning:?}");
+    }
+    Ok(())
 }
 
 fn roll_back(lab: &mut Lab) -> Result<()> {
@@ -226,10 +243,13 @@ fn remove_permissions(lab: &mut Lab) -> Result<()> {
     said(lab, "Problem is over")
 }
 
+/// Its new pods are on the first node, beside the clients, so that the loss of the second one is not that of the cluster's DNS.
 fn restart_coredns(lab: &mut Lab) -> Result<()> {
     lab.shell(
-        "kubectl -n kube-system rollout restart deployment coredns
-         kubectl -n kube-system rollout status --timeout=120s deployment coredns",
+        "kubectl cordon node-b
+         kubectl -n kube-system rollout restart deployment coredns
+         kubectl -n kube-system rollout status --timeout=120s deployment coredns
+         kubectl uncordon node-b",
     )
     .map(drop)
 }

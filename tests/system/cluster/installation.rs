@@ -107,10 +107,8 @@ pub fn install(lab: &Lab) -> Result<()> {
         .with_context(|| lab.describe("global-dns"))?;
     lab.check_spread(2)?;
     for pod in lab.servers()? {
-        let events =
-            "kubectl -n global-dns get events --field-selector type=Warning,involvedObject.name=";
-        let warnings = lab.shell(&format!("{events}{}", pod.name))?;
-        ensure!(warnings.is_empty(), "{warnings}");
+        let warnings = lab.warnings(&pod)?;
+        ensure!(warnings.is_empty(), "{warnings:?}");
     }
     Ok(())
 }

@@ -72,6 +72,15 @@ pub struct Pod {
     pub is_ready: bool,
 }
 
+/// Warnings of a kubelet about a pod that have one text.
+#[derive(Debug)]
+pub struct Warning {
+    /// The text.
+    pub message: String,
+    /// How often it was said.
+    pub count: u64,
+}
+
 // === impl Lab ===
 
 impl Lab {
@@ -202,6 +211,22 @@ impl Lab {
             is_ready: is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null(),
         };
         Ok(own.map(pod).collect())
+    }
+
+    /// Returns the warnings about a pod.
+    pub fn warnings(&self, pod: &Pod) -> Result<Vec<Warning>> {
+        let selector = format!(
+            "fieldSelector=type=Warning,involvedObject.name={}",
+            pod.name
+        );
+        let path = format!("/api/v1/namespaces/global-dns/events?{selector}");
+        let events = self.cluster.read(&path)?;
+        let events = events["items"].as_array().into_iter().flatten();
+        let warning = |event: &Value| Warning {
+            message: event["message"].as_str().unwrap_or_default().to_owned(),
+            count: event["count"].as_u64().unwrap_or(1),
+        };
+        Ok(events.map(warning).collect())
     }
 
     /// Returns what Kubernetes says about an installation, for an error.
