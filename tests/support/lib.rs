@@ -11,7 +11,7 @@
 //! | environment | [`repository`](mod@repository), [`manual`], [`ports`], [`networks`] |
 //! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubeconfig`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
 //! | linked clusters | [`fleet`], three clusters that agree, and faults; [`multicluster`], three clusters with gateways between them |
-//! | one cluster | [`node`], a simulated node with its pods and CoreDNS; [`load`], queries of its pods; [`helm`] |
+//! | one cluster | [`node`], a simulated node with its pods and CoreDNS; [`helm`] |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`output`], [`wait`], [`differences`], [`rounds`](mod@rounds) |
 
 #![allow(
@@ -42,7 +42,6 @@ pub mod helm;
 pub mod http;
 pub mod kubeconfig;
 pub mod kubelet;
-pub mod load;
 pub mod log;
 pub mod manual;
 pub mod multicluster;

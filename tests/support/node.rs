@@ -10,9 +10,7 @@ use crate::cluster::Cluster;
 use crate::commands::{command, tool};
 use crate::networks::{Files, Network};
 use crate::process::{Process, run, run_checked};
-use crate::server::Server;
-use crate::wait::eventually;
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 /// The cluster IP of CoreDNS in the recipes.
 pub const CLUSTER_DNS: &str = "10.96.0.10";
@@ -78,9 +76,6 @@ impl Node {
                     ip daddr 10.96.0.1 tcp dport 443 dnat to {api_server}
                     ip daddr {GLOBAL_DNS} meta l4proto {{ tcp, udp }} th dport 53 jump global-dns
                 }}
-                chain blocked {{
-                    type filter hook output priority 0
-                }}
             }}"
         ))?;
         Ok(Self {
@@ -112,33 +107,6 @@ impl Node {
             }
         }
         Ok(())
-    }
-
-    /// Ends one of the two global-dns pods as Kubernetes does: it sends SIGTERM at the same time as it updates the endpoints, and
-    /// kube-proxy follows with a delay. The other pod remains. The grace period of the server is so short that its readiness fails at
-    /// once.
-    pub fn terminate(&self, pod: usize, mut server: Server) -> Result<()> {
-        server.signal("TERM");
-        eventually("the end of readiness", || {
-            let page = server.readyz()?;
-            ensure!(page.status == 503, "replica {pod} is still ready");
-            Ok(())
-        })?;
-        self.set_endpoints(&[1 - pod])?;
-        let status = server.end()?;
-        ensure!(status.success(), "replica {pod} ended with {status}");
-        Ok(())
-    }
-
-    /// Drops packets to the cluster IP of the API server.
-    pub fn block_api_server(&self) -> Result<()> {
-        self.network
-            .nft("add rule ip kube-proxy blocked ct original ip daddr 10.96.0.1 drop")
-    }
-
-    /// Admits these packets again.
-    pub fn unblock_api_server(&self) -> Result<()> {
-        self.network.nft("flush chain ip kube-proxy blocked")
     }
 
     /// Creates a directory for use as `/etc` of a program. Its `resolv.conf` names an unreachable server.

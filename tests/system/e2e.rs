@@ -19,7 +19,6 @@
 //! - `recipes`: CoreDNS with the configuration from the page `forwarding.md` of the manual
 //! - `resolvers`: unbound and dnsmasq with the configuration from the same page; unbound and BIND that follow the zone's
 //!   NS record
-//! - `failover`: two replicas behind one cluster IP, with the queries of `load`
 //!
 //! Scenarios with one API server each:
 //!
@@ -33,7 +32,6 @@
 mod check;
 mod coredns_comparison;
 mod empty_lists;
-mod failover;
 mod find;
 mod gateways_down;
 mod kinds;
@@ -97,7 +95,6 @@ fn separate_network_namespace() {
         });
         if let Some((cluster, node)) = &parts {
             recipes::run(&mut steps, cluster, node);
-            failover::run(&mut steps, cluster, node);
         }
         steps.finish();
     });
