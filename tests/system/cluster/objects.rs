@@ -164,8 +164,10 @@ pub fn coredns() -> Manifest {
         "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": "coredns"}],
     });
     let mut without_cache = one_coredns("coredns-without-cache", NO_CACHE, WITHOUT_CACHE);
-    without_cache[1]["spec"]["template"]["spec"]["nodeSelector"] =
-        json!({"kubernetes.io/hostname": "node-a"});
+    let pod = &mut without_cache[1]["spec"]["template"]["spec"];
+    pod["nodeSelector"] = json!({"kubernetes.io/hostname": "node-a"});
+    // The other node has more room, so that a replica of global-dns is beside the other one unless something keeps them apart.
+    pod["containers"][0]["resources"]["requests"]["cpu"] = json!("300m");
     let of_kubeadm = one_coredns("coredns", "10.96.0.10", OF_KUBEADM);
     let all = of_kubeadm.into_iter().chain(without_cache);
     all.fold(objects(), Manifest::with)
