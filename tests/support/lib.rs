@@ -9,7 +9,7 @@
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`manual`], [`ports`], [`networks`] |
-//! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubeconfig`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
+//! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubeconfig`]; [`watches`], those of the server |
 //! | linked clusters | [`fleet`], three clusters that agree, and faults; [`multicluster`], three clusters with gateways between them |
 //! | one cluster | [`node`], a simulated node with its pods and CoreDNS; [`helm`] |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`output`], [`wait`], [`differences`], [`rounds`](mod@rounds) |
@@ -41,7 +41,6 @@ pub mod fleet;
 pub mod helm;
 pub mod http;
 pub mod kubeconfig;
-pub mod kubelet;
 pub mod log;
 pub mod manual;
 pub mod multicluster;
@@ -49,6 +48,7 @@ pub mod networks;
 pub mod node;
 pub mod observer;
 pub mod output;
+mod port_forward;
 pub mod ports;
 pub mod process;
 pub mod quic;

@@ -6,6 +6,7 @@
 //! - `lab`, `node.sh`, `images.sh`: control plane, nodes, images
 //! - `objects`: what Linkerd, a database and CoreDNS write
 //! - `installation`: the commands of the manual, and the examples of values
+//! - `permissions`: who may run the commands
 //! - `clients`: queries on four ways, and the judge
 //! - `accidents`: what happens, and the limits; `tests/run cluster --all` has all of them
 
@@ -14,6 +15,7 @@ mod clients;
 mod installation;
 mod lab;
 mod objects;
+mod permissions;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -66,6 +68,9 @@ fn chart_survives_its_accidents_under_real_kubelets() {
         });
         steps.step("commands_after_the_installation_work", || {
             installation::check(lab)
+        });
+        steps.step("documented_permissions_suffice_for_commands", || {
+            permissions::check(lab)
         });
         steps.prerequisite("judge_finds_one_wrong_address", || {
             let clients = clients.insert(Clients::start(lab.network(), questions)?);

@@ -5,7 +5,6 @@
 //! - `linked_clusters`: linking, unlinking, and a replay of the recordings in their order
 //! - `permissions`: users that may list and watch, and one that may not
 //! - `check`: the command `check` without each permission, with and without Links, and through CoreDNS
-//! - `find`: commands find a replica and query it through the port-forward
 //! - `coredns_comparison`: names of local Services, as answered by CoreDNS and by global-dns
 //! - `owner_names`: the table of owner names, with objects that the API server accepted
 //! - `gateways_down`: all gateways are down; the last-resort rule
@@ -32,7 +31,6 @@
 mod check;
 mod coredns_comparison;
 mod empty_lists;
-mod find;
 mod gateways_down;
 mod kinds;
 mod linked_clusters;
@@ -69,7 +67,6 @@ fn real_api_server() {
         linked_clusters::run(&mut steps, &cluster);
         permissions::run(&mut steps, &cluster);
         check::run(&mut steps, &cluster);
-        find::run(&mut steps, &cluster);
         coredns_comparison::run(&mut steps, &cluster);
         owner_names::run(&mut steps, &cluster);
         gateways_down::run(&mut steps, &cluster);

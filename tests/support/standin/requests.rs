@@ -15,7 +15,7 @@ use hyper::upgrade::OnUpgrade;
 use serde_json::{Value, json};
 
 use super::{ApiRequest, Behavior, Shared, lock};
-use crate::kubelet::forward;
+use crate::port_forward::forward;
 
 /// Time for which a list waits for a future resource version, as in a real API server.
 const FRESHNESS: Duration = Duration::from_secs(3);

@@ -1,91 +1,27 @@
-//! The part of a kubelet that forwards ports, as `v4.channel.k8s.io` over a websocket. An API server passes the octets of
-//! the connection on, so the same code serves a simulated API server.
+//! Forwards ports as a kubelet does, with `v4.channel.k8s.io` over a websocket. The simulated API server answers with it.
 //!
 //! A forwarded port is that port on loopback of this host, as for a pod with `hostNetwork`.
 
-use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result};
-use axum::Router;
-use axum::extract::{Extension, Query};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Runtime};
+use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
-
-use crate::credentials::Credentials;
 
 /// The subprotocol: the first octet of a message is its channel.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 /// The channels of the first port.
 const DATA: u8 = 0;
 const ERROR: u8 = 1;
-
-/// A running kubelet.
-pub struct Kubelet {
-    address: SocketAddr,
-    // The drop ends all connections.
-    _runtime: Runtime,
-    _directory: TempDir,
-}
-
-// === impl Kubelet ===
-
-impl Kubelet {
-    /// Starts a kubelet on a free port of loopback, with a certificate of an unknown authority.
-    pub fn start() -> Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-        let address = listener.local_addr()?;
-        let directory = tempfile::tempdir()?;
-        let listener = Credentials::new(directory.path())?.listen(listener);
-        let router = Router::new().fallback(serve);
-        runtime.spawn(async move { axum::serve(listener, router).await });
-        Ok(Self {
-            address,
-            _runtime: runtime,
-            _directory: directory,
-        })
-    }
-
-    /// Returns the status of the Node, with which the API server finds this kubelet.
-    pub fn node_status(&self) -> Value {
-        let (ip, port) = (self.address.ip(), self.address.port());
-        json!({
-            "addresses": [{"type": "InternalIP", "address": ip}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
-        })
-    }
-}
-
-async fn serve(
-    uri: Uri,
-    headers: HeaderMap,
-    Query(query): Query<HashMap<String, String>>,
-    upgrade: Option<Extension<OnUpgrade>>,
-) -> Response {
-    let port = query
-        .get("port")
-        .filter(|_| uri.path().starts_with("/portForward/"));
-    match (port, upgrade) {
-        (Some(port), Some(Extension(upgrade))) => forward(&headers, upgrade, port),
-        _ => StatusCode::NOT_FOUND.into_response(),
-    }
-}
 
 /// Accepts a websocket and connects it with a port of loopback.
 pub(crate) fn forward(headers: &HeaderMap, upgrade: OnUpgrade, port: &str) -> Response {
