@@ -56,7 +56,7 @@ pub const ACCIDENTS: [Accident; 16] = [
     rare("CoreDNS restarted", restart_coredns, [0; 4]),
     rare("scaled to 3, 1, 2", scale, [0; 4]),
     rare("tokens of ten minutes", outlive_token, [0; 4]),
-    usual("a node is lost", lose_node, [0, 0, 60, 5]),
+    usual("a node is lost", lose_node, [20, 20, 60, 10]),
 ];
 
 const fn usual(
@@ -290,7 +290,8 @@ fn outlive_token(lab: &mut Lab) -> Result<()> {
 }
 
 /// Only one of two replicas answers until the node counts as lost, after less than a minute. Until then, kube-proxy sends each
-/// second try to the lost one, so that one of eight direct queries fails; CoreDNS finds the other one.
+/// second try to the lost one, so that one of eight direct queries fails. CoreDNS finds the other one; a SERVFAIL of the moment
+/// between stays in its cache for five seconds.
 fn lose_node(lab: &mut Lab) -> Result<()> {
     lab.check_spread(2)?;
     let node = lab.lose_second_node()?;
