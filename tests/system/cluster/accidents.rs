@@ -119,11 +119,20 @@ fn roll_back(lab: &mut Lab) -> Result<()> {
     lab.check_spread(2)
 }
 
-/// Kills the server in the first pod, and waits until its container has restarted.
 fn kill(lab: &mut Lab) -> Result<()> {
+    restart_by_signal(lab, "KILL")
+}
+
+/// The kubelet ends a stopped server after three failed probes.
+fn stop(lab: &mut Lab) -> Result<()> {
+    restart_by_signal(lab, "STOP")
+}
+
+/// Sends a signal to the server in the first pod, and waits until its container has restarted.
+fn restart_by_signal(lab: &Lab, signal: &str) -> Result<()> {
     let pod = lab.servers()?.swap_remove(0);
     let process = lab.process_of(&pod)?;
-    lab.shell(&format!("kill -9 {process}"))?;
+    lab.shell(&format!("kill -s {signal} {process}"))?;
     eventually("the next process", || {
         ensure!(lab.process_of(&pod)? != process, "the same process");
         Ok(())
@@ -200,18 +209,6 @@ fn await_stopped_rollout(lab: &mut Lab, reason: &str) -> Result<()> {
     let rollout = lab.shell(&ROLLOUT.replace("120s", "1s"));
     ensure!(rollout.is_err(), "the rollout has ended");
     roll_back(lab)
-}
-
-/// The kubelet ends it after three failed probes.
-fn stop(lab: &mut Lab) -> Result<()> {
-    let pod = lab.servers()?.swap_remove(0);
-    let process = lab.process_of(&pod)?;
-    lab.shell(&format!("kill -STOP {process}"))?;
-    eventually("the next process", || {
-        ensure!(lab.process_of(&pod)? != process, "the same process");
-        Ok(())
-    })?;
-    settle(lab)
 }
 
 fn lose_api_server(lab: &mut Lab) -> Result<()> {

@@ -160,7 +160,7 @@ pub fn check(lab: &Lab) -> Result<()> {
 }
 
 /// Installs the chart twelve times. Both replicas are on different nodes each time.
-pub fn check_spread(lab: &Lab) -> Result<()> {
+pub fn install_twelve_times(lab: &Lab) -> Result<()> {
     for number in 1..=12 {
         lab.shell("helm uninstall global-dns -n global-dns --wait --cascade foreground")?;
         install(lab)?;
