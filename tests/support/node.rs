@@ -188,3 +188,12 @@ impl Node {
 pub fn dns(address: &str) -> SocketAddr {
     SocketAddr::new(address.parse().expect("an address"), 53)
 }
+
+/// Returns the Corefile of a new cluster. On AKS and k3s, users cannot change it, and it has two imports: in its block, and after it.
+pub fn new_corefile(hosts: &str, within: &str, after: &str) -> String {
+    format!(
+        ".:53 {{\n errors\n health\n ready\n kubernetes cluster.local in-addr.arpa ip6.arpa {{\n pods insecure\n \
+         fallthrough in-addr.arpa ip6.arpa\n }}\n {hosts}\n prometheus :9153\n forward . /etc/resolv.conf\n cache 30\n \
+         loop\n reload\n loadbalance\n {within}\n}}\n{after}\n"
+    )
+}

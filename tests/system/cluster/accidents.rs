@@ -9,12 +9,12 @@ use support::manual::Section;
 use support::process::run;
 use support::wait::eventually;
 
+use super::clients::Limits;
 use super::installation::{ROLLOUT, settle};
 use super::lab::{Lab, Pod, SERVERS};
 
-/// The time before its end at which a server withdraws its readiness, and the period of the readiness probe.
-const READINESS_LEAD: Duration = Duration::from_secs(12);
-const PROBE_PERIOD: Duration = Duration::from_secs(2);
+/// Readiness probes of a pod between the withdrawal of its readiness, 12 s before its end, and its end; and one more.
+const PROBES_OF_STOP: u64 = 7;
 /// The duration of an outage of the API server.
 const OUTAGE: Duration = Duration::from_secs(120);
 /// The shortest lifetime of the token of a pod.
@@ -23,100 +23,94 @@ const TOKEN_LIFETIME: Duration = Duration::from_secs(600);
 /// Something that happens while clients ask.
 pub struct Accident {
     pub name: &'static str,
-    /// Whether `tests/run all` has it.
-    pub is_usual: bool,
     pub act: fn(&mut Lab) -> Result<()>,
-    /// How many queries may fail after all tries: through CoreDNS with a cache, and without one; of the Service from a new port
-    /// each, and from one port.
-    pub limits: [usize; 4],
+    /// How many queries may fail after all tries.
+    pub limits: Limits,
+    /// Whether only `tests/run cluster --all` has it.
+    pub is_rare: bool,
 }
 
 /// All accidents in their order. A node is lost at the end, because it does not return.
 pub const ACCIDENTS: [Accident; 16] = [
-    usual("rolling update", update, [0; 4]),
-    rare("rollback", roll_back, [0; 4]),
-    usual("kill -9 of a replica", kill, [6, 6, 8, 4]),
-    usual("eviction of a replica", evict, [0; 4]),
-    usual("both replicas deleted", delete_both, [0; 4]),
+    usual("rolling update", update),
+    rare("rollback", roll_back),
+    failing([6, 6, 8, 4], usual("kill -9 of a replica", kill)),
+    usual("eviction of a replica", evict),
+    usual("both replicas deleted", delete_both),
     rare(
         "both deleted, no node takes pods for a while",
         delete_both_without_room,
-        [0; 4],
     ),
-    usual("drain of a node", drain, [0; 4]),
-    rare("refused settings", refuse_settings, [0; 4]),
-    rare("image that does not exist", use_wrong_tag, [0; 4]),
-    rare("a replica is stopped (SIGSTOP)", stop, [0; 4]),
-    rare("API server away for two minutes", lose_api_server, [0; 4]),
-    rare(
-        "permissions removed and restored",
-        remove_permissions,
-        [0; 4],
-    ),
-    rare("CoreDNS restarted", restart_coredns, [0; 4]),
-    rare("scaled to 3, 1, 2", scale, [0; 4]),
-    rare("tokens of ten minutes", outlive_token, [0; 4]),
-    usual("a node is lost", lose_node, [20, 20, 60, 10]),
+    usual("drain of a node", drain),
+    rare("refused settings", refuse_settings),
+    rare("image that does not exist", use_wrong_tag),
+    rare("a replica is stopped (SIGSTOP)", stop),
+    rare("API server away for two minutes", lose_api_server),
+    rare("permissions removed and restored", remove_permissions),
+    rare("CoreDNS restarted", restart_coredns),
+    rare("scaled to 3, 1, 2", scale),
+    rare("tokens of ten minutes", outlive_token),
+    failing([20, 20, 60, 10], usual("a node is lost", lose_node)),
 ];
 
-const fn usual(
-    name: &'static str,
-    act: fn(&mut Lab) -> Result<()>,
-    limits: [usize; 4],
-) -> Accident {
+const fn usual(name: &'static str, act: fn(&mut Lab) -> Result<()>) -> Accident {
     Accident {
         name,
-        is_usual: true,
         act,
-        limits,
+        limits: [0; 4],
+        is_rare: false,
     }
 }
 
-const fn rare(name: &'static str, act: fn(&mut Lab) -> Result<()>, limits: [usize; 4]) -> Accident {
+const fn rare(name: &'static str, act: fn(&mut Lab) -> Result<()>) -> Accident {
     Accident {
-        is_usual: false,
-        ..usual(name, act, limits)
+        is_rare: true,
+        ..usual(name, act)
     }
 }
 
-/// Commands of the manual for a new revision: save the values, upgrade, roll back.
-fn upgrade_commands() -> Result<Vec<String>> {
-    let commands = Section::read("install.md", "Upgrade and roll back")?.texts("sh")?;
-    let commands: Vec<String> = commands[0].lines().map(str::to_owned).collect();
-    ensure!(commands.len() == 3, "{commands:?}");
-    Ok(commands)
+const fn failing(limits: Limits, accident: Accident) -> Accident {
+    Accident { limits, ..accident }
 }
 
+/// Runs the commands of the manual: save the values, upgrade, and with `roll_back` the last of them.
 fn upgrade(lab: &Lab, flags: &str) -> Result<()> {
-    let commands = upgrade_commands()?;
-    lab.shell(&format!("{}\n{} {flags}", commands[0], commands[1]))
-        .map(drop)
+    let commands = Section::read("install.md", "Upgrade and roll back")?
+        .texts("sh")?
+        .concat();
+    let (upgrade, _) = commands
+        .trim_end()
+        .rsplit_once('\n')
+        .context("no commands")?;
+    lab.shell(&format!("{upgrade} {flags}")).map(drop)
 }
 
+fn roll_back(lab: &mut Lab) -> Result<()> {
+    let commands = Section::read("install.md", "Upgrade and roll back")?
+        .texts("sh")?
+        .concat();
+    lab.shell(commands.lines().last().context("no commands")?)?;
+    settle(lab)?;
+    lab.check_spread()
+}
+
+/// A pod that ends has at most a warning for each readiness probe after its readiness was withdrawn, and no other.
 fn update(lab: &mut Lab) -> Result<()> {
     let old = lab.servers()?;
     upgrade(lab, "--set config.history=12h")?;
     settle(lab)?;
-    for pod in &old {
-        check_warnings_of_stop(lab, pod)?;
+    for warning in old
+        .iter()
+        .map(|pod| lab.warnings(pod))
+        .collect::<Result<String>>()?
+        .lines()
+    {
+        let (count, text) = warning.split_once(' ').context("no number")?;
+        let is_expected =
+            text.starts_with("Readiness probe failed") && count.parse::<u64>()? <= PROBES_OF_STOP;
+        ensure!(is_expected, "{warning}");
     }
-    lab.check_spread(2)
-}
-
-/// A pod that ends has at most a warning for each readiness probe after its readiness was withdrawn, and no other.
-fn check_warnings_of_stop(lab: &Lab, pod: &Pod) -> Result<()> {
-    let probes = READINESS_LEAD.as_secs() / PROBE_PERIOD.as_secs();
-    for warning in lab.warnings(pod)? {
-        let is_expected = warning.message.starts_with("Readiness probe failed");
-        ensure!(is_expected && warning.count <= probes + 1, "{warning:?}");
-    }
-    Ok(())
-}
-
-fn roll_back(lab: &mut Lab) -> Result<()> {
-    lab.shell(&upgrade_commands()?[2])?;
-    settle(lab)?;
-    lab.check_spread(2)
+    lab.check_spread()
 }
 
 fn kill(lab: &mut Lab) -> Result<()> {
@@ -130,18 +124,35 @@ fn stop(lab: &mut Lab) -> Result<()> {
 
 /// Sends a signal to the server in the first pod, and waits until its container has restarted.
 fn restart_by_signal(lab: &Lab, signal: &str) -> Result<()> {
-    let pod = lab.servers()?.swap_remove(0);
-    let process = lab.process_of(&pod)?;
-    lab.shell(&format!("kill -s {signal} {process}"))?;
-    eventually("the next process", || {
-        ensure!(lab.process_of(&pod)? != process, "the same process");
+    let Pod {
+        name,
+        uid,
+        restarts,
+        ..
+    } = first_pod(lab)?;
+    lab.shell(&format!(
+        "for process in $(pgrep -x global-dns); do
+             if grep -q pod{uid} /proc/$process/cgroup; then kill -s {signal} $process; fi
+         done"
+    ))?;
+    eventually("a restart", || {
+        let pods = lab.servers()?;
+        ensure!(
+            pods.iter()
+                .any(|pod| pod.name == name && pod.restarts > restarts),
+            "{pods:?}"
+        );
         Ok(())
     })?;
     settle(lab)
 }
 
+fn first_pod(lab: &Lab) -> Result<Pod> {
+    lab.servers()?.into_iter().next().context("no pod")
+}
+
 fn evict(lab: &mut Lab) -> Result<()> {
-    let name = lab.servers()?.swap_remove(0).name;
+    let name = first_pod(lab)?.name;
     let url = format!("/api/v1/namespaces/global-dns/pods/{name}/eviction");
     let metadata = json!({"namespace": "global-dns", "name": name});
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata});
@@ -158,39 +169,41 @@ fn delete_both(lab: &mut Lab) -> Result<()> {
 
 /// While no other pod is ready, kube-proxy sends queries to pods that end, as long as they are ready: for eight seconds.
 fn delete_both_without_room(lab: &mut Lab) -> Result<()> {
-    lab.shell("kubectl cordon node-a node-b")?;
+    lab.shell("kubectl cordon node-1 node-2")?;
     lab.shell(&format!(
         "kubectl -n global-dns delete pod --wait=false -l {SERVERS}"
     ))?;
     eventually("two pods without a node", || {
         let pods = lab.servers()?;
-        let waiting = pods.iter().filter(|pod| pod.node.is_empty()).count();
-        ensure!(waiting == 2, "{pods:?}");
+        ensure!(
+            pods.iter().filter(|pod| pod.node.is_empty()).count() == 2,
+            "{pods:?}"
+        );
         Ok(())
     })?;
-    lab.shell("kubectl uncordon node-a node-b")?;
+    lab.shell("kubectl uncordon node-1 node-2")?;
     settle(lab)
 }
 
 /// Afterwards, both replicas are on one node until the next rollout.
 fn drain(lab: &mut Lab) -> Result<()> {
-    lab.shell("kubectl drain node-b --ignore-daemonsets --delete-emptydir-data --timeout=120s")?;
+    lab.shell("kubectl drain node-2 --ignore-daemonsets --delete-emptydir-data --timeout=120s")?;
     settle(lab)?;
-    lab.shell("kubectl uncordon node-b")?;
+    lab.shell("kubectl uncordon node-2")?;
     spread_again(lab)
 }
 
 fn spread_again(lab: &Lab) -> Result<()> {
     lab.shell("kubectl -n global-dns rollout restart deployment global-dns")?;
     settle(lab)?;
-    lab.check_spread(2)
+    lab.check_spread()
 }
 
 /// The rollout stops, and the old pods answer.
 fn refuse_settings(lab: &mut Lab) -> Result<()> {
     upgrade(
         lab,
-        "--wait=false --set-json 'config.aliases={\"a/b\":[\"c/d\"],\"c/d\":[\"a/b\"]}'",
+        r#"--wait=false --set-json 'config.aliases={"a/b":["c/d"],"c/d":["a/b"]}'"#,
     )?;
     await_stopped_rollout(lab, "CrashLoopBackOff")
 }
@@ -201,14 +214,19 @@ fn use_wrong_tag(lab: &mut Lab) -> Result<()> {
 }
 
 fn await_stopped_rollout(lab: &mut Lab, reason: &str) -> Result<()> {
-    eventually(reason, || {
-        let pods = lab.shell("kubectl -n global-dns get pods")?;
-        ensure!(pods.contains(reason), "{pods}");
-        Ok(())
-    })?;
+    said(lab, "kubectl -n global-dns get pods", reason)?;
     let rollout = lab.shell(&ROLLOUT.replace("120s", "1s"));
     ensure!(rollout.is_err(), "the rollout has ended");
     roll_back(lab)
+}
+
+/// Waits until a command prints a text.
+fn said(lab: &Lab, command: &str, text: &str) -> Result<()> {
+    eventually(text, || {
+        let output = lab.shell(command)?;
+        ensure!(output.contains(text), "{output}");
+        Ok(())
+    })
 }
 
 fn lose_api_server(lab: &mut Lab) -> Result<()> {
@@ -222,31 +240,20 @@ fn lose_api_server(lab: &mut Lab) -> Result<()> {
 
 /// The last table answers, and watches go on when the permissions are back.
 fn remove_permissions(lab: &mut Lab) -> Result<()> {
-    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "global-dns"}});
-    let binding = lab.cluster.get(&binding)?.context("no binding")?;
-    let mut binding = serde_json::to_value(binding)?;
-    binding["metadata"] = json!({"name": "global-dns"});
-    let pod = lab.servers()?.swap_remove(0).name;
-    let said = |lab: &Lab, text: &str| {
-        eventually(text, || {
-            let log = lab.shell(&format!("kubectl -n global-dns logs {pod}"))?;
-            ensure!(log.contains(text), "{log}");
-            Ok(())
-        })
-    };
-    lab.cluster.delete(&binding)?;
-    said(lab, "403")?;
-    lab.cluster.put(&binding)?;
-    said(lab, "Problem is over")
+    let log = format!("kubectl -n global-dns logs {}", first_pod(lab)?.name);
+    lab.shell("kubectl get clusterrolebinding global-dns -o yaml >binding.yaml && kubectl delete -f binding.yaml")?;
+    said(lab, &log, "403")?;
+    lab.shell("kubectl create -f binding.yaml")?;
+    said(lab, &log, "Problem is over")
 }
 
 /// Its new pods are on the first node, beside the clients, so that the loss of the second one is not that of the cluster's DNS.
 fn restart_coredns(lab: &mut Lab) -> Result<()> {
     lab.shell(
-        "kubectl cordon node-b
+        "kubectl cordon node-2
          kubectl -n kube-system rollout restart deployment coredns
          kubectl -n kube-system rollout status --timeout=120s deployment coredns
-         kubectl uncordon node-b",
+         kubectl uncordon node-2",
     )
     .map(drop)
 }
@@ -277,11 +284,7 @@ fn outlive_token(lab: &mut Lab) -> Result<()> {
     settle(lab)?;
     thread::sleep(TOKEN_LIFETIME);
     lab.shell("kubectl -n prod annotate service db global-dns/ttl=7")?;
-    let seen = eventually("the changed TTL", || {
-        let explained = lab.shell("global-dns explain db.prod -o json")?;
-        ensure!(explained.contains("\"ttl\": 7"), "{explained}");
-        Ok(())
-    });
+    let seen = said(lab, "global-dns explain db.prod -o json", "\"ttl\": 7");
     lab.shell("kubectl -n prod annotate service db global-dns/ttl-")?;
     seen
 }
@@ -290,17 +293,12 @@ fn outlive_token(lab: &mut Lab) -> Result<()> {
 /// second try to the lost one, so that one of eight direct queries fails. CoreDNS finds the other one; a SERVFAIL of the moment
 /// between stays in its cache for five seconds.
 fn lose_node(lab: &mut Lab) -> Result<()> {
-    lab.check_spread(2)?;
-    let node = lab.lose_second_node()?;
-    eventually("the node counts as lost", || {
-        let nodes = lab.shell("kubectl get nodes")?;
-        ensure!(nodes.contains("NotReady"), "{nodes}");
-        Ok(())
-    })?;
-    let mut check = lab.command("global-dns check")?;
-    let output = run(&mut check).stdout;
+    lab.check_spread()?;
+    lab.lose_second_node();
+    said(lab, "kubectl get nodes", "NotReady")?;
+    let output = run(&mut lab.command("global-dns check")?).stdout;
     ensure!(
-        output.contains(&node),
+        output.contains("node-2"),
         "check does not name the lost node: {output}"
     );
     Ok(())

@@ -1,21 +1,20 @@
 //! Clients on the first node that know the only right answer of each name, and a judge of what they saw.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use support::networks::Network;
+use support::output::print_line;
 use support::query::query;
 use support::reply::Reply;
-use support::wire::{Transport, read_datagram, try_ask};
-
-use super::objects::{NO_CACHE, Question};
+use support::wire::read_datagram;
 
 /// Time of a try, and number of tries of a query, as of a resolver of glibc with `attempts:3`.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -24,56 +23,51 @@ const TRIES: usize = 3;
 const QUIET: Duration = Duration::from_secs(10);
 /// Maximum time of a watch after an accident. A lost node stays in the Service for less than a minute.
 const LONGEST: Duration = Duration::from_secs(300);
-
-/// The way of a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// CoreDNS of the cluster, with the stanza of the manual.
-    Cache,
-    /// CoreDNS without `cache`, which forwards each query.
-    NoCache,
-    /// The Service of global-dns, from a new port for each query.
-    Direct,
-    /// The Service of global-dns, from one port as long as it works: kube-proxy keeps it at one pod.
-    Pinned,
-}
-
-impl Way {
-    /// All ways.
-    pub const ALL: [Self; 4] = [Self::Cache, Self::NoCache, Self::Direct, Self::Pinned];
-
-    fn server(self) -> SocketAddr {
-        let address = match self {
-            Self::Cache => "10.96.0.10",
-            Self::NoCache => NO_CACHE,
-            Self::Direct | Self::Pinned => "10.96.0.53",
-        };
-        SocketAddr::new(address.parse().expect("an address"), 53)
-    }
-
-    /// The pause between the queries of each of the clients. kube-proxy is slow with many ports of one client, so the direct
-    /// ones ask less.
-    fn pause(self) -> Duration {
-        Duration::from_millis(match self {
-            Self::Cache | Self::NoCache => 40,
-            Self::Direct | Self::Pinned => 100,
-        })
-    }
-}
-
 /// Number of clients of each way.
 const CLIENTS: usize = 4;
 
+/// The way of a query.
+#[derive(Debug)]
+struct Way {
+    name: &'static str,
+    server: &'static str,
+    /// Time between the queries of a client. kube-proxy is slow with many ports of one client, so the direct ones ask less.
+    pause: Duration,
+    /// Whether a client keeps its port as long as it works: kube-proxy keeps it at one pod.
+    keeps_port: bool,
+}
+
+/// All ways. `without cache` is a CoreDNS that forwards each query.
+const WAYS: [Way; 4] = [
+    way("CoreDNS", "10.96.0.10:53", 40, false),
+    way("without cache", "10.96.0.11:53", 40, false),
+    way("Service, new ports", "10.96.0.53:53", 100, false),
+    way("Service, one port", "10.96.0.53:53", 100, true),
+];
+
+/// How many queries of each way may fail, after all tries.
+pub type Limits = [usize; WAYS.len()];
+
+/// A question and its only right answer.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Name and type.
+    text: String,
+    /// The data of its records. None: NXDOMAIN.
+    right: BTreeSet<String>,
+}
+
 /// What the clients of one way saw.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+struct Seen {
     sent: usize,
     /// Bad first tries by their kind.
     first: BTreeMap<String, usize>,
     /// Queries without an answer after all tries.
-    pub failed: usize,
-    /// Answers that are not right, with examples. None of them is ever allowed.
-    pub wrong: Vec<String>,
+    failed: usize,
+    /// Answers that are not right, with their numbers. None of them is ever allowed.
+    wrong: BTreeMap<String, usize>,
+    last_bad: Option<Instant>,
 }
 
 /// Running clients.
@@ -83,59 +77,70 @@ pub struct Clients {
 }
 
 struct Shared {
-    questions: Mutex<Vec<Question>>,
-    seen: Mutex<BTreeMap<Way, Seen>>,
-    last_bad: Mutex<Instant>,
-    next: AtomicUsize,
+    questions: Vec<Question>,
+    /// In the order of [`WAYS`].
+    seen: [Mutex<Seen>; WAYS.len()],
     stop: AtomicBool,
+}
+
+const fn way(name: &'static str, server: &'static str, pause: u64, keeps_port: bool) -> Way {
+    let pause = Duration::from_millis(pause);
+    Way {
+        name,
+        server,
+        pause,
+        keeps_port,
+    }
 }
 
 // === impl Clients ===
 
 impl Clients {
     /// Starts clients of all ways in a network.
-    pub fn start(network: &Network, questions: Vec<Question>) -> Result<Self> {
+    pub fn start(network: &Network, questions: &[Question]) -> Result<Self> {
         let shared = Arc::new(Shared {
-            questions: Mutex::new(questions),
-            seen: Mutex::default(),
-            last_bad: Mutex::new(Instant::now()),
-            next: AtomicUsize::new(0),
+            questions: questions.to_vec(),
+            seen: Default::default(),
             stop: AtomicBool::new(false),
         });
         let mut threads = Vec::new();
-        for way in Way::ALL {
-            for _ in 0..CLIENTS {
-                let shared = Arc::clone(&shared);
-                threads.push(network.spawn(move || shared.ask_until_the_end(way))?);
-            }
+        for (way, number) in
+            (0..WAYS.len()).flat_map(|way| (0..CLIENTS).map(move |number| (way, number)))
+        {
+            let shared = Arc::clone(&shared);
+            threads.push(network.spawn(move || shared.ask_until_the_end(way, number))?);
         }
         Ok(Self { shared, threads })
     }
 
-    /// Does something, and watches until every query was answered for ten seconds. Returns what was seen in that time.
-    pub fn watch(&self, act: impl FnOnce() -> Result<()>) -> Result<BTreeMap<Way, Seen>> {
-        lock(&self.shared.seen).clear();
+    /// Does something, and watches until every query was answered for ten seconds. Prints what was seen in that time. Fails if a way
+    /// saw a wrong answer, or more failed queries than its limit, or sent nothing.
+    pub fn watch(&self, limits: Limits, act: impl FnOnce() -> Result<()>) -> Result<()> {
+        let seen = &self.shared.seen;
+        for seen in seen {
+            *lock(seen) = Seen::default();
+        }
         act()?;
         let done = Instant::now();
         while done.elapsed() < LONGEST {
-            let quiet_since = done.max(*lock(&self.shared.last_bad));
-            let left = QUIET.saturating_sub(quiet_since.elapsed());
-            if left.is_zero() {
+            let last_bad = seen.iter().filter_map(|seen| lock(seen).last_bad).max();
+            let quiet = last_bad.unwrap_or(done).max(done).elapsed();
+            if quiet >= QUIET {
                 break;
             }
-            thread::sleep(left);
+            thread::sleep(QUIET - quiet);
         }
-        Ok(lock(&self.shared.seen).clone())
-    }
-
-    /// Adds a question.
-    pub fn add(&self, question: Question) {
-        lock(&self.shared.questions).push(question);
-    }
-
-    /// Removes the question that was added last.
-    pub fn remove_last(&self) {
-        lock(&self.shared.questions).pop();
+        let seen = seen.each_ref().map(|seen| lock(seen).clone());
+        let mut faults = Vec::new();
+        for ((way, seen), limit) in WAYS.iter().zip(&seen).zip(limits) {
+            let line = format!("{}: {seen}", way.name);
+            print_line(&format!("    {line}"));
+            if seen.sent == 0 || seen.failed > limit || !seen.wrong.is_empty() {
+                faults.push(format!("{line}; limit {limit}"));
+            }
+        }
+        ensure!(faults.is_empty(), "{}", faults.join("\n"));
+        Ok(())
     }
 }
 
@@ -149,79 +154,68 @@ impl Drop for Clients {
     }
 }
 
-impl Shared {
-    fn ask_until_the_end(&self, way: Way) {
-        let mut socket = None;
-        while !self.stop.load(Relaxed) {
-            let question = {
-                let questions = lock(&self.questions);
-                questions[self.next.fetch_add(1, Relaxed) % questions.len()].clone()
-            };
-            self.ask(way, &question, &mut socket);
-            thread::sleep(way.pause());
-        }
-    }
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    /// Sends a query until it is answered, as often as a resolver does.
-    fn ask(&self, way: Way, question: &Question, socket: &mut Option<UdpSocket>) {
-        lock(&self.seen).entry(way).or_default().sent += 1;
-        for number in 1..=TRIES {
-            let reply = match way {
-                Way::Pinned => ask_from_one_port(socket, question),
-                _ => try_ask(
-                    way.server(),
-                    &query(&question.text),
-                    Transport::Udp,
-                    PATIENCE,
-                ),
-            };
-            let verdict = judge(question, reply);
-            if verdict == Verdict::Right {
+impl Shared {
+    /// Asks all questions again and again. Each client begins with another one.
+    fn ask_until_the_end(&self, way: usize, client: usize) {
+        let mut socket = None;
+        let start = client * self.questions.len() / CLIENTS;
+        for question in self.questions.iter().cycle().skip(start) {
+            if self.stop.load(Relaxed) {
                 return;
             }
-            let mut seen = lock(&self.seen);
-            let seen = seen.entry(way).or_default();
-            match verdict {
-                Verdict::Right => {}
-                // More of them would not make it worse, so the watch does not wait for their end.
-                Verdict::Wrong(why) => {
-                    seen.wrong.push(format!("{}: {why}", question.text));
-                    return;
-                }
-                Verdict::NoAnswer(why) if number == 1 => *seen.first.entry(why).or_default() += 1,
-                Verdict::NoAnswer(_) => {}
-            }
-            *lock(&self.last_bad) = Instant::now();
-            seen.failed += usize::from(number == TRIES);
+            ask(&WAYS[way], question, &mut socket, &self.seen[way]);
+            thread::sleep(WAYS[way].pause);
         }
     }
 }
 
-/// Sends a query from the last port. After a failure, the next one has a new port, as a client with a pool of sockets does.
-fn ask_from_one_port(socket: &mut Option<UdpSocket>, question: &Question) -> io::Result<Reply> {
-    let used = match socket.take() {
-        Some(used) => used,
-        None => {
-            let new = UdpSocket::bind("0.0.0.0:0")?;
-            new.connect(Way::Pinned.server())?;
-            new.set_read_timeout(Some(PATIENCE))?;
-            new
+/// Sends a query until it is answered, as often as a resolver does. A wrong answer does not get worse by more of them, so a watch does
+/// not wait for their end.
+fn ask(way: &Way, question: &Question, socket: &mut Option<UdpSocket>, seen: &Mutex<Seen>) {
+    lock(seen).sent += 1;
+    for number in 1..=TRIES {
+        let verdict = question.judge(exchange(way, question, socket));
+        let mut seen = lock(seen);
+        match verdict {
+            Verdict::Right => return,
+            Verdict::Wrong(why) => {
+                *seen
+                    .wrong
+                    .entry(format!("{}: {why}", question.text))
+                    .or_default() += 1;
+                return;
+            }
+            Verdict::NoAnswer(why) if number == 1 => *seen.first.entry(why).or_default() += 1,
+            Verdict::NoAnswer(_) => {}
         }
-    };
-    let packet = query(&question.text);
-    used.send(&packet.0)?;
-    let reply = Reply::read(&read_datagram(&used)?).map_err(io::Error::other)?;
-    *socket = Some(used);
-    Ok(reply)
+        seen.failed += usize::from(number == TRIES);
+        seen.last_bad = Some(Instant::now());
+    }
 }
 
-fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+/// After a failure, the next query has a new port also if the way keeps it, as a client with a pool of sockets does.
+fn exchange(way: &Way, question: &Question, kept: &mut Option<UdpSocket>) -> io::Result<Reply> {
+    let socket = match kept.take() {
+        Some(socket) => socket,
+        None => {
+            let socket = UdpSocket::bind("0.0.0.0:0")?;
+            socket.connect(way.server)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            socket
+        }
+    };
+    socket.send(&query(&format!("{} +edns", question.text)).0)?;
+    let reply = Reply::read(&read_datagram(&socket)?).map_err(io::Error::other)?;
+    *kept = way.keeps_port.then_some(socket);
+    Ok(reply)
 }
 
 // === The judge ===
 
-#[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Right,
     /// NXDOMAIN, NODATA or other records than the right ones.
@@ -230,79 +224,60 @@ enum Verdict {
     NoAnswer(String),
 }
 
-fn judge(question: &Question, reply: io::Result<Reply>) -> Verdict {
-    let reply = match reply {
-        Ok(reply) => reply,
-        Err(error) => {
-            return Verdict::NoAnswer(match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => "timeout".to_owned(),
-                ErrorKind::ConnectionRefused => "refused port".to_owned(),
-                _ => error.to_string(),
-            });
+impl Question {
+    /// Makes a question about mirrors.
+    pub fn new(text: &str, right: &BTreeSet<String>) -> Self {
+        Self {
+            text: text.to_owned(),
+            right: right.clone(),
         }
-    };
-    let status = reply.status();
-    match (status.as_str(), &question.records) {
-        ("NXDOMAIN", None) => Verdict::Right,
-        ("NOERROR", Some(right)) => {
-            let found: BTreeSet<&str> = reply.answers.iter().map(|one| &*one.data).collect();
-            let missing = right.iter().filter(|one| !found.contains(&***one)).count();
-            let is_surplus = |one: &&&str| {
-                let is_of_pod = one.starts_with("10.244.") || one.ends_with(".hub.db.prod.global.");
-                let is_pod = question.has_pods && is_of_pod;
-                !right.contains(**one) && !is_pod
-            };
-            let surplus: Vec<&&str> = found.iter().filter(is_surplus).collect();
-            if missing == 0 && surplus.is_empty() {
-                return Verdict::Right;
+    }
+
+    /// Judges a reply. The names of the database also have its pods in this cluster, which come and go.
+    fn judge(&self, reply: io::Result<Reply>) -> Verdict {
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) => {
+                return Verdict::NoAnswer(match error.kind() {
+                    ErrorKind::WouldBlock => "timeout".to_owned(),
+                    ErrorKind::ConnectionRefused => "refused port".to_owned(),
+                    _ => error.to_string(),
+                });
             }
-            Verdict::Wrong(format!(
-                "{missing} of {} missing, surplus {surplus:?}",
-                right.len()
-            ))
+        };
+        let is_database =
+            self.text.starts_with("db.prod.") || self.text.starts_with("_sql._tcp.db.prod.");
+        let is_pod =
+            |data: &str| data.starts_with("10.244.") || data.ends_with(".hub.db.prod.global.");
+        let mut found = reply.data();
+        found.retain(|data| !(is_database && is_pod(data)));
+        found.sort_unstable();
+        let is_same = found
+            .iter()
+            .copied()
+            .eq(self.right.iter().map(String::as_str));
+        let right = if self.right.is_empty() {
+            "NXDOMAIN"
+        } else {
+            "NOERROR"
+        };
+        match reply.status().as_str() {
+            status if status == right && is_same => Verdict::Right,
+            status @ ("NOERROR" | "NXDOMAIN") => {
+                Verdict::Wrong(format!("{status} {found:?} instead of {:?}", self.right))
+            }
+            status => Verdict::NoAnswer(status.to_owned()),
         }
-        ("NXDOMAIN" | "NOERROR", _) => Verdict::Wrong(status),
-        _ => Verdict::NoAnswer(status),
     }
-}
-
-// === impl Seen ===
-
-/// Fails if a way saw a wrong answer, or more failed queries than its limit. A way that sent nothing fails, too.
-pub fn check(seen: &BTreeMap<Way, Seen>, limits: [usize; 4]) -> Result<()> {
-    for (way, limit) in Way::ALL.iter().zip(limits) {
-        let seen = seen.get(way).cloned().unwrap_or_default();
-        ensure!(seen.sent > 0, "{way:?}: no query was sent");
-        let examples = seen.wrong.iter().take(3);
-        let examples: Vec<&str> = examples.map(String::as_str).collect();
-        ensure!(
-            seen.wrong.is_empty(),
-            "{way:?}: {} wrong answers: {}",
-            seen.wrong.len(),
-            examples.join("; ")
-        );
-        ensure!(
-            seen.failed <= limit,
-            "{way:?}: {} of {} queries failed, limit {limit}",
-            seen.failed,
-            seen.sent
-        );
-    }
-    Ok(())
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut first = String::new();
-        for (kind, count) in &self.first {
-            write!(first, " {count} {kind},")?;
-        }
-        let first = first.trim_end_matches(',');
-        let first = if first.is_empty() { " 0" } else { first };
-        let (sent, failed, wrong) = (self.sent, self.failed, self.wrong.len());
+        let (first, wrong) = (&self.first, &self.wrong);
         write!(
             f,
-            "sent {sent}, bad first tries{first}, failed {failed}, wrong {wrong}"
+            "sent {}, bad first tries {first:?}, failed {}, wrong {wrong:?}",
+            self.sent, self.failed
         )
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use support::manual::Section;
+use support::output::print_line;
 use support::wait::eventually;
 
 use super::lab::Lab;
@@ -36,11 +37,6 @@ pub fn check_examples(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// The ports of the Service, sorted: without encryption, with TLS, with TLS and QUIC.
-const PLAIN: &str = "dns dns-tcp metrics";
-const TLS: &str = "dns dns-tcp dns-tls metrics";
-const QUIC: &str = "dns dns-quic dns-tcp dns-tls metrics";
-
 /// Upgrades a release whose address Kubernetes chose, and changes its listeners. Helm 3 merges lists of ports by their numbers: if
 /// one number has two protocols, the notes require `--force`.
 pub fn check_upgrades(lab: &Lab) -> Result<()> {
@@ -50,12 +46,17 @@ pub fn check_upgrades(lab: &Lab) -> Result<()> {
                  --set image.repository=registry.example.com/dns/global-dns --set config.clusterName=hub {flags}"
         ))
     };
+    let service = |field: &str| {
+        lab.shell(&format!(
+            "kubectl -n upgrades get service global-dns -o jsonpath='{{.spec.{field}}}'"
+        ))
+    };
     let notes = upgrade("")?;
     ensure!(notes.contains("forward . ADDRESS"), "{notes}");
-    lab.shell(&ROLLOUT.replace("-n global-dns", "-n upgrades"))
+    let rollout = ROLLOUT.replace("-n global-dns", "-n upgrades");
+    lab.shell(&rollout)
         .with_context(|| lab.describe("upgrades"))?;
-    let address = "kubectl -n upgrades get service global-dns -o jsonpath={.spec.clusterIP}";
-    let address = lab.shell(address)?;
+    let address = service("clusterIP")?;
     let notes = upgrade("")?;
     ensure!(notes.contains(&format!("forward . {address}")), "{notes}");
     let explained = lab.shell("global-dns explain ns.dns.global")?;
@@ -63,22 +64,18 @@ pub fn check_upgrades(lab: &Lab) -> Result<()> {
 
     let tls = "--set tls.secretName=certificate";
     let quic = "--set tls.secretName=certificate --set quic.enabled=true";
-    for (values, ports, needs_force) in [
-        (tls, TLS, false),
-        (quic, QUIC, true),
-        (tls, TLS, true),
-        (quic, QUIC, true),
-        ("", PLAIN, false),
+    for (values, ports, force) in [
+        (tls, "dns dns-tcp dns-tls metrics", ""),
+        (quic, "dns dns-quic dns-tcp dns-tls metrics", "--force"),
+        (tls, "dns dns-tcp dns-tls metrics", "--force"),
+        ("", "dns dns-tcp metrics", ""),
     ] {
-        let force = if needs_force { "--force" } else { "" };
         let notes = upgrade(&format!("{values} {force}"))?;
         ensure!(
-            notes.contains("--force") == needs_force,
+            notes.contains("--force") != force.is_empty(),
             "{values}: {notes}"
         );
-        let found = lab.shell(
-            "kubectl -n upgrades get service global-dns -o jsonpath='{.spec.ports[*].name}'",
-        )?;
+        let found = service("ports[*].name")?;
         let mut found: Vec<&str> = found.split(' ').collect();
         found.sort_unstable();
         ensure!(found.join(" ") == ports, "{values}: {found:?}");
@@ -86,10 +83,12 @@ pub fn check_upgrades(lab: &Lab) -> Result<()> {
     let uninstall = "helm uninstall global-dns -n upgrades";
     lab.shell(uninstall)?;
     let refused = upgrade("--set config.links.namespaces={nowhere}");
-    let error = refused
-        .err()
-        .context("Helm creates a Role in no namespace")?;
-    let error = format!("{error:#}");
+    let error = format!(
+        "{:#}",
+        refused
+            .err()
+            .context("Helm creates a Role in no namespace")?
+    );
     ensure!(error.contains("\"nowhere\" not found"), "{error}");
     lab.shell(uninstall).map(drop)
 }
@@ -98,17 +97,13 @@ pub fn check_upgrades(lab: &Lab) -> Result<()> {
 pub fn install(lab: &Lab) -> Result<()> {
     let commands = Section::read("install.md", "Install the chart")?.texts("sh")?;
     // The nodes have the image already.
-    let commands = commands[0]
-        .lines()
-        .filter(|line| !line.starts_with("docker "));
-    let commands: Vec<&str> = commands.collect();
-    lab.shell(&commands.join("\n"))?;
+    lab.shell(&commands[0].replace("docker ", "true "))?;
     lab.shell(ROLLOUT)
         .with_context(|| lab.describe("global-dns"))?;
-    lab.check_spread(2)?;
+    lab.check_spread()?;
     for pod in lab.servers()? {
         let warnings = lab.warnings(&pod)?;
-        ensure!(warnings.is_empty(), "{warnings:?}");
+        ensure!(warnings.is_empty(), "{warnings}");
     }
     Ok(())
 }
@@ -134,8 +129,7 @@ pub fn forward(lab: &Lab) -> Result<()> {
 /// Runs the commands that the manual and the notes of the chart name after an installation.
 pub fn check(lab: &Lab) -> Result<()> {
     let commands = Section::read("install.md", "Install the chart")?.texts("sh")?;
-    let check = commands[1].replace("hub,east,west", "admin");
-    let output = lab.shell(&check)?;
+    let output = lab.shell(&commands[1].replace("hub,east,west", "admin"))?;
     for part in [
         "Phase:          Succeeded",
         "db.prod.global.",
@@ -164,8 +158,8 @@ pub fn install_twelve_times(lab: &Lab) -> Result<()> {
     for number in 1..=12 {
         lab.shell("helm uninstall global-dns -n global-dns --wait --cascade foreground")?;
         install(lab)?;
-        support::output::print_line(&format!(
-            "installation {number} of 12: the replicas are apart"
+        print_line(&format!(
+            "    installation {number} of 12: the replicas are apart"
         ));
     }
     Ok(())
@@ -176,8 +170,10 @@ pub fn settle(lab: &Lab) -> Result<()> {
     lab.shell(ROLLOUT)?;
     eventually("two ready replicas", || {
         let pods = lab.servers()?;
-        let ready = pods.iter().filter(|pod| pod.is_ready).count();
-        ensure!(pods.len() == 2 && ready == 2, "{pods:?}");
+        ensure!(
+            pods.len() == 2 && pods.iter().all(|pod| pod.is_ready),
+            "{pods:?}"
+        );
         Ok(())
     })
 }

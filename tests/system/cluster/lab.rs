@@ -1,48 +1,29 @@
 //! A Kubernetes cluster of real parts on this machine: the control plane in the network namespace of the test, and two nodes with
-//! containerd, kubelet and kube-proxy in namespaces of their own. A bridge connects them.
+//! containerd, kubelet and kube-proxy in namespaces of their own (`node.sh`). A bridge connects them.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::cluster::Cluster;
 use support::commands::{binary, command, guarded, tool};
 use support::networks::{Files, Network};
-use support::process::{Process, run, run_checked};
+use support::process::{Process, run_checked};
 use support::repository::repository;
 use support::wait::eventually;
 
-/// The address of the control plane, and of a name server that plays the Internet: every name is NXDOMAIN.
+/// The address of the control plane. Node N has 10.250.0.1N, and its pods 10.244.N.0/24.
 const CONTROL_PLANE: &str = "10.250.0.2";
-const INTERNET: &str = ".:53 {\n bind 10.250.0.2\n template ANY ANY {\n  rcode NXDOMAIN\n  \
-    authority \". 60 IN SOA a.root-servers.net. nstld.verisign-grs.com. 1 1800 900 604800 60\"\n }\n}\n";
+const NODES: [usize; 2] = [1, 2];
 /// The script that runs in a node, and removes control groups.
 const SCRIPT: &str = "tests/system/cluster/node.sh";
 /// Selects the pods of the server.
 pub const SERVERS: &str = "app.kubernetes.io/name=global-dns,app.kubernetes.io/component=server";
-
-/// Where a node is in the network.
-struct Site {
-    name: &'static str,
-    address: &'static str,
-    pods: &'static str,
-}
-
-const SITES: [Site; 2] = [
-    Site {
-        name: "a",
-        address: "10.250.0.11",
-        pods: "10.244.1.0/24",
-    },
-    Site {
-        name: "b",
-        address: "10.250.0.12",
-        pods: "10.244.2.0/24",
-    },
-];
 
 /// A running cluster. Neither node has a label of zones, as with kubeadm and kind.
 pub struct Lab {
@@ -50,14 +31,10 @@ pub struct Lab {
     pub cluster: Cluster,
     /// The folder in which commands of the manual run.
     pub folder: PathBuf,
-    nodes: Vec<Node>,
-    _others: Vec<Process>,
-}
-
-/// A node. Without its first process, everything in it ends.
-struct Node {
-    network: Network,
-    first: Process,
+    /// The first processes of the nodes. Without it, everything in a node ends.
+    nodes: Vec<Process>,
+    networks: Vec<Network>,
+    _scheduler: Process,
 }
 
 /// A pod of the server.
@@ -65,20 +42,14 @@ struct Node {
 pub struct Pod {
     /// Its name.
     pub name: String,
+    /// Its UID.
+    pub uid: String,
     /// The node that it runs on.
     pub node: String,
-    uid: String,
     /// Whether it is ready and not being deleted.
     pub is_ready: bool,
-}
-
-/// Warnings of a kubelet about a pod that have one text.
-#[derive(Debug)]
-pub struct Warning {
-    /// The text.
-    pub message: String,
-    /// How often it was said.
-    pub count: u64,
+    /// How often its container has restarted.
+    pub restarts: u64,
 }
 
 // === impl Lab ===
@@ -91,96 +62,92 @@ impl Lab {
         machine.ip(&format!("address add {CONTROL_PLANE}/24 dev lan"))?;
         machine.ip("link set lan up")?;
         let cluster = Cluster::start_for_nodes(CONTROL_PLANE)?;
-        let directory = cluster.directory().to_owned();
         let mut scheduler = guarded(tool("kube-scheduler")?);
         scheduler.arg(format!("--kubeconfig={}", cluster.kubeconfig.display()));
         scheduler.arg("--leader-elect=false");
-        let corefile = directory.join("internet");
-        fs::write(&corefile, INTERNET)?;
-        let mut internet = guarded(tool("coredns")?);
-        internet.arg("-conf").arg(&corefile);
-        let folder = directory.join("manual");
+        let folder = cluster.directory().join("manual");
         fs::create_dir(&folder)?;
-        std::os::unix::fs::symlink(repository("charts"), folder.join("charts"))?;
-        std::os::unix::fs::symlink(repository("coredns"), folder.join("coredns"))?;
-        std::os::unix::fs::symlink(binary(), folder.join("global-dns"))?;
+        symlink(repository("charts"), folder.join("charts"))?;
+        symlink(repository("coredns"), folder.join("coredns"))?;
+        symlink(binary(), folder.join("global-dns"))?;
         let mut lab = Self {
             cluster,
             folder,
             nodes: Vec::new(),
-            _others: vec![
-                Process::start("kube-scheduler", scheduler)?,
-                Process::start("internet", internet)?,
-            ],
+            networks: Vec::new(),
+            _scheduler: Process::start("kube-scheduler", scheduler)?,
         };
-        for site in &SITES {
-            let node = lab.start_node(site)?;
-            lab.nodes.push(node);
+        for number in NODES {
+            lab.start_node(number)?;
         }
         eventually("two ready nodes", || {
-            lab.nodes
-                .iter_mut()
-                .try_for_each(|node| node.first.check())?;
+            lab.nodes.iter_mut().try_for_each(Process::check)?;
             let nodes = lab.cluster.objects("v1", "Node", "")?;
-            let ready = nodes.iter().filter(|node| is_ready(node)).count();
-            ensure!(ready == SITES.len(), "{ready} nodes are ready");
+            ensure!(
+                nodes.iter().filter(|node| is_ready(node)).count() == 2,
+                "{nodes:?}"
+            );
             Ok(())
         })?;
         Ok(lab)
     }
 
-    fn start_node(&self, site: &Site) -> Result<Node> {
+    fn start_node(&mut self, number: usize) -> Result<()> {
         let (machine, network) = (Network::of_this_thread(), Network::new()?);
-        let end = format!("node-{}", site.name);
+        let end = format!("node-{number}");
         machine.connect(&end, &network, "eth0")?;
         machine.ip(&format!("link set {end} master lan up"))?;
-        machine.ip(&format!("route add {} via {}", site.pods, site.address))?;
-        network.ip(&format!("address add {}/24 dev eth0", site.address))?;
+        network.ip(&format!("address add 10.250.0.1{number}/24 dev eth0"))?;
         network.ip("link set eth0 up")?;
         network.ip(&format!("route add default via {CONTROL_PLANE}"))?;
-        for other in SITES.iter().filter(|other| other.name != site.name) {
-            network.ip(&format!("route add {} via {}", other.pods, other.address))?;
-        }
-        let folder = self.cluster.directory().join(&end);
-        let images =
-            env::var_os("GLOBAL_DNS_TEST_IMAGES").context("no images; run tests/run cluster")?;
-        let mut first = network.command(&tool("unshare")?, &Files::default())?;
-        first.args([
+        machine.ip(&format!(
+            "route add 10.244.{number}.0/24 via 10.250.0.1{number}"
+        ))?;
+        let other = 3 - number;
+        network.ip(&format!(
+            "route add 10.244.{other}.0/24 via 10.250.0.1{other}"
+        ))?;
+        let mut node = network.command(&tool("unshare")?, &Files::default())?;
+        node.args([
             "--mount",
             "--pid",
             "--uts",
             "--ipc",
             "--fork",
             "--kill-child",
+            "--mount-proc",
         ]);
-        first.args(["--mount-proc", "--propagation", "private", "--", "bash"]);
-        first
-            .arg(repository(SCRIPT))
-            .args(["run", site.name, site.address, site.pods]);
-        first.arg(folder).arg(&self.cluster.kubeconfig).arg(images);
-        first.env("PATH", self.path()?);
-        let first = Process::start(end, first)?;
-        Ok(Node { network, first })
+        node.args(["--propagation", "private", "--", "bash"]);
+        node.arg(repository(SCRIPT))
+            .args(["run", &number.to_string()]);
+        node.arg(self.cluster.directory().join(&end))
+            .arg(&self.cluster.kubeconfig);
+        node.arg(env::var("GLOBAL_DNS_TEST_IMAGES").context("no images; run tests/run cluster")?);
+        node.env("PATH", self.path()?);
+        self.nodes.push(Process::start(end, node)?);
+        self.networks.push(network);
+        Ok(())
     }
 
     /// The second node has no power any more.
-    pub fn lose_second_node(&mut self) -> Result<String> {
-        let mut node = self.nodes.pop().context("no node")?;
-        node.first.kill();
-        Ok(format!("node-{}", SITES[1].name))
+    pub fn lose_second_node(&mut self) {
+        self.nodes[1].kill();
     }
 
     /// Returns the network of the first node.
     pub fn network(&self) -> &Network {
-        &self.nodes[0].network
+        &self.networks[0]
     }
 
     /// Returns the PATH of commands: with the programs of the cluster and the command-line program.
     fn path(&self) -> Result<String> {
         let tools =
             env::var("GLOBAL_DNS_TEST_TOOLS").context("no programs; run tests/run cluster")?;
-        let path = env::var("PATH")?;
-        Ok(format!("{}:{tools}:{path}", self.folder.display()))
+        Ok(format!(
+            "{}:{tools}:{}",
+            self.folder.display(),
+            env::var("PATH")?
+        ))
     }
 
     /// Runs commands in a shell outside the cluster, as the manual prints them. Returns their standard output.
@@ -201,68 +168,47 @@ impl Lab {
     /// Returns the pods of the server in namespace `global-dns`, also those that end.
     pub fn servers(&self) -> Result<Vec<Pod>> {
         let pods = self.cluster.objects("v1", "Pod", SERVERS)?;
-        let in_namespace = |pod: &&Value| pod["metadata"]["namespace"] == "global-dns";
-        let own = pods.iter().filter(in_namespace);
+        let own = pods
+            .iter()
+            .filter(|pod| pod["metadata"]["namespace"] == "global-dns");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let pod = |pod: &Value| Pod {
             name: text(&pod["metadata"]["name"]),
-            node: text(&pod["spec"]["nodeName"]),
             uid: text(&pod["metadata"]["uid"]),
+            node: text(&pod["spec"]["nodeName"]),
             is_ready: is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null(),
+            restarts: pod["status"]["containerStatuses"][0]["restartCount"]
+                .as_u64()
+                .unwrap_or(0),
         };
         Ok(own.map(pod).collect())
     }
 
-    /// Returns the warnings about a pod.
-    pub fn warnings(&self, pod: &Pod) -> Result<Vec<Warning>> {
-        let selector = format!(
-            "fieldSelector=type=Warning,involvedObject.name={}",
-            pod.name
-        );
-        let path = format!("/api/v1/namespaces/global-dns/events?{selector}");
-        let events = self.cluster.read(&path)?;
-        let events = events["items"].as_array().into_iter().flatten();
-        let warning = |event: &Value| Warning {
-            message: event["message"].as_str().unwrap_or_default().to_owned(),
-            count: event["count"].as_u64().unwrap_or(1),
-        };
-        Ok(events.map(warning).collect())
+    /// Returns the warnings about a pod: a line for each text, with its number.
+    pub fn warnings(&self, pod: &Pod) -> Result<String> {
+        let selector = format!("type=Warning,involvedObject.name={}", pod.name);
+        let line = "{range .items[*]}{.count} {.message}{\"\\n\"}{end}";
+        self.shell(&format!(
+            "kubectl -n global-dns get events --field-selector {selector} -o jsonpath='{line}'"
+        ))
     }
 
     /// Returns what Kubernetes says about an installation, for an error.
     pub fn describe(&self, namespace: &str) -> String {
-        let commands = format!(
+        let described = self.shell(&format!(
             "kubectl -n {namespace} get pods,events -o wide
              kubectl -n {namespace} logs --tail=20 --prefix --selector app.kubernetes.io/component=server"
-        );
-        let described = self
-            .command(&commands)
-            .map(|mut command| run(&mut command).output());
-        described.unwrap_or_else(|error| error.to_string())
+        ));
+        described.unwrap_or_else(|error| format!("{error:#}"))
     }
 
-    /// Fails unless so many pods of the server are ready, on different nodes.
-    pub fn check_spread(&self, count: usize) -> Result<()> {
+    /// Fails unless there are two pods of the server, which are ready and on different nodes.
+    pub fn check_spread(&self) -> Result<()> {
         let pods = self.servers()?;
         let ready = pods.iter().filter(|pod| pod.is_ready);
-        let mut nodes: Vec<&str> = ready.map(|pod| &*pod.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        ensure!(pods.len() == count && nodes.len() == count, "{pods:?}");
+        let nodes: BTreeSet<&str> = ready.map(|pod| pod.node.as_str()).collect();
+        ensure!(pods.len() == 2 && nodes.len() == 2, "{pods:?}");
         Ok(())
-    }
-
-    /// Returns the process of the server in a pod, as this machine sees it.
-    pub fn process_of(&self, pod: &Pod) -> Result<String> {
-        let of_pod = format!("pod{}", pod.uid);
-        for process in fs::read_dir("/proc")?.flatten() {
-            let read =
-                |file: &str| fs::read_to_string(process.path().join(file)).unwrap_or_default();
-            if read("cgroup").contains(&of_pod) && read("comm").trim() == "global-dns" {
-                return Ok(process.file_name().to_string_lossy().into_owned());
-            }
-        }
-        bail!("no process in {}", pod.name)
     }
 }
 
@@ -283,10 +229,7 @@ impl Drop for Lab {
 
 /// Returns whether a node or a pod has the condition Ready.
 fn is_ready(object: &Value) -> bool {
-    let conditions = object["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let mut ready = conditions.filter(|one| one["type"] == "Ready");
-    ready.any(|one| one["status"] == "True")
+    let conditions = object["status"]["conditions"].as_array();
+    let is_met = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+    conditions.is_some_and(|all| all.iter().any(is_met))
 }

@@ -2,7 +2,7 @@
 # The daemons of a node. Runs as the first process of its own namespaces for mounts, processes and host names, in a network
 # namespace with the address of the node. Its death ends everything in the node, as a loss of power does.
 #
-#   node.sh run NODE ADDRESS POD_NETWORK FOLDER KUBECONFIG IMAGES
+#   node.sh run NUMBER FOLDER KUBECONFIG IMAGES
 #   node.sh remove       removes the control groups of all nodes, in its own namespace for mounts
 set -euo pipefail
 
@@ -72,7 +72,7 @@ make_mounts() {
     for path in /var/lib/kubelet /var/lib/containerd /var/lib/cni /etc/cni/net.d /var/log/pods /var/log/containers; do
         mkdir -p "$path" "$folder$path" && mount --bind "$folder$path" "$path"
     done
-    echo "nameserver ${address%.*}.2" >"$folder/resolv.conf" && mount --bind "$folder/resolv.conf" /etc/resolv.conf
+    echo "nameserver 10.250.0.2" >"$folder/resolv.conf" && mount --bind "$folder/resolv.conf" /etc/resolv.conf
     for path in vm/overcommit_memory=1 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 \
         kernel/keys/root_maxbytes=25000000; do
         echo "${path#*=}" >"$folder/${path##*=}.sysctl"
@@ -86,7 +86,7 @@ write_settings() {
     cat >/etc/cni/net.d/10-bridge.conflist <<K
 {"cniVersion": "1.0.0", "name": "bridge", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$pods"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.$number.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
   {"type": "portmap", "capabilities": {"portMappings": true}}]}
 K
     # A container may have no lower score for the OOM killer than this process.
@@ -134,7 +134,7 @@ daemon() { # NAME COMMAND…
 }
 
 run() {
-    hostname "node-$node"
+    hostname "$node"
     mount_huge_pages
     make_groups
     make_mounts
@@ -147,8 +147,8 @@ run() {
         ctr -n k8s.io images tag "localhost/${tag%%=*}" "${tag#*=}"
     done
     daemon kubelet kubelet --config "$folder/settings/kubelet.yaml" --kubeconfig "$kubeconfig" \
-        --hostname-override "node-$node" --node-ip "$address" --v=1
-    daemon kube-proxy kube-proxy --config "$folder/settings/kube-proxy.yaml" --hostname-override "node-$node"
+        --hostname-override "$node" --node-ip "10.250.0.1$number" --v=1
+    daemon kube-proxy kube-proxy --config "$folder/settings/kube-proxy.yaml" --hostname-override "$node"
     # Also reaps orphans. If a daemon ends, the node ends.
     wait -n || true
     echo "a daemon ended" >&2 && tail -n 8 "$folder"/*.log >&2
@@ -156,6 +156,6 @@ run() {
 }
 
 case $1 in
-    run) node=$2 address=$3 pods=$4 folder=$5 kubeconfig=$6 images=$7 && run ;;
+    run) number=$2 node=node-$2 folder=$3 kubeconfig=$4 images=$5 && run ;;
     remove) remove_groups ;;
 esac

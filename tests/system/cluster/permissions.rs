@@ -1,84 +1,68 @@
 //! Who may run the commands: the permissions of the manual suffice, and without them a command names what it lacks.
 
 use anyhow::{Result, ensure};
-use serde_json::{Value, json};
+use support::manual::Section;
 use support::process::run;
 use support::wait::eventually;
 
 use super::lab::Lab;
 
-/// A user without other permissions.
-const USER: &str = "stranger";
-
 /// Asks a replica with each set of permissions: for all namespaces, and for `--server-namespace`.
 pub fn check(lab: &Lab) -> Result<()> {
-    let in_namespace = vec![
-        rule("", "pods", &["list"]),
-        rule("", "pods/portforward", &["get", "create"]),
-    ];
-    let workloads = vec![
-        rule("apps", "deployments", &["list"]),
-        rule("apps", "daemonsets", &["list"]),
-    ];
-    let all = [workloads, in_namespace.clone()].concat();
-    let everywhere = "global-dns table";
-    let in_one = "global-dns table --server-namespace global-dns";
-    for (rules, kind, command, missing) in [
-        (&all[..], "ClusterRole", everywhere, None),
-        (&all, "Role", everywhere, Some("in all namespaces")),
-        (
-            &[],
-            "Role",
-            in_one,
-            Some("list pods in namespace global-dns"),
-        ),
-        (&in_namespace, "Role", in_one, None),
-    ] {
-        let grant = grant(kind, rules);
-        for object in &grant {
-            lab.cluster.put(object)?;
-        }
-        let checked = eventually("the effect of a grant", || {
-            let ended = run(&mut lab.command(&format!("{command} --context {USER}"))?);
-            match missing {
-                None => ensure!(
-                    ended.stdout.starts_with("answered by pod global-dns/"),
-                    "{ended:#?}"
-                ),
-                Some(action) => {
-                    for part in [action, "403", "is forbidden", "grant \""] {
-                        ensure!(ended.stderr.contains(part), "no {part}: {ended:#?}");
-                    }
-                }
-            }
-            Ok(())
-        });
-        for object in &grant {
-            lab.cluster.delete(object)?;
-        }
-        checked?;
-    }
-    Ok(())
+    let rules = Section::read("operate.md", "Status page and commands")?.texts("yaml")?;
+    let all = rules.concat();
+    let own = all
+        .lines()
+        .filter(|rule| !rule.contains("not with --server-namespace"));
+    let own = own.collect::<Vec<_>>().join("\n");
+    ensure!(own.lines().count() + 1 == all.lines().count(), "{all}");
+    let (everywhere, in_one) = (
+        "global-dns table",
+        "global-dns table --server-namespace global-dns",
+    );
+    may(lab, "clusterrole", &all, everywhere)?;
+    may_not(lab, "role", &all, everywhere, "in all namespaces")?;
+    may_not(
+        lab,
+        "role",
+        "  []",
+        in_one,
+        "list pods in namespace global-dns",
+    )?;
+    may(lab, "role", &own, in_one)
 }
 
-fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
-    json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
+fn may(lab: &Lab, kind: &str, rules: &str, command: &str) -> Result<()> {
+    grant(lab, kind, rules)?;
+    eventually("the effect of a grant", || {
+        let output = lab.shell(&format!("{command} --context stranger"))?;
+        ensure!(
+            output.starts_with("answered by pod global-dns/"),
+            "{output}"
+        );
+        Ok(())
+    })
 }
 
-/// Returns a role and its binding to the user: in the namespace of the server, or in all.
-fn grant(kind: &str, rules: &[Value]) -> [Value; 2] {
-    let metadata = match kind {
-        "Role" => json!({"name": "finder", "namespace": "global-dns"}),
-        _ => json!({"name": "finder"}),
-    };
-    let group = "rbac.authorization.k8s.io";
-    let version = format!("{group}/v1");
-    [
-        json!({"apiVersion": version, "kind": kind, "metadata": metadata, "rules": rules}),
-        json!({
-            "apiVersion": version, "kind": format!("{kind}Binding"), "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": kind, "name": "finder"},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": USER}],
-        }),
-    ]
+fn may_not(lab: &Lab, kind: &str, rules: &str, command: &str, missing: &str) -> Result<()> {
+    grant(lab, kind, rules)?;
+    eventually("the effect of a grant", || {
+        let error = run(&mut lab.command(&format!("{command} --context stranger"))?).stderr;
+        let has_all = [missing, "403", "is forbidden", "grant \""]
+            .iter()
+            .all(|part| error.contains(part));
+        ensure!(has_all, "{error}");
+        Ok(())
+    })
+}
+
+/// Gives a user without other permissions a role: in the namespace of the server, or in all.
+fn grant(lab: &Lab, kind: &str, rules: &str) -> Result<()> {
+    lab.shell(&format!(
+        "kubectl delete clusterrole,clusterrolebinding,role,rolebinding finder -n global-dns --ignore-not-found
+         kubectl -n global-dns create {kind} finder --verb=get --resource=pods
+         kubectl -n global-dns create {kind}binding finder --{kind}=finder --user=stranger
+         kubectl -n global-dns patch {kind} finder --type merge --patch-file /dev/stdin <<<'rules:\n{rules}'"
+    ))
+    .map(drop)
 }

@@ -23,7 +23,9 @@ use support::wait::eventually;
 use support::wire::Transport;
 
 use crate::e2e::linked_clusters::{NGINX, case_after_recordings, state_after_recordings};
-use support::node::{BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns};
+use support::node::{
+    BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns, new_corefile,
+};
 
 /// The page of the recipes, and sections of it.
 const PAGE: &str = "forwarding.md";
@@ -54,7 +56,7 @@ const RECIPES: [Recipe; 6] = [
         heading: MANAGED,
         write: |_, coredns| {
             let stanza = fs::read_to_string(repository("coredns/Corefile.services"))?;
-            write(coredns, "Corefile", &json!(main_corefile("", "", &stanza)))
+            write(coredns, "Corefile", &json!(new_corefile("", "", &stanza)))
         },
         servers: &[CLUSTER_DNS],
     },
@@ -74,7 +76,7 @@ const RECIPES: [Recipe; 6] = [
         platform: "aks",
         heading: CUSTOM,
         write: |section, coredns| {
-            let main = main_corefile("", "import custom/*.override", "import custom/*.server");
+            let main = new_corefile("", "import custom/*.override", "import custom/*.server");
             write(coredns, "Corefile", &json!(main))?;
             write_custom(section, coredns)
         },
@@ -85,7 +87,7 @@ const RECIPES: [Recipe; 6] = [
         heading: CUSTOM,
         write: |section, coredns| {
             let hosts = "hosts /etc/coredns/NodeHosts {\n ttl 60\n reload 15s\n fallthrough\n }";
-            let main = main_corefile(
+            let main = new_corefile(
                 hosts,
                 "import /etc/coredns/custom/*.override",
                 "import /etc/coredns/custom/*.server",
@@ -433,15 +435,6 @@ fn check_openshift() -> Result<()> {
 
 // === Files of the platforms ===
 
-/// Returns the Corefile of a new cluster; on AKS and k3s, users cannot change it, and it has two imports.
-fn main_corefile(hosts: &str, within: &str, after: &str) -> String {
-    format!(
-        ".:53 {{\n errors\n health\n ready\n kubernetes cluster.local in-addr.arpa ip6.arpa {{\n pods insecure\n \
-         fallthrough in-addr.arpa ip6.arpa\n }}\n {hosts}\n prometheus :9153\n forward . /etc/resolv.conf\n cache 30\n \
-         loop\n reload\n loadbalance\n {within}\n}}\n{after}\n"
-    )
-}
-
 /// Writes each key of `coredns-custom` to a file, as these platforms mount it.
 fn write_custom(section: &Section, coredns: &Path) -> Result<()> {
     let map: Value = serde_saphyr::from_str(&first(section, "yaml")?)?;
@@ -464,7 +457,7 @@ fn write(folder: &Path, name: &str, text: &Value) -> Result<()> {
 fn append_stanza(folder: &Path) -> Result<()> {
     let commands = first(&Section::read(PAGE, MANAGED)?, "sh")?;
     let appending = commands.lines().find(|line| line.starts_with("{ "));
-    fs::write(folder.join("Corefile.before"), main_corefile("", "", ""))?;
+    fs::write(folder.join("Corefile.before"), new_corefile("", "", ""))?;
     symlink(repository("coredns"), folder.join("coredns"))?;
     run_in(folder, appending.context("no command appends the stanza")?)
 }
