@@ -32,7 +32,7 @@ const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpoin
 
 /// A running source cluster.
 pub struct Cluster {
-    /// A kubeconfig with one context for each user: `admin`, `watcher`, `tenant`, `stranger`, `coredns`, `doctor`.
+    /// A kubeconfig with one context for each user: `admin`, `stranger`, `coredns`, `doctor`.
     pub kubeconfig: PathBuf,
     client: Client,
     runtime: Runtime,
@@ -384,17 +384,13 @@ fn api_server_command(
 /// Returns the token file. RBAC objects grant the permissions of the users.
 fn tokens() -> &'static str {
     "token-of-admin,admin,1,\"system:masters\"\n\
-     token-of-watcher,watcher,2\n\
-     token-of-tenant,tenant,3\n\
      token-of-stranger,stranger,4\n\
      token-of-coredns,coredns,5\n\
      token-of-doctor,doctor,6\n"
 }
 
 fn kubeconfig_text(address: &str, certificate: &Path) -> String {
-    let users = [
-        "admin", "watcher", "tenant", "stranger", "coredns", "doctor",
-    ];
+    let users = ["admin", "stranger", "coredns", "doctor"];
     let contexts = users
         .map(|user| format!("- {{name: {user}, context: {{cluster: hub, user: {user}}}}}\n"))
         .concat();

@@ -20,6 +20,9 @@ const OUTAGE: Duration = Duration::from_secs(120);
 /// The shortest lifetime of the token of a pod.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(600);
 
+/// What may fail until probes of the kubelet find that a replica does not answer: kube-proxy sends it every second try.
+const UNSEEN_END: Limits = [6, 6, 8, 4];
+
 /// Something that happens while clients ask.
 pub struct Accident {
     pub name: &'static str,
@@ -34,7 +37,7 @@ pub struct Accident {
 pub const ACCIDENTS: [Accident; 16] = [
     usual("rolling update", update),
     rare("rollback", roll_back),
-    failing([6, 6, 8, 4], usual("kill -9 of a replica", kill)),
+    failing(UNSEEN_END, usual("kill -9 of a replica", kill)),
     usual("eviction of a replica", evict),
     usual("both replicas deleted", delete_both),
     rare(
@@ -44,7 +47,7 @@ pub const ACCIDENTS: [Accident; 16] = [
     usual("drain of a node", drain),
     rare("refused settings", refuse_settings),
     rare("image that does not exist", use_wrong_tag),
-    rare("a replica is stopped (SIGSTOP)", stop),
+    failing(UNSEEN_END, rare("a replica is stopped", stop)),
     rare("API server away for two minutes", lose_api_server),
     rare("permissions removed and restored", remove_permissions),
     rare("CoreDNS restarted", restart_coredns),

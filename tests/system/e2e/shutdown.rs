@@ -1,21 +1,20 @@
-//! Shutdown: queries are answered until the end of the grace period, and none that the kernel accepted is lost.
+//! Shutdown under load: no query that the kernel accepted is lost.
 
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use support::cluster::Cluster;
-use support::observer::{AnswerRun, Observation, Observer};
 use support::output::print_line;
 use support::query::query;
 use support::server::Server;
 use support::steps::Steps;
 use support::wire::{read_datagram, read_framed};
 
-use crate::e2e::linked_clusters::{NGINX, PAUSE, answer_after_recordings, state_after_recordings};
+use crate::e2e::linked_clusters::{NGINX, state_after_recordings};
 
 /// Number of clients in each shutdown over UDP. Each client always has one outstanding query. A loss depends on timing,
 /// so there are many shutdowns, with few and with many clients.
@@ -28,72 +27,12 @@ const BURST: u16 = 50;
 const LOSS_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
-    steps.step("sigterm_ends_answers_after_the_grace_period", || {
-        sigterm_is_graceful(cluster)
-    });
     steps.step("datagrams_received_before_the_end_are_answered", || {
         no_query_is_lost(cluster, "UDP", &UDP_CLIENTS, datagrams_until_the_end)
     });
     steps.step("queries_pipelined_before_the_end_are_answered", || {
         no_query_is_lost(cluster, "TCP", &TCP_CLIENTS, bursts_until_the_end)
     });
-    steps.step("second_sigterm_ends_the_process_at_once", || {
-        second_sigterm_ends_at_once(cluster)
-    });
-}
-
-fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
-    cluster.apply_state(&state_after_recordings()?)?;
-    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["grace=1s"]);
-    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
-    let signaled = Instant::now();
-    server.signal("TERM");
-    observer.wait("the end of the answers", |answer| {
-        *answer != answer_after_recordings()
-    })?;
-    let status = server.end()?;
-    ensure!(status.code() == Some(0), "the server ended with {status}");
-    let history = observer.history();
-    let [
-        _,
-        AnswerRun {
-            answer: Observation::Other(end),
-            first: refused,
-            ..
-        },
-        ..,
-    ] = history.as_slice()
-    else {
-        bail!("the answer changed before the end");
-    };
-    ensure!(
-        end.contains("Connection refused"),
-        "the query after the last answer was lost: {end}"
-    );
-    let grace = *refused - signaled;
-    ensure!(
-        grace >= Duration::from_secs(1),
-        "answers ended {grace:?} after SIGTERM, before the grace period of 1 s"
-    );
-    print_line(&format!(
-        "shutdown: answers for {:.2} s after SIGTERM, exit code 0; the next query {end}",
-        grace.as_secs_f64()
-    ));
-    Ok(())
-}
-
-fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
-    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["grace=60s"]);
-    server.signal("TERM");
-    let message = "Shutting down; answering queries during the grace period";
-    server.log.wait(0, message);
-    let second = Instant::now();
-    server.signal("TERM");
-    server.end()?;
-    let took = second.elapsed();
-    // Much less than the grace period of one minute.
-    ensure!(took < Duration::from_secs(20), "shutdown took {took:?}");
-    Ok(())
 }
 
 /// Asks a server until it ends, and sends a word after the first reply. Returns the number of answered queries, or an error for a
@@ -107,6 +46,7 @@ fn no_query_is_lost(
     shutdowns: &[usize],
     client: Client,
 ) -> Result<()> {
+    cluster.apply_state(&state_after_recordings()?)?;
     let (mut answered, mut losses) = (0, Vec::new());
     for (&clients, number) in shutdowns.iter().zip(1..) {
         let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["grace=300ms"]);
