@@ -28,6 +28,9 @@ use accidents::ACCIDENTS;
 use clients::{Clients, Question};
 use lab::Lab;
 
+/// Checks a fact of an installation.
+type Check = fn(&Lab) -> Result<()>;
+
 #[test]
 fn chart_survives_its_accidents_under_real_kubelets() {
     in_new_network(|| {
@@ -54,7 +57,7 @@ fn run(steps: &mut Steps, lab: &mut Lab, questions: &[Question]) {
     } else {
         Lab::check_spread
     };
-    let facts: [(&str, fn(&Lab) -> Result<()>); 7] = [
+    let facts: [(&str, Check); 7] = [
         (
             "upgrades_add_and_remove_listeners",
             installation::check_upgrades,

@@ -10,7 +10,7 @@ use support::process::run;
 use support::wait::eventually;
 
 use super::clients::Limits;
-use super::installation::{ROLLOUT, settle};
+use super::installation::{RESTART_COREDNS, ROLLOUT, settle};
 use super::lab::{Lab, Pod, SERVERS};
 
 /// Readiness probes of a pod between the withdrawal of its readiness, 12 s before its end, and its end; and one more.
@@ -250,15 +250,8 @@ fn remove_permissions(lab: &mut Lab) -> Result<()> {
     said(lab, &log, "Problem is over")
 }
 
-/// Its new pods are on the first node, beside the clients, so that the loss of the second one is not that of the cluster's DNS.
 fn restart_coredns(lab: &mut Lab) -> Result<()> {
-    lab.shell(
-        "kubectl cordon node-2
-         kubectl -n kube-system rollout restart deployment coredns
-         kubectl -n kube-system rollout status --timeout=120s deployment coredns
-         kubectl uncordon node-2",
-    )
-    .map(drop)
+    lab.shell(RESTART_COREDNS).map(drop)
 }
 
 fn scale(lab: &mut Lab) -> Result<()> {

@@ -11,6 +11,10 @@ use super::lab::Lab;
 pub const ROLLOUT: &str =
     "kubectl -n global-dns rollout status --timeout=120s deployment/global-dns";
 
+/// Restarts CoreDNS, which reads its Corefile.
+pub const RESTART_COREDNS: &str = "kubectl -n kube-system rollout restart deployment coredns
+     kubectl -n kube-system rollout status --timeout=120s deployment coredns";
+
 /// Runs the pods of all examples at once, each in a namespace of its own with pod security `restricted`.
 pub fn check_examples(lab: &Lab) -> Result<()> {
     let examples = ["kind", "daemonset", "locked-down", "production"];
@@ -112,10 +116,7 @@ pub fn install(lab: &Lab) -> Result<()> {
 pub fn forward(lab: &Lab) -> Result<()> {
     let add = Section::read("forwarding.md", "CoreDNS that you manage")?.texts("sh")?;
     lab.shell(&add.concat())?;
-    lab.shell(
-        "kubectl -n kube-system rollout restart deployment coredns
-         kubectl -n kube-system rollout status --timeout=120s deployment coredns",
-    )?;
+    lab.shell(RESTART_COREDNS)?;
     let check = Section::read("forwarding.md", "Check")?.texts("sh")?;
     // The pods of CoreDNS that end still answer for some seconds.
     eventually("the answer of global-dns", || {
