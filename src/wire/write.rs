@@ -42,7 +42,8 @@ pub fn write(
     let (mut options, mut opt) = (Options::new(), 0);
     if let Some(edns) = &reply.edns {
         opt = OPT + if edns.is_padded { OPTION } else { 0 };
-        options = options_within(*edns, limit.saturating_sub(HEADER + question.len() + opt));
+        let room = limit.saturating_sub(HEADER + question.len() + opt);
+        put_options_within(*edns, room, &mut options);
         opt += options.len();
     }
     let mut message = Message::new(out, limit - opt);
@@ -147,32 +148,30 @@ fn question<'p>(query: &Result<Query, Reject>, packet: &'p [u8]) -> &'p [u8] {
 
 /// Encodes the options except padding in at most `room` octets. First the text of an error is left out, then the identifier of the
 /// server: clients ignore a reply without its question.
-fn options_within(mut edns: ReplyEdns<'_>, room: usize) -> Options {
-    let mut options = encode_options(&edns);
-    if options.len() > room && matches!(edns.error, Some(ExtendedError::Failed(_))) {
+fn put_options_within(mut edns: ReplyEdns<'_>, room: usize, to: &mut Options) {
+    put_options(&edns, to);
+    if to.len() > room && matches!(edns.error, Some(ExtendedError::Failed(_))) {
         edns.error = Some(ExtendedError::NotReady); // the same INFO-CODE, without a text
-        options = encode_options(&edns);
+        put_options(&edns, to);
     }
-    if options.len() > room {
+    if to.len() > room {
         edns.nsid = None;
-        options = encode_options(&edns);
+        put_options(&edns, to);
     }
-    options
 }
 
-/// Encodes the options except padding.
-fn encode_options(edns: &ReplyEdns<'_>) -> Options {
-    let mut options = Options::new();
+/// Encodes the options except padding, in place of those before.
+fn put_options(edns: &ReplyEdns<'_>, to: &mut Options) {
+    to.clear();
     if let Some(nsid) = edns.nsid {
-        put_option(&mut options, option::NSID, nsid);
+        put_option(to, option::NSID, nsid);
     }
     if let Some(tenths) = edns.keepalive {
-        put_option(&mut options, option::KEEPALIVE, &tenths.to_be_bytes());
+        put_option(to, option::KEEPALIVE, &tenths.to_be_bytes());
     }
     if let Some(error) = edns.error {
-        put_option(&mut options, option::ERROR, &error.data());
+        put_option(to, option::ERROR, &error.data());
     }
-    options
 }
 
 fn put_option(to: &mut Options, code: u16, value: &[u8]) {
