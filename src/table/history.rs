@@ -253,8 +253,8 @@ impl History {
         is_busy
     }
 
-    /// Unites the table before the current one with the one before, if it answered for less than a step, or both it and the current one
-    /// are busy.
+    /// Unites the table before the current one with the one before, if that one began less than a step before the current one, or if all
+    /// three are busy. One that is not has changes of others, which must not wait for the end of the busy ones.
     fn thin(&mut self) {
         let Some(middle) = self.steps.pop_back() else {
             return;
@@ -262,7 +262,9 @@ impl History {
         // The table before the first one answers nothing, but is the start of the history.
         let is_short = |before: &Step| self.current.start < before.start.after(STEP);
         match self.steps.back_mut() {
-            Some(before) if is_short(before) || middle.is_busy && self.is_busy => {
+            Some(before)
+                if is_short(before) || before.is_busy && middle.is_busy && self.is_busy =>
+            {
                 for (key, version) in middle.versions {
                     match before.versions.entry(key) {
                         Entry::Vacant(place) => _ = place.insert(version),
