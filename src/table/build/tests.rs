@@ -584,7 +584,7 @@ fn unusable_endpoint_mirror_explains_its_missing_host() {
     assert_eq!(cause(&server), None);
 }
 
-/// What a tenant may write: `count` objects at their limits, in one service or in as many.
+/// What a tenant may write: `count` objects at their limits, or beyond them, in one service or in as many.
 fn objects_at_their_limits(what: &str, count: usize, is_one_service: bool) -> Vec<Value> {
     let names = |most: usize, length: usize| -> Vec<String> {
         (0..most).map(|name| format!("{name:0length$}")).collect()
@@ -599,6 +599,7 @@ fn objects_at_their_limits(what: &str, count: usize, is_one_service: bool) -> Ve
         let [own, _] = local("tenant", &format!("own{number}"), &[]);
         match what {
             "order" => annotated(own, "global-dns/failover", &names(32, 63).join(":")),
+            "unreadable order" => annotated(own, "global-dns/failover", &names(1250, 2).join(":")),
             "expected clusters" => annotated(
                 own,
                 "global-dns/expected-clusters",
@@ -672,6 +673,7 @@ fn what_a_tenant_writes_costs_in_proportion() {
     };
     for what in [
         "order",
+        "unreadable order",
         "expected clusters",
         "unknown annotations",
         "members",
