@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::remote::find;
+use super::remote::{Found, find};
 use super::told;
 use crate::check::cluster::Caller;
 use crate::check::finding::{Check, Fact, Finding, State, document, items, text};
@@ -24,7 +24,11 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
 /// Gathers the facts and checks them: what the server says first, then what only the network can tell.
 async fn diagnose(args: &CheckArgs) -> Document {
     let namespaces = &args.view.source.namespace;
-    let (server, cluster) = find(&args.view).await;
+    let Found {
+        server,
+        cluster,
+        silent,
+    } = find(&args.view).await;
     let told = async {
         let server = server?;
         let told = told::read(&server, namespaces).await?;
@@ -63,6 +67,10 @@ async fn diagnose(args: &CheckArgs) -> Document {
         }
     };
     let mut lines = told.findings();
+    lines.extend(silent.into_iter().map(|one| {
+        let hint = "kubectl describe pod and kubectl logs show more; the other replicas answer";
+        Finding::new(State::Attention, Check::Server, one, hint)
+    }));
     lines.extend(of_cluster);
     lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
     // In a pod, the name servers of this machine are the cluster's DNS.

@@ -20,8 +20,9 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Prints the events of a running server, and with `--watch` follows them.
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
-    let (found, cluster) = find_server(&args.server, &args.kubeconfig, "").await;
-    let server = found.context("only a running server has events")?;
+    let found = find_server(&args.server, &args.kubeconfig, "").await;
+    let cluster = found.cluster.clone();
+    let server = found.server().context("only a running server has events")?;
     let filter = Filter {
         text: args.filter.clone(),
         cluster: args.cluster.clone(),
@@ -62,7 +63,7 @@ async fn watch(
         // Another replica, if it was one. Never another kind of server, which may have other data.
         while let Some(cluster) = &cluster {
             let found = find_replica(cluster, args.server.server_namespace.as_ref());
-            if let Ok(found) = found.await {
+            if let Ok((found, _)) = found.await {
                 server = found;
                 break;
             }

@@ -8,27 +8,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::source::SelectedSource;
 use crate::cli::{
-    Cluster, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs, local_text, print,
+    Cluster, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs, local_text, note, print,
 };
 use crate::http::{Api, Unreachable};
 use crate::log::error_chain;
 use crate::model::Namespace;
 use crate::view::{Document, Filter, View};
 
-/// Maximum number of replicas that are tried. All of them rarely fail for different reasons.
-const MAX_REPLICAS: usize = 3;
-/// Maximum time until a server shows that it is alive.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of replicas of a cluster that are asked. A DaemonSet may have hundreds.
+pub(super) const MAX_REPLICAS: usize = 8;
+/// Maximum times until a replica shows that it is alive. If none does, all are asked again.
+const PROBE_TIMEOUTS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(8)];
 
-/// A server, or why there is none, and the cluster in which it was looked for. `None`: a flag names the server or files.
-pub(super) type Found = (
-    anyhow::Result<Api>,
-    Option<Result<Arc<Cluster>, Unreachable>>,
-);
+/// What was found for a command.
+pub(super) struct Found {
+    /// The server, or why there is none.
+    pub(super) server: anyhow::Result<Api>,
+    /// The cluster in which it was looked for. `None`: a flag names the server or files.
+    pub(super) cluster: Option<Result<Arc<Cluster>, Unreachable>>,
+    /// The ready replicas that do not respond, with the reason.
+    pub(super) silent: Vec<String>,
+}
 
 /// Prints the document of a view below the line that says who answered. Returns its exit code.
 pub(super) async fn show(
@@ -60,6 +65,27 @@ fn heading(server: &Api, document: &Document) -> String {
     }
 }
 
+// === impl Found ===
+
+impl Found {
+    fn new(
+        server: anyhow::Result<Api>,
+        cluster: Option<Result<Arc<Cluster>, Unreachable>>,
+    ) -> Self {
+        Self {
+            server,
+            cluster,
+            silent: Vec::new(),
+        }
+    }
+
+    /// Returns the server. Prints which replicas do not respond.
+    pub(super) fn server(self) -> anyhow::Result<Api> {
+        self.silent.iter().for_each(|one| note(one));
+        self.server
+    }
+}
+
 /// Finds the server, or makes one of the objects that flags name.
 pub(super) async fn find(args: &ViewArgs) -> Found {
     let (source, settings) = (&args.source, &args.settings.loaded);
@@ -69,7 +95,7 @@ pub(super) async fn find(args: &ViewArgs) -> Found {
                 .into_api(settings)
                 .await
         };
-        return (read.await, None);
+        return Found::new(read.await, None);
     }
     if !args.direct {
         let hint = "; --direct reads the objects of the cluster instead";
@@ -78,7 +104,7 @@ pub(super) async fn find(args: &ViewArgs) -> Found {
     let cluster = Cluster::open(&source.kubeconfig, false).await.map(Arc::new);
     let opened = cluster.clone().map(SelectedSource::Cluster);
     let read = async { opened?.into_api(settings).await };
-    (read.await, Some(cluster))
+    Found::new(read.await, Some(cluster))
 }
 
 /// Returns the named server, or a ready replica. The error ends with the hint, unless the kubeconfig cannot be used.
@@ -88,39 +114,59 @@ pub(super) async fn find_server(
     hint: &str,
 ) -> Found {
     if let Some(url) = &args.server {
-        return (Ok(Api::Url(url.clone())), None);
+        return Found::new(Ok(Api::Url(url.clone())), None);
     }
     let cluster = Cluster::open(kubeconfig, false).await.map(Arc::new);
-    let found = match cluster.clone() {
-        Ok(cluster) => {
-            let found = find_replica(&cluster, args.server_namespace.as_ref()).await;
-            found.map_err(|error| anyhow!("{}{hint}", error_chain(error.as_ref())))
+    let opened = match &cluster {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            let error = anyhow!("{error}; --server names a server, such as a demo");
+            return Found::new(Err(error), Some(cluster));
         }
-        Err(error) => Err(anyhow!("{error}; --server names a server, such as a demo")),
     };
-    (found, Some(cluster))
+    match find_replica(opened, args.server_namespace.as_ref()).await {
+        Ok((server, silent)) => Found {
+            silent,
+            ..Found::new(Ok(server), Some(cluster))
+        },
+        Err(error) => {
+            let error = anyhow!("{}{hint}", error_chain(error.as_ref()));
+            Found::new(Err(error), Some(cluster))
+        }
+    }
 }
 
-/// Connects to the first ready replica that responds.
+/// Asks the ready replicas at once. Returns the first one that responds, and the others that do not, with the reason.
 pub(super) async fn find_replica(
     cluster: &Arc<Cluster>,
     namespace: Option<&Namespace>,
-) -> anyhow::Result<Api> {
-    let replicas = cluster.replicas(namespace).await?.into_iter();
+) -> anyhow::Result<(Api, Vec<String>)> {
+    let mut replicas = cluster.replicas(namespace).await?;
+    replicas.truncate(MAX_REPLICAS);
     let mut failure = anyhow!("no replica is ready");
-    for replica in replicas.take(MAX_REPLICAS) {
-        match responding(replica).await {
-            Ok(found) => return Ok(found),
-            Err(error) => failure = error,
+    for limit in PROBE_TIMEOUTS {
+        let asked = replicas.iter().map(|api| within(limit, api.status()));
+        let answers = join_all(asked).await;
+        let first = answers.iter().position(Result::is_ok);
+        let mut silent = Vec::new();
+        for (replica, answer) in replicas.iter().zip(answers) {
+            if let Err(error) = answer {
+                silent.push(format!("{replica}: {}", error_chain(error.as_ref())));
+                failure = error;
+            }
+        }
+        if let Some(first) = first {
+            return Ok((replicas.swap_remove(first), silent));
         }
     }
     Err(failure)
 }
 
-/// Returns a server that responds.
-async fn responding(api: Api) -> anyhow::Result<Api> {
-    let seconds = PROBE_TIMEOUT.as_secs();
-    let asked = timeout(PROBE_TIMEOUT, api.status()).await;
-    asked.with_context(|| format!("no response within {seconds} s"))??;
-    Ok(api)
+/// Waits for a response of a server.
+pub(super) async fn within<T>(
+    limit: Duration,
+    response: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let response = timeout(limit, response).await;
+    response.with_context(|| format!("no response within {} s", limit.as_secs()))?
 }

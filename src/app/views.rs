@@ -11,7 +11,7 @@ const FEW: usize = 20;
 
 /// Prints the table of a server, or a zone.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
-    let server = find(&args.view).await.0?;
+    let server = find(&args.view).await.server()?;
     let all = Filter {
         at: args.at,
         ..Filter::default()
@@ -34,7 +34,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints the explanation of a name. As in kubectl, the name of a service may be with `--namespace`.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let server = find(&args.view).await.0?;
+    let server = find(&args.view).await.server()?;
     let filter = Filter {
         name: Some(args.name),
         namespace: args.view.source.namespace,
