@@ -4,25 +4,38 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use futures::future::join_all;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
+use super::remote::{MAX_REPLICAS, within};
 use super::told::table;
+use crate::check::cluster::list_links;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, Replica, compare};
 use crate::cli::{Cluster, FleetArgs, KubeconfigArgs, Place, note};
+use crate::clock::unix_milliseconds;
 use crate::http::Api;
 use crate::log::error_chain;
+use crate::model::Timestamp;
 
-/// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
-const MAX_REPLICAS: usize = 8;
 /// The time after which clusters that differ are read again. They see a change at different times.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
 /// Maximum time for a cluster.
 const CLUSTER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time for the status of a replica. All are read twice, if one fails.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum time for the table of a replica.
+const TABLE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The servers of a cluster.
+struct Servers {
+    replicas: Vec<Api>,
+    /// The Links. Empty: they may not be listed.
+    links: Vec<Value>,
+}
 
 /// Compares clusters and prints the differences. The exit code is 1 if there is one.
 pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
@@ -39,19 +52,20 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads clusters at the same time, each within [`CLUSTER_TIMEOUT`].
-async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Vec<Api>>)]) -> Vec<Member> {
+async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Servers>)]) -> Vec<Member> {
     let members = places.iter().map(async |(name, place, servers)| {
         let late = format!(
             "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
         );
         let read = timeout(CLUSTER_TIMEOUT, async {
             let found = servers.get_or_try_init(|| find_servers(args, place));
-            read_servers(found.await?).await
+            read_servers(&found.await?.replicas).await
         });
         let replicas = read.await.unwrap_or(Err(anyhow!(late)));
         Member {
             context: name.clone(),
             replicas: replicas.map_err(|error| error_chain(error.as_ref())),
+            links: servers.get().map_or_else(Vec::new, |found| found.links.clone()),
         }
     });
     join_all(members).await
@@ -60,62 +74,79 @@ async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Vec<Api>>)]) 
 /// Reads the servers of a cluster: all statuses at once, then the tables of those that answer differently. Those with the hash of
 /// an earlier one have the same answers.
 async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<Replica>> {
-    let statuses = join_all(servers.iter().map(Api::status)).await;
-    let mut hashes: Vec<Value> = Vec::new();
-    let mut replicas = Vec::with_capacity(servers.len());
-    let mut failure = anyhow!("no replica responds");
-    for (api, status) in servers.iter().zip(statuses) {
-        let read = async {
-            let status = status?;
-            let hash = &status["tableHash"];
-            let is_same = hash.is_null() && !hashes.is_empty() || hashes.contains(hash);
-            if is_same || text(&status, "state") == "loading" {
-                return Ok((status, None));
-            }
-            hashes.push(hash.clone());
-            let table = table(api).await?;
-            anyhow::Ok((status, Some(table)))
-        };
-        let (status, table) = match read.await {
-            Ok((status, table)) => (Ok(status), table),
-            Err(error) => {
-                let why = error_chain(error.as_ref());
-                failure = error;
-                (Err(why), None)
-            }
-        };
-        replicas.push(Replica {
+    let mut replicas = join_all(servers.iter().map(async |api| {
+        let asked = unix_milliseconds();
+        let status = within(STATUS_TIMEOUT, api.status()).await;
+        let now = unix_milliseconds();
+        let time = status
+            .as_ref()
+            .ok()
+            .and_then(|status| Timestamp::from_text(text(status, "time")));
+        let time = time.map_or(asked, |time| time.0);
+        Replica {
             name: api.to_string(),
-            status,
-            table,
-        });
+            status: status.map_err(|error| error_chain(error.as_ref())),
+            clock_offset: (time.cast_signed() - time.clamp(asked, now).cast_signed()) / 1000,
+            table: None,
+        }
+    }))
+    .await;
+    let mut hashes: Vec<Value> = Vec::new();
+    for (api, replica) in servers.iter().zip(&mut replicas) {
+        let Ok(status) = &replica.status else {
+            continue;
+        };
+        let hash = &status["tableHash"];
+        let is_same = hash.is_null() && !hashes.is_empty() || hashes.contains(hash);
+        if is_same || text(status, "state") == "loading" {
+            continue;
+        }
+        hashes.push(hash.clone());
+        match within(TABLE_TIMEOUT, table(api)).await {
+            Ok(table) => replica.table = Some(table),
+            Err(error) => replica.status = Err(error_chain(error.as_ref())),
+        }
     }
     // Each has the same reason, or one of them is enough.
-    match replicas.iter().any(|one| one.status.is_ok()) {
-        true => Ok(replicas),
-        false => Err(failure),
+    let is_read = replicas.iter().any(|one| one.status.is_ok());
+    match replicas.pop() {
+        Some(Replica {
+            status: Err(why), ..
+        }) if !is_read => bail!("{why}"),
+        None => bail!("no replica responds"),
+        Some(last) => replicas.push(last),
     }
+    Ok(replicas)
 }
 
-/// Returns the servers of a cluster.
-async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Vec<Api>> {
-    Ok(match place {
-        Place::Context(context) => {
-            let kubeconfig = KubeconfigArgs {
-                kubeconfig: args.kubeconfig.clone(),
-                context: context.clone(),
-            };
-            let cluster = Arc::new(Cluster::open(&kubeconfig, false).await?);
-            let mut replicas = cluster.replicas(args.server_namespace.as_ref()).await?;
-            let (url, count) = (cluster.url(), replicas.len());
-            if count > MAX_REPLICAS {
-                note(&format!(
-                    "{url}: {MAX_REPLICAS} of {count} replicas are compared"
-                ));
-            }
-            replicas.truncate(MAX_REPLICAS);
-            replicas
+/// Returns the servers of a cluster, and its Links if they may be listed.
+async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers> {
+    let context = match place {
+        Place::Context(context) => context.clone(),
+        Place::Server(url) => {
+            return Ok(Servers {
+                replicas: vec![Api::Url(url.clone())],
+                links: Vec::new(),
+            });
         }
-        Place::Server(url) => vec![Api::Url(url.clone())],
+    };
+    let kubeconfig = KubeconfigArgs {
+        kubeconfig: args.kubeconfig.clone(),
+        context,
+    };
+    let cluster = Arc::new(Cluster::open(&kubeconfig, false).await?);
+    let replicas = cluster.replicas(args.server_namespace.as_ref());
+    let (replicas, links) = tokio::join!(replicas, list_links(&cluster.client));
+    let (mut replicas, url) = (replicas?, cluster.url());
+    let count = replicas.len();
+    if count > MAX_REPLICAS {
+        note(&format!(
+            "{url}: {MAX_REPLICAS} of {count} replicas are compared"
+        ));
+    }
+    replicas.truncate(MAX_REPLICAS);
+    Ok(Servers {
+        replicas,
+        links: links.unwrap_or_default(),
     })
 }

@@ -142,7 +142,11 @@ async fn is_allowed(
 }
 
 /// Lists Links. There are none if the API server does not define that kind.
-async fn list_links(client: &Client) -> Fact<Vec<Value>> {
+///
+/// # Errors
+///
+/// If they cannot be listed.
+pub async fn list_links(client: &Client) -> Fact<Vec<Value>> {
     for version in LINK_VERSIONS {
         match list(client, format!("/apis/{version}/links"), "").await {
             Err(Failure::Refused { code: 404, .. }) => {}

@@ -135,10 +135,9 @@ pub fn faults() -> Vec<Fault> {
             "a cluster is excluded in one place",
             |fleet| fleet.0[HUB].flags.push("excludeClusters=[west]"),
             &[
-                "hub has of west: excluded",
-                "2 services (prod/db, prod/web)",
+                "2 services (prod/db, prod/web): excludeClusters: [west] in hub; default in east and west",
             ],
-            "excludeClusters",
+            "set the same excludeClusters",
         ),
         fault(
             "a link has another name for a cluster",
@@ -146,14 +145,14 @@ pub fn faults() -> Vec<Fault> {
                 let mirrors = fleet.0[WEST].mirrors_of("east");
                 *mirrors = Mirrors::of("eest", WEST * 10 + EAST);
             },
-            &["east calls itself 'east', and is 'eest' in west"],
-            "clusterAliases: {eest: east} in west",
+            &["2 services (prod/db, prod/web): west has of east: neither a Link nor a mirror"],
+            "if 'eest' is east, set clusterName: eest in east, or clusterAliases: {eest: east} in west",
         ),
         fault(
             "a server has another name for its own cluster",
             |fleet| fleet.0[EAST].own_name = "local",
-            &["east calls itself 'local', and is 'east' in hub and west"],
-            "set clusterName: east in east",
+            &["has of local: neither a Link nor a mirror"],
+            "if 'east' is local, set clusterName: east in east",
         ),
         fault(
             "a pod has another host name in one cluster",
@@ -164,7 +163,7 @@ pub fn faults() -> Vec<Fault> {
                     .into();
             },
             &["prod/db: hosts of west: db-0 in east and west; db-7 in hub: not a member at home"],
-            "delete the mirror",
+            "compare the selector of the Link",
         ),
         fault(
             "a mirror of a pod is left that is gone",
@@ -174,7 +173,7 @@ pub fn faults() -> Vec<Fault> {
                 mirrors.samples[0] = old.endpoint("db-9", &["10.96.30.9"]).into();
             },
             &["prod/db: hosts of east: none in east and west; db-9 in hub: not a member at home"],
-            "delete the mirror",
+            "compare the selector of the Link",
         ),
         fault(
             "a mirror of a pod is missing",
@@ -188,8 +187,10 @@ pub fn faults() -> Vec<Fault> {
                 let both = mirror("prod", "db", "east").endpoint("db-0", &["10.96.30.1"]);
                 mirrors.samples[0] = both.endpoint("db-1", &["10.96.30.2"]).into();
             },
-            &["prod/db: hosts of east: none in hub; db-1 in east and west: not mirrored there"],
-            "namespace prod",
+            &[
+                "prod/db: hosts of east: none in hub; db-1 in east and west: its mirror controller lost it",
+            ],
+            "restart the controller, or wait ten minutes",
         ),
         fault(
             "a service is exported in one direction only",

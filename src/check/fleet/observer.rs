@@ -1,19 +1,18 @@
-//! What the servers of a fleet say, and the observers: those whose tables are compared.
+//! The observers: servers whose tables are compared, and how each has the other clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::check::finding::{Fact, items, key_of, text};
+use super::row::{Key, Row, join, of_kind};
+use crate::check::finding::{Check, Fact, Finding, State, items, key_of, text};
+use crate::check::objects::EXPORTED;
 use crate::check::told::ServerTable;
-use crate::model::ProblemKind;
-use crate::view::Column;
+use crate::model::ProblemKind as K;
+use crate::view::{Column, Section};
 
 /// Maximum number of observers whose columns fit into a text of the usual width.
 const MAX_COLUMNS: usize = 10;
-
-/// The namespace and the name of a service.
-pub(super) type Key<'m> = [&'m str; 2];
 
 /// One cluster of a fleet.
 #[derive(Clone, Debug)]
@@ -22,6 +21,8 @@ pub struct Member {
     pub context: String,
     /// Its replicas, or why none can be read.
     pub replicas: Fact<Vec<Replica>>,
+    /// The Links of its cluster. Empty: they were not read.
+    pub links: Vec<Value>,
 }
 
 /// What one replica says.
@@ -31,6 +32,8 @@ pub struct Replica {
     pub name: String,
     /// Its status, or why it cannot be read.
     pub status: Fact<Value>,
+    /// The seconds by which its clock is ahead of that of this machine.
+    pub clock_offset: i64,
     /// Its table. `None`: another replica of the cluster has the same answers.
     pub table: Option<ServerTable>,
 }
@@ -41,52 +44,116 @@ pub(super) struct Observer<'m> {
     /// Its name in sentences: that of its cluster, with that of its pod if the replicas of the cluster differ.
     pub(super) name: String,
     pub(super) context: &'m str,
-    /// The pod, if the replicas of its cluster differ.
-    pub(super) replica: Option<&'m str>,
-    /// The name of its cluster, unique in the fleet.
-    pub(super) cluster: String,
-    /// The names of other clusters in its documents, if they differ from those of the comparison.
-    pub(super) renamed: BTreeMap<&'m str, String>,
+    /// Its cluster, as it calls itself.
+    pub(super) cluster: &'m str,
     pub(super) status: &'m Value,
     pub(super) services: BTreeMap<Key<'m>, &'m Value>,
     pub(super) table: &'m ServerTable,
+    /// The Links of its cluster. Empty: they were not read.
+    links: &'m [Value],
 }
 
-/// Makes the observers of all members. A server without a table is left out, and another finding says so.
-pub(super) fn all<'m>(read: &[(&'m str, &'m [Replica])]) -> Vec<Observer<'m>> {
-    let by_key = |one: &'m Value| (key_of(one), one);
-    let mut observers = Vec::new();
-    for (context, replicas) in read {
+/// Makes the observers of all members. A server without a table is left out, and another row says so. Of two clusters with one
+/// name, the first is compared.
+pub(super) fn all<'m>(
+    read: &[(&'m Member, &'m [Replica])],
+    rows: &mut Vec<Row<'m>>,
+) -> Vec<Observer<'m>> {
+    const TWICE: &str =
+        "set another clusterName in one of them: databases store the names of their peers";
+    let mut observers: Vec<Observer<'_>> = Vec::new();
+    for (member, replicas) in read {
+        let context = member.context.as_str();
         let tables = replicas.iter().filter_map(|replica| {
-            let status = replica.status.as_ref().ok()?;
-            let table = replica.table.as_ref().filter(|_| is_ready(status))?;
-            Some((replica.name.as_str(), status, table))
+            let table = replica.table.as_ref()?;
+            Some((replica.name.as_str(), replica.ready()?, table))
         });
         let is_alone = tables.clone().count() == 1;
-        observers.extend(tables.map(|(name, status, table)| Observer {
-            name: String::new(),
-            context,
-            replica: Some(name).filter(|_| !is_alone),
-            cluster: text(status, "cluster").to_owned(),
-            renamed: BTreeMap::new(),
-            status,
-            services: table.services.iter().map(by_key).collect(),
-            table,
-        }));
+        for (name, status, table) in tables {
+            let cluster = text(status, "cluster");
+            let mut others = observers.iter().filter(|one| one.context != context);
+            if let Some(first) = others.find(|one| one.cluster == cluster) {
+                rows.push(Row {
+                    key: None,
+                    what: format!(
+                        "{} and {context} both call themselves '{cluster}'",
+                        first.context
+                    ),
+                    seen: String::new(),
+                    cause: Finding::failing(Check::FleetNames, "", TWICE),
+                });
+                break;
+            }
+            observers.push(Observer {
+                name: if is_alone {
+                    cluster.to_owned()
+                } else {
+                    format!("{cluster} ({name})")
+                },
+                context,
+                cluster,
+                status,
+                services: table
+                    .services
+                    .iter()
+                    .map(|one| (key_of(one), one))
+                    .collect(),
+                table,
+                links: &member.links,
+            });
+        }
     }
     observers
 }
 
-/// Returns whether a server has a table.
-pub(super) fn is_ready(status: &Value) -> bool {
-    text(status, "state") != "loading"
+/// Adds the links that do not work, unless nothing shows that they should, and clusters that are not compared.
+pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Row<'m>>) {
+    const STRANGER: &str = "it is not compared; if it is a second Link to one of these clusters, its hosts are the same pods through \
+                            two gateways";
+    let mut strangers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for from in observers {
+        for stranger in from.strangers(observers) {
+            strangers.entry(stranger).or_default().push(&from.name);
+        }
+        let own = observers.iter().map(|one| one.cluster);
+        let others: BTreeSet<&str> = own.chain(from.other_clusters()).collect();
+        for to in others.into_iter().filter(|to| *to != from.cluster) {
+            let knows_it = |one: &Observer<'_>| {
+                let link = one.link_to(from.cluster);
+                one.cluster == to && !["none", "unknown", "excluded"].contains(&link)
+            };
+            if from.link_to(to) != "none" || observers.iter().any(knows_it) {
+                rows.extend(from.link_row(to, None, observers));
+            }
+        }
+    }
+    rows.extend(strangers.into_iter().map(|(stranger, callers)| Row {
+        key: None,
+        what: format!("{stranger} is no cluster of this fleet, and linked"),
+        seen: format!("in {}", join(callers)),
+        cause: Finding::ok(Check::FleetLinks, STRANGER),
+    }));
 }
 
-/// Returns whether an endpoint is a pod of the server's own cluster that is not ready.
-pub(super) fn is_unready_pod(endpoint: &Value) -> bool {
-    text(endpoint, "kind") == "local"
-        && !text(endpoint, "hostname").is_empty()
-        && text(endpoint, "state") == "not-ready"
+/// Makes the section with a row for each observer and a column for each cluster.
+pub(super) fn matrix(observers: &[Observer<'_>]) -> Section {
+    let mut section = Section::new("links", columns(&["FROM / TO"], observers));
+    for from in observers.iter().filter(|_| observers.len() > 1) {
+        let (mut cells, mut to) = (vec![from.name.clone()], BTreeMap::new());
+        for other in observers {
+            if other.cluster == from.cluster {
+                cells.push("-".to_owned());
+            } else {
+                cells.push(from.link_to(other.cluster).to_owned());
+                to.insert(other.cluster, from.link_to(other.cluster));
+            }
+        }
+        section.push(
+            cells,
+            &json!({"section": "links", "from": from.name, "to": to}),
+        );
+    }
+    section
 }
 
 /// Returns a column for each observer after some columns.
@@ -110,32 +177,109 @@ impl Replica {
         let status = self.status.as_ref().ok()?;
         Some(["cluster", "replica", "historyStart"].map(|field| text(status, field)))
     }
+
+    /// Returns its status, if it has a table.
+    pub(super) fn ready(&self) -> Option<&Value> {
+        let status = self.status.as_ref().ok();
+        status.filter(|status| text(status, "state") != "loading")
+    }
 }
 
 // === impl Observer ===
 
 impl<'m> Observer<'m> {
-    /// Returns the own name of its cluster, as it says.
-    pub(super) fn own_name(&self) -> &'m str {
-        text(self.status, "cluster")
-    }
-
-    /// Returns the name of the comparison for a cluster in the documents.
-    pub(super) fn name_of<'n>(&'n self, cluster: &'n str) -> &'n str {
-        if cluster == self.own_name() {
-            return &self.cluster;
-        }
-        self.renamed.get(cluster).map_or(cluster, String::as_str)
-    }
-
     /// Returns the names of other clusters in its documents.
-    pub(super) fn other_clusters(&self) -> BTreeSet<&'m str> {
-        let linked =
-            items(self.status, "clusters").filter(|one| one["isOwn"].as_bool() != Some(true));
+    fn other_clusters(&self) -> BTreeSet<&'m str> {
+        let linked = items(self.status, "clusters").map(|one| text(one, "name"));
         let of_endpoints = self.table.endpoints.iter().map(|one| text(one, "cluster"));
-        let all = linked.map(|one| text(one, "name")).chain(of_endpoints);
-        all.filter(|name| *name != self.own_name() && !name.is_empty())
+        let all = linked.chain(of_endpoints);
+        all.filter(|name| *name != self.cluster && !name.is_empty())
             .collect()
+    }
+
+    /// Returns the other clusters that no observer calls itself.
+    fn strangers(&self, observers: &[Observer<'_>]) -> BTreeSet<&'m str> {
+        let mut others = self.other_clusters();
+        others.retain(|name| observers.iter().all(|one| one.cluster != *name));
+        others
+    }
+
+    /// Returns how it has another cluster: `linked`, `linked, nothing mirrored`, `frozen`, `unlinked` (mirrors are left), `excluded`
+    /// by its settings, `endpoints` (Links are not known), `unknown`, or `none`.
+    pub(super) fn link_to(&self, to: &str) -> &'static str {
+        let mut clusters = items(self.status, "clusters");
+        let cluster = clusters.find(|one| text(one, "name") == to);
+        let mut endpoints = self.table.endpoints.iter();
+        let has_mirrors = endpoints.any(|one| text(one, "cluster") == to);
+        let mut excluded = items(&self.status["settings"], "excludeClusters");
+        match cluster.map(|one| text(one, "link")) {
+            _ if excluded.any(|one| one == to) => "excluded",
+            Some("frozen") => "frozen",
+            Some("missing" | "unlinked") => "unlinked",
+            Some("linked") if has_mirrors => "linked",
+            _ if has_mirrors => "endpoints",
+            Some("linked") => "linked, nothing mirrored",
+            _ if self.links_to(to).next().is_some() => "linked, nothing mirrored",
+            Some(_) => "unknown",
+            None => "none",
+        }
+    }
+
+    /// Returns the row that its link to another cluster does not work, if so. The mirrors of a stopped controller may still be right.
+    pub(super) fn link_row(
+        &self,
+        to: &str,
+        key: Option<Key<'m>>,
+        observers: &[Observer<'_>],
+    ) -> Option<Row<'m>> {
+        let (state, seen, hint) = match self.link_to(to) {
+            "frozen" => {
+                let frozen = of_kind(K::Frozen, None, to);
+                (State::Attention, K::Frozen.row().sentence, frozen.hint)
+            }
+            "unlinked" => {
+                let unlinked = of_kind(K::Unlinked, None, to);
+                (State::Failing, "mirrors without a Link", unlinked.hint)
+            }
+            "none" => {
+                let mut hint = format!(
+                    "link {to} there: linkerd multicluster link-gen --cluster-name {to} (before 2.18: link)"
+                );
+                let called = self.strangers(observers).into_iter().next();
+                let other = observers.iter().find(|one| one.cluster == to);
+                if let Some((name, other)) = called.zip(other) {
+                    hint = format!(
+                        "if '{name}' is {to}, set clusterName: {name} in {}, or clusterAliases: {{{name}: {to}}} in {}; else {hint}",
+                        other.context, self.context
+                    );
+                }
+                (State::Failing, "neither a Link nor a mirror", hint)
+            }
+            _ => return None,
+        };
+        Some(Row {
+            key,
+            what: format!("{} has of {to}", self.name),
+            seen: seen.to_owned(),
+            cause: Finding::new(state, Check::FleetLinks, "", hint),
+        })
+    }
+
+    /// Returns the Links to a cluster, if they were read.
+    fn links_to<'n>(&'n self, to: &'n str) -> impl Iterator<Item = &'m Value> + use<'n, 'm> {
+        let aliases = &self.status["settings"]["clusterAliases"];
+        self.links.iter().filter(move |link| {
+            let target = text(&link["spec"], "targetClusterName");
+            aliases[target].as_str().unwrap_or(target) == to
+        })
+    }
+
+    /// Returns whether a Link to a cluster selects Services by other labels than usual.
+    pub(super) fn has_own_selector(&self, to: &str) -> bool {
+        let usual = EXPORTED.split_once('=');
+        let usual = usual.map(|(label, value)| json!({"matchLabels": {label: value}}));
+        let mut selectors = self.links_to(to).map(|link| &link["spec"]["selector"]);
+        selectors.any(|one| !one.is_null() && Some(one) != usual.as_ref())
     }
 
     /// Returns the first problem of a wanted kind that concerns a service and, if it names one, a cluster.
@@ -143,12 +287,12 @@ impl<'m> Observer<'m> {
         &self,
         [namespace, service]: Key<'_>,
         cluster: Option<&str>,
-        is_wanted: &dyn Fn(ProblemKind) -> bool,
+        is_wanted: &dyn Fn(K) -> bool,
     ) -> Option<&'m Value> {
         self.table.problems.iter().find(|problem| {
             let is_of_service =
                 text(problem, "service").split_once('/') == Some((namespace, service));
-            let named = problem["cluster"].as_str().map(|named| self.name_of(named));
+            let named = problem["cluster"].as_str();
             let is_of_cluster = cluster.is_none() || named.is_none() || named == cluster;
             // A kind that this version does not know explains nothing.
             let kind = serde_json::from_value(problem["kind"].clone());

@@ -1,73 +1,86 @@
-//! The servers of the fleet: the state of each replica, its answers, versions and zones.
+//! The servers of the fleet: the state of each replica, its answers, version, zones and clock.
 
 use serde_json::Value;
 
-use super::difference::{Aspect, Differences, compare, group, join};
-use super::observer::{Replica, is_ready};
+use super::observer::{Member, Replica};
+use super::row::{Row, differs, of_kind};
 use crate::check::finding::{Check, Finding, items, text};
 use crate::model::ProblemKind;
 
-const CHECK: Check = Check::FleetServers;
-
-/// What all servers should have alike.
-const ASPECTS: [Aspect; 2] = [
-    (
-        "versions of global-dns",
-        "install the same version in every cluster",
-    ),
-    ("zones", "set the same zones in every cluster"),
-];
-
-/// Returns the texts of [`ASPECTS`] in a status.
-fn texts(status: &Value) -> [Option<String>; ASPECTS.len()] {
-    let mut zones: Vec<&str> = items(status, "zones").filter_map(Value::as_str).collect();
-    zones.sort_unstable();
-    [
-        Some(text(status, "version").to_owned()),
-        Some(zones.join(" ")),
-    ]
-}
+/// Maximum difference of two clocks in seconds. Gates, certificates and the times in views depend on them.
+const MAX_DIFFERENCE: i64 = 5;
 
 /// Compares the servers of the clusters.
-pub(super) fn compare_servers(read: &[(&str, &[Replica])], found: &mut Differences<'_>) {
-    let mut servers = Vec::new();
-    for (context, replicas) in read {
-        found.add(answers(context, replicas));
-        servers.extend(replicas.iter().map(|one| (*context, one)));
-    }
-    let states = servers.iter();
-    found.add(states.filter_map(|(context, one)| state(context, one)));
-    let texts = |(context, one): &(_, &Replica)| Some((*context, texts(one.status.as_ref().ok()?)));
-    let seen: Vec<_> = servers.iter().filter_map(texts).collect();
-    found.add(compare(CHECK, "", &ASPECTS, ASPECTS.len(), false, &seen));
-}
-
-/// Returns the finding about a replica without a table, or that does not respond.
-fn state(context: &str, Replica { name, status, .. }: &Replica) -> Option<Finding> {
-    let failing = |what: &str| {
-        let hint = "check the pod of the server and the network to it";
-        Finding::failing(CHECK, format!("{context}: {name}: {what}"), hint)
+pub(super) fn compare<'m>(read: &[(&Member, &[Replica])], rows: &mut Vec<Row<'m>>) {
+    let mut add = |what: &str, seen: String, cause| {
+        let what = what.to_owned();
+        rows.push(Row {
+            key: None,
+            what,
+            seen,
+            cause,
+        });
     };
-    match status {
-        Err(why) => Some(failing(&format!("cannot be read: {why}"))),
-        Ok(status) if is_ready(status) => None,
-        Ok(_) => Some(failing(ProblemKind::NoTable.row().sentence).of_kind(ProblemKind::NoTable)),
+    let failing = |hint: &str| Finding::failing(Check::FleetServers, "", hint);
+    let (mut versions, mut zones, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
+    for (member, replicas) in read {
+        let context = member.context.as_str();
+        let mut hashes = Vec::new();
+        for replica in *replicas {
+            let place = format!("{context}: {}", replica.name);
+            let status = match &replica.status {
+                Ok(status) => status,
+                Err(why) => {
+                    let hint = "check the pod of the server and the network to it";
+                    add(&place, format!("cannot be read: {why}"), failing(hint));
+                    continue;
+                }
+            };
+            clocks.push((place.clone(), replica.clock_offset));
+            versions.push((text(status, "version").to_owned(), context));
+            let mut names: Vec<&str> = items(status, "zones").filter_map(Value::as_str).collect();
+            names.sort_unstable();
+            zones.push((names.join(" "), context));
+            match replica.ready() {
+                Some(status) => hashes.push((status["tableHash"].to_string(), &*replica.name)),
+                None => add(
+                    &place,
+                    String::new(),
+                    of_kind(ProblemKind::NoTable, None, ""),
+                ),
+            }
+        }
+        hashes.retain(|(hash, _)| hash != "null");
+        if differs(hashes.iter().cloned()).is_some() {
+            let hint = "if it stays, compare their settings, and restart the older one";
+            let names: Vec<&str> = hashes.iter().map(|(_, name)| *name).collect();
+            let what = format!("{context}: replicas answer differently");
+            add(&what, names.join(" / "), failing(hint));
+        }
     }
-}
-
-/// Returns the finding about replicas of one cluster that answer differently.
-fn answers(context: &str, replicas: &[Replica]) -> Option<Finding> {
-    let groups = group(replicas.iter().filter_map(|replica| {
-        let status = replica.status.as_ref().ok().filter(|one| is_ready(one))?;
-        let hash = &status["tableHash"];
-        (!hash.is_null()).then(|| (hash.to_string(), replica.name.as_str()))
-    }));
-    let mut names: Vec<String> = groups.values().map(join).collect();
-    names.sort();
-    let sentence = format!(
-        "{context}: replicas answer differently: {}",
-        names.join(" / ")
-    );
-    let hint = "if it stays, compare their settings, and restart the older one";
-    (groups.len() > 1).then(|| Finding::failing(CHECK, sentence, hint))
+    if let Some(seen) = differs(versions) {
+        let hint = "install the same version in every cluster";
+        add("versions of global-dns", seen, failing(hint));
+    }
+    if let Some(seen) = differs(zones) {
+        add(
+            "zones",
+            seen,
+            failing("set the same zones in every cluster"),
+        );
+    }
+    // The clock of this machine is one of them. Most are right.
+    let mut offsets: Vec<i64> = clocks.iter().map(|(_, offset)| *offset).collect();
+    offsets.push(0);
+    offsets.sort_unstable();
+    let usual = offsets[offsets.len() / 2];
+    for (place, offset) in clocks {
+        let seconds = (offset - usual).abs();
+        if seconds > MAX_DIFFERENCE {
+            let direction = if offset > usual { "ahead of" } else { "behind" };
+            let seen = format!("its clock is {seconds} s {direction} the others");
+            let hint = "correct the clock of its node (NTP): gates, certificates and the times in views depend on it";
+            add(&place, seen, failing(hint));
+        }
+    }
 }
