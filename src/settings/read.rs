@@ -50,9 +50,15 @@ impl Settings {
             .map_err(|error| invalid(line_of(&error), reason(&error)))?;
         // An empty text is `null`.
         let value = without_nulls(value).unwrap_or_else(|| Value::Object(Map::new()));
-        let settings: Self = serde_path_to_error::deserialize(value).map_err(|error| {
+        if !value.is_object() {
+            return Err(invalid(
+                None,
+                "expected settings, such as ttl: 5".to_owned(),
+            ));
+        }
+        let settings: Self = serde_path_to_error::deserialize(&value).map_err(|error| {
             let path = error.path().to_string();
-            let why = with_nearest(&error.inner().to_string());
+            let why = explain(&value, &error);
             invalid(line_of_path(text, &path), format!("{path}: {why}"))
         })?;
         settings.checked(place)
@@ -107,14 +113,67 @@ fn line_of(error: &serde_saphyr::Error) -> Option<u64> {
     error.location().map(|location| location.line())
 }
 
+/// Says what is allowed instead of a value, with an example. The words of serde are those of Rust: ``invalid type: string "5s",
+/// expected u32``.
+fn explain(settings: &Value, error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let sentence = error.inner().to_string();
+    let expected = sentence
+        .split_once(", expected ")
+        .map(|(_, expected)| expected);
+    let Some(expected) = expected.filter(|_| sentence.starts_with("invalid ")) else {
+        return with_nearest(&sentence);
+    };
+    let keys = error.path().iter().map(|segment| {
+        let key = segment.to_string().replace('~', "~0").replace('/', "~1");
+        format!("/{}", key.trim_matches(['[', ']']))
+    });
+    let pointer: String = keys.collect();
+    let text_in = |root: &Value| {
+        let value = root.pointer(&pointer).unwrap_or(&Value::Null);
+        value.to_string().replace('"', "")
+    };
+    let given = text_in(settings);
+    let default = || text_in(&serde_json::to_value(Settings::default()).unwrap_or_default());
+    let (form, example) = match expected {
+        "a sequence" => ("a list", format!("[{given}]")),
+        "a boolean" => ("true or false", default()),
+        "u32" if pointer.ends_with("/ttl") => ("a number of seconds", "5".to_owned()),
+        "u16" | "u32" => ("a whole number", default()),
+        "a map" => ("names with values", "{name: value}".to_owned()),
+        "struct FailoverSettings" => ("settings", "{default: auto:local:*}".to_owned()),
+        _ if expected.starts_with("struct ") => ("settings", default()),
+        _ => {
+            // A text. The error about the same one says what it must be.
+            let mut as_text = settings.clone();
+            if let Some(value) = as_text.pointer_mut(&pointer) {
+                *value = Value::String(given.clone());
+            }
+            let read = serde_path_to_error::deserialize::<_, Settings>(&as_text);
+            let again = read
+                .err()
+                .filter(|again| again.path().to_string() == error.path().to_string());
+            return match again {
+                Some(again) => with_nearest(&again.inner().to_string()),
+                None => format!("expected a text: '{given}'"),
+            };
+        }
+    };
+    format!("expected {form}, such as {example}, and not {given}")
+}
+
 /// Adds the nearest name to an error of serde about an unknown one: ``unknown field `tll`, expected one of `ttl`, …``.
 fn with_nearest(sentence: &str) -> String {
     let mut quoted = sentence.split('`').skip(1).step_by(2);
-    let is_unknown = sentence.starts_with("unknown ");
-    let unknown = quoted.next().filter(|_| is_unknown);
-    let nearest = unknown.and_then(|given| most_similar(given, quoted.map(str::to_owned)));
-    match nearest {
+    let Some(given) = quoted.next().filter(|_| sentence.starts_with("unknown ")) else {
+        return sentence.to_owned();
+    };
+    let known: Vec<&str> = quoted.collect();
+    let mut sentence = sentence.to_owned();
+    if sentence.starts_with("unknown variant ") {
+        sentence = format!("'{given}' is not one of {}", known.join(", "));
+    }
+    match most_similar(given, known.into_iter().map(str::to_owned)) {
         Some(nearest) => format!("{sentence}; did you mean `{nearest}`?"),
-        None => sentence.to_owned(),
+        None => sentence,
     }
 }

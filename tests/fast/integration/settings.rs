@@ -101,7 +101,7 @@ fn wrong_settings_stop_the_start_with_one_sentence() {
         (
             &[&*config][..],
             None,
-            format!("{path}, line 2: grace: invalid type"),
+            format!("{path}, line 2: grace: '5': a duration is a number and a unit"),
         ),
         (
             &[],
