@@ -86,9 +86,7 @@ fn find(file: &Kubeconfig, context: &str) -> anyhow::Result<(Cluster, AuthInfo)>
 /// Returns the configuration of a client. `Config::from_custom_kubeconfig` would match `NO_PROXY` against the proxy, and refuse
 /// a `NO_PROXY` that ends in a comma. The error names the field.
 fn config_of(cluster: Cluster, mut user: AuthInfo) -> anyhow::Result<Config> {
-    let server = cluster.server.as_deref().unwrap_or_default();
-    let url = server.parse::<Uri>();
-    let url = url.with_context(|| format!("server: '{server}' is not a URL"))?;
+    let url = url_of(&cluster, &user)?;
     let variable = |name: &str| env::var(name).ok();
     let proxy_url = proxy(cluster.proxy_url.as_deref(), &url, variable)?;
     let info = ExecAuthCluster::try_from(&cluster)?;
@@ -112,6 +110,29 @@ fn config_of(cluster: Cluster, mut user: AuthInfo) -> anyhow::Result<Config> {
     }
     config.auth_info = user;
     Ok(config)
+}
+
+/// Returns the URL of the API server. As in kubectl, one without a scheme is https if anything is said about TLS. A token is not sent
+/// without TLS because a scheme was forgotten.
+fn url_of(cluster: &Cluster, user: &AuthInfo) -> anyhow::Result<Uri> {
+    let server = cluster.server.as_deref().unwrap_or_default();
+    let mut text = server.to_owned();
+    if !server.contains("://") {
+        let has_tls = cluster.certificate_authority.is_some()
+            || cluster.certificate_authority_data.is_some()
+            || cluster.insecure_skip_tls_verify == Some(true)
+            || user.client_certificate.is_some()
+            || user.client_certificate_data.is_some();
+        let has_token = user.token.is_some() || user.token_file.is_some() || user.exec.is_some();
+        if has_token && !has_tls {
+            bail!(
+                "server: '{server}' has no scheme, and a token needs TLS: write https://{server}"
+            );
+        }
+        text = format!("{}://{server}", if has_tls { "https" } else { "http" });
+    }
+    let url = text.parse().ok().filter(|url: &Uri| url.host().is_some());
+    url.with_context(|| format!("server: '{server}' is not a URL"))
 }
 
 /// Checks what authenticates a user, and removes the newlines at the ends of tokens, which kube would send.

@@ -253,8 +253,13 @@ fn proxies_of_the_kubeconfig_and_of_the_environment_are_used() {
 #[test]
 fn errors_about_credentials_and_proxies_name_the_setting() {
     let write = |cluster: &str, user: &str| Kubeconfig::with("https://10.0.0.1", cluster, user);
+    let bare = |cluster: &str, user: &str| Kubeconfig::with("127.0.0.1:1", cluster, user);
     let home = tempfile::tempdir().unwrap();
     for (kubeconfig, reason) in [
+        (
+            bare("", "token: t"),
+            "server: '127.0.0.1:1' has no scheme, and a token needs TLS: write https://127.0.0.1:1",
+        ),
         (
             write("proxy-url: 'ftp://proxy'", ""),
             "proxy-url: 'ftp://proxy' is not the http, https or socks5 URL of a proxy",
