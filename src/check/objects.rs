@@ -1,10 +1,11 @@
 //! Checks of objects of the API server that the server itself does not read, or not with these fields.
 //!
-//! They are maps, and an object without an expected field has nothing wrong. Each selector is applied here too, because one kind
-//! may be read for several.
+//! They are maps, and an object without an expected field has nothing wrong.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::finding::{Check, Fact, Finding, State, items, key_of, list, name_of, text};
@@ -19,121 +20,61 @@ pub const LINKS_GROUP: &str = "multicluster.linkerd.io";
 
 /// Annotation: the time for which a proxy keeps an address that it does not use.
 const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
+/// The longest such time after which no client reaches a wrong pod.
+const MAX_CACHE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Reason of a Link's condition: with headless mirroring on, every headless Service has it, although it is mirrored.
 const INVALID_SERVICE: &str = "InvalidService";
 /// Maximum number of characters of a condition's message in a finding.
 const MAX_MESSAGE: usize = 120;
 
-/// The objects by their kind: all of it that are read, or why they cannot be.
-#[derive(Debug, Default)]
-pub struct Objects(pub BTreeMap<String, Fact<Vec<Value>>>);
-
-/// What is wrong, and how bad it is.
-type Wrong = (State, BTreeSet<String>);
-
-/// A check of objects.
-struct Rule {
-    check: Check,
-    /// The kinds of the objects that it needs.
-    kinds: &'static [&'static str],
-    /// Finds what is wrong.
-    find: fn(&Objects, &Told) -> Wrong,
-    what: &'static str,
-    hint: &'static str,
+/// The objects that are read, or why they cannot be.
+#[derive(Debug)]
+pub struct Objects {
+    /// The Services that [`EXPORTED`] selects.
+    pub services: Fact<Vec<Value>>,
+    /// The Links.
+    pub links: Fact<Vec<Value>>,
+    /// The Deployments that [`GATEWAYS`] selects.
+    pub gateways: Fact<Vec<Value>>,
+    /// The namespaces.
+    pub namespaces: Fact<Vec<Value>>,
 }
 
-const RULES: [Rule; 2] = [
-    Rule {
-        check: Check::LinkStatus,
-        kinds: &["Link"],
-        find: link_status,
-        what: "Links report that mirroring fails",
-        hint: "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller the \
-               reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, or turn \
-               on enableNamespaceCreation for the link",
-    },
-    Rule {
-        check: Check::GatewayCache,
-        kinds: &["Service", "Deployment", "Namespace"],
-        find: gateway_cache,
-        what: "gateways that keep the address of a pod that is gone",
-        hint: "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
-               {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients in \
-               other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old address now",
-    },
-];
-
-/// Checks all objects. A check whose objects nobody asked for has no line.
+/// Checks all objects.
 pub fn check(objects: &Objects, told: &Told) -> Vec<Finding> {
-    let findings = RULES.iter().filter_map(|rule| rule.check(objects, told));
+    const HINT: &str = "run it as a user that may list these objects";
+    let found = [
+        (Check::LinkStatus, check_links(objects, told)),
+        (Check::GatewayCache, check_gateways(objects)),
+    ];
+    let findings = found
+        .into_iter()
+        .map(|(check, found)| found.unwrap_or_else(|why| Finding::unknown(check, why, HINT)));
     findings.collect()
 }
 
-// === impl Rule ===
-
-impl Rule {
-    fn check(&self, objects: &Objects, told: &Told) -> Option<Finding> {
-        const HINT: &str = "run it as a user that may list these objects";
-        for kind in self.kinds {
-            if let Err(why) = objects.0.get(*kind)? {
-                return Some(Finding::unknown(self.check, why, HINT));
-            }
-        }
-        let (state, wrong) = (self.find)(objects, told);
-        Some(match wrong.is_empty() {
-            true => Finding::ok(self.check, "nothing is wrong"),
-            false => {
-                let sentence = format!("{}: {}", self.what, list(wrong));
-                Finding::new(state, self.check, sentence, self.hint)
-            }
-        })
+/// Makes the finding of a check of objects.
+fn finding(check: Check, what: &str, wrong: &BTreeSet<String>, hint: &str) -> Finding {
+    if wrong.is_empty() {
+        return Finding::ok(check, "nothing is wrong");
     }
+    Finding::new(
+        State::Attention,
+        check,
+        format!("{what}: {}", list(wrong)),
+        hint,
+    )
 }
-
-// === impl Objects ===
-
-impl Objects {
-    /// Returns the objects of a kind that have the labels of a selector: all if it is empty.
-    fn select<'o>(
-        &'o self,
-        kind: &str,
-        selector: &'static str,
-    ) -> impl Iterator<Item = &'o Value> + Clone {
-        let objects = self.0.get(kind).and_then(|read| read.as_ref().ok());
-        let labels = selector.split(',').filter_map(|one| one.split_once('='));
-        let is_selected = move |one: &&Value| {
-            labels
-                .clone()
-                .all(|(name, value)| label(one, name) == value)
-        };
-        objects.into_iter().flatten().filter(is_selected)
-    }
-}
-
-// === Fields ===
-
-fn label<'o>(object: &'o Value, label: &str) -> &'o str {
-    text(&object["metadata"]["labels"], label)
-}
-
-fn annotation<'o>(object: &'o Value, annotation: &str) -> Option<&'o str> {
-    object["metadata"]["annotations"][annotation].as_str()
-}
-
-// === Links ===
 
 /// Finds the Services that Links report as not mirrored, in namespaces that are watched.
-fn link_status(objects: &Objects, told: &Told) -> Wrong {
+fn check_links<'o>(objects: &'o Objects, told: &Told) -> Result<Finding, &'o String> {
+    const HINT: &str = "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller \
+                        the reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, \
+                        or turn on enableNamespaceCreation for the link";
     let settings = &told.status["settings"];
     let watched: Vec<&Value> = items(settings, "namespaces").collect();
-    let is_mirrored = |name: &[&str; 2], cluster: &str| {
-        let mut services = told.table.services.iter();
-        let service = services.find(|one| key_of(one) == *name);
-        service
-            .is_some_and(|one| items(one, "clusters").any(|cell| text(cell, "cluster") == cluster))
-    };
     let mut wrong = BTreeSet::new();
-    for link in objects.select("Link", "") {
+    for link in objects.links.as_ref()? {
         let target = text(&link["spec"], "targetClusterName");
         let alias = settings["clusterAliases"][target].as_str();
         let cluster = alias.unwrap_or(target);
@@ -142,48 +83,69 @@ fn link_status(objects: &Objects, told: &Told) -> Wrong {
         }
         for service in items(&link["status"], "mirrorServices") {
             let name = ["namespace", "name"].map(|field| text(&service["remoteRef"], field));
+            let is_watched = watched.is_empty() || watched.iter().any(|one| **one == name[0]);
             let mut conditions = items(service, "conditions");
             let failed = conditions
                 .find(|one| [text(one, "type"), text(one, "status")] == ["Mirrored", "False"]);
-            let Some(failed) =
-                failed.filter(|_| watched.is_empty() || watched.iter().any(|one| **one == name[0]))
-            else {
+            let Some(failed) = failed.filter(|_| is_watched) else {
                 continue;
             };
+            let mut services = told.table.services.iter();
+            let is_mirrored = services.any(|one| {
+                key_of(one) == name
+                    && items(one, "clusters").any(|cell| text(cell, "cluster") == cluster)
+            });
             let reason = text(failed, "reason");
-            if !(reason == INVALID_SERVICE && is_mirrored(&name, cluster)) {
-                let message: String = text(failed, "message").chars().take(MAX_MESSAGE).collect();
-                let name = name.join("/");
-                wrong.insert(format!(
-                    "{name} of cluster '{cluster}' ({reason}: {message})"
-                ));
+            if reason == INVALID_SERVICE && is_mirrored {
+                continue;
             }
+            let message: String = text(failed, "message").chars().take(MAX_MESSAGE).collect();
+            let name = name.join("/");
+            wrong.insert(format!(
+                "{name} of cluster '{cluster}' ({reason}: {message})"
+            ));
         }
     }
-    (State::Attention, wrong)
+    let what = "Links report that mirroring fails";
+    Ok(finding(Check::LinkStatus, what, &wrong, HINT))
 }
 
-// === Gateways ===
-
-/// Finds the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else
-/// that of the namespace.
-fn gateway_cache(objects: &Objects, _: &Told) -> Wrong {
-    let mut wrong = BTreeSet::new();
+/// Checks the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else that of
+/// the namespace.
+fn check_gateways(objects: &Objects) -> Result<Finding, &String> {
+    const HINT: &str = "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
+                        {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients \
+                        in other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old \
+                        address now";
+    const NONE: &str =
+        "headless Services are exported, and no Deployment has the labels of a gateway";
+    let (services, gateways) = (objects.services.as_ref()?, objects.gateways.as_ref()?);
+    let namespaces = objects.namespaces.as_ref()?;
     let is_headless = |service: &Value| text(&service["spec"], "clusterIP") == "None";
-    if objects.select("Service", EXPORTED).any(is_headless) {
-        let namespaces = objects.select("Namespace", "");
-        for gateway in objects.select("Deployment", GATEWAYS) {
-            let [namespace, name] = name_of(gateway);
-            let mut namespaces = namespaces.clone();
-            let own = namespaces.find(|one| name_of(one)[1] == namespace);
-            let of_pods = annotation(&gateway["spec"]["template"], CACHE_TIMEOUT);
-            let value = of_pods.or_else(|| annotation(own?, CACHE_TIMEOUT));
+    let has_headless = services.iter().any(is_headless);
+    if has_headless && gateways.is_empty() {
+        let hint = "look at this annotation of the pods of the gateway: \
+                    config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"";
+        return Ok(Finding::unknown(Check::GatewayCache, NONE, hint));
+    }
+    let mut wrong = BTreeSet::new();
+    for gateway in gateways.iter().filter(|_| has_headless) {
+        let [namespace, name] = name_of(gateway);
+        let own = namespaces.iter().find(|one| name_of(one)[1] == namespace);
+        let of_pods = annotation(&gateway["spec"]["template"], CACHE_TIMEOUT);
+        let value = of_pods.or_else(|| annotation(own?, CACHE_TIMEOUT));
+        let time = value.and_then(|value| value.parse::<SignedDuration>().ok());
+        if time.is_none_or(|time| time.unsigned_abs() > MAX_CACHE_TIMEOUT) {
             let value = value.unwrap_or("not set");
-            let gateway = format!("Deployment/{namespace}/{name} ({value})");
-            wrong.extend((value != "0s").then_some(gateway));
+            wrong.insert(format!("Deployment/{namespace}/{name} ({value})"));
         }
     }
-    (State::Attention, wrong)
+    let what = "gateways that keep the address of a pod that is gone";
+    Ok(finding(Check::GatewayCache, what, &wrong, HINT))
+}
+
+fn annotation<'o>(object: &'o Value, annotation: &str) -> Option<&'o str> {
+    object["metadata"]["annotations"][annotation].as_str()
 }
 
 #[cfg(test)]

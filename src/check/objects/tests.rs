@@ -11,21 +11,13 @@ fn told(settings: Value) -> Told {
     }
 }
 
-/// Returns objects of some kinds, and none of the others.
-fn objects(some: Vec<(&str, Vec<Value>)>) -> Objects {
-    let kinds = "Service Link Deployment Namespace";
-    let none = kinds
-        .split(' ')
-        .map(|kind| (kind.to_owned(), Ok(Vec::new())));
-    let some = some
-        .into_iter()
-        .map(|(kind, objects)| (kind.to_owned(), Ok(objects)));
-    Objects(none.chain(some).collect())
-}
-
-/// Returns what a check finds.
-fn wrong(found: Wrong) -> Vec<String> {
-    found.1.into_iter().collect()
+fn objects() -> Objects {
+    Objects {
+        services: Ok(Vec::new()),
+        links: Ok(Vec::new()),
+        gateways: Ok(Vec::new()),
+        namespaces: Ok(Vec::new()),
+    }
 }
 
 fn object(namespace: &str, name: &str, labels: Value, spec: Value) -> Value {
@@ -45,30 +37,32 @@ fn link_reports_services_that_are_not_mirrored() {
     let mut told = told(settings);
     let service = json!({"namespace": "prod", "service": "db", "clusters": [{"cluster": "ost"}]});
     told.table.services = vec![service];
-    let db = |reason: &str| Some(format!("prod/db of cluster 'ost' ({reason}: why)"));
+    let db = |reason: &str| {
+        let what = "Links report that mirroring fails";
+        format!("{what}: prod/db of cluster 'ost' ({reason}: why)")
+    };
+    let ok = || "nothing is wrong".to_owned();
     for (reason, namespace, expected) in [
         ("Error", "prod", db("Error")),
         // With headless mirroring on, every headless Service has this condition.
-        ("InvalidService", "prod", None),
-        ("Error", "unwatched", None),
+        ("InvalidService", "prod", ok()),
+        ("Error", "unwatched", ok()),
         ("MissingNamespace", "prod", db("MissingNamespace")),
     ] {
-        let objects = objects(vec![("Link", vec![link(reason, namespace)])]);
-        let found = wrong(link_status(&objects, &told));
-        assert_eq!(found, Vec::from_iter(expected), "{reason}");
+        let mut objects = objects();
+        objects.links = Ok(vec![link(reason, namespace)]);
+        assert_eq!(check_links(&objects, &told).unwrap().sentence, expected);
     }
 }
 
 #[test]
 fn list_that_cannot_be_read_is_not_checked() {
-    let mut objects = objects(Vec::new());
-    objects.0.insert("Link".to_owned(), Err("403".to_owned()));
+    let mut objects = objects();
+    objects.links = Err("403".to_owned());
     let findings = check(&objects, &told(json!({})));
     let unknown = findings.iter().filter(|one| one.state != State::Ok);
     let unknown: Vec<(State, &str)> = unknown.map(|one| (one.state, one.name.as_str())).collect();
     assert_eq!(unknown, [(State::Unknown, "link-status")]);
-    // Nobody asked for objects.
-    assert_eq!(check(&Objects::default(), &told(json!({}))), []);
 }
 
 #[test]
@@ -78,21 +72,30 @@ fn gateway_of_an_exported_headless_service_must_forget_addresses() {
     let gateway = |value: Value| {
         let template = json!({"template": {"metadata": {"annotations": {CACHE_TIMEOUT: value}}}});
         let labels = json!({"component": "gateway", "linkerd.io/extension": "multicluster"});
-        object("linkerd", "gateway", labels, template)
+        Some(object("linkerd", "gateway", labels, template))
     };
     let mut namespace = object("", "linkerd", json!({}), json!({}));
-    let found = |gateway: Value, namespace: &Value| {
-        let objects = objects(vec![
-            ("Service", vec![exported.clone()]),
-            ("Deployment", vec![gateway]),
-            ("Namespace", vec![namespace.clone()]),
-        ]);
-        wrong(gateway_cache(&objects, &told(json!({})))).concat()
+    let found = |gateway: Option<Value>, namespace: &Value| {
+        let objects = Objects {
+            services: Ok(vec![exported.clone()]),
+            gateways: Ok(Vec::from_iter(gateway)),
+            namespaces: Ok(vec![namespace.clone()]),
+            ..objects()
+        };
+        check_gateways(&objects).unwrap().sentence
     };
-    let named = |value: &str| format!("Deployment/linkerd/gateway ({value})");
-    assert_eq!(found(gateway(json!("0s")), &namespace), "");
+    let what = "gateways that keep the address of a pod that is gone";
+    let named = |value: &str| format!("{what}: Deployment/linkerd/gateway ({value})");
+    let ok = "nothing is wrong";
+    assert_eq!(found(gateway(json!("0s")), &namespace), ok);
+    assert_eq!(found(gateway(json!("500ms")), &namespace), ok);
     assert_eq!(found(gateway(json!("1s")), &namespace), named("1s"));
+    let none = found(None, &namespace);
+    assert!(
+        none.ends_with("no Deployment has the labels of a gateway"),
+        "{none}"
+    );
     assert_eq!(found(gateway(json!(null)), &namespace), named("not set"));
     namespace["metadata"]["annotations"][CACHE_TIMEOUT] = json!("0s");
-    assert_eq!(found(gateway(json!(null)), &namespace), "");
+    assert_eq!(found(gateway(json!(null)), &namespace), ok);
 }
