@@ -46,9 +46,10 @@ impl SelectedSource {
         tasks: &mut JoinSet<()>,
     ) -> anyhow::Result<(Feeds, Reader)> {
         let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
-        let publisher = match is_server {
-            true => Publisher::new(feeds.clock.now(), settings.history.0),
-            false => Publisher::default(),
+        let publisher = if is_server {
+            Publisher::new(feeds.clock.now(), settings.history.0)
+        } else {
+            Publisher::default()
         };
         let reader = publisher.reader();
         let update_settings = UpdateSettings {
@@ -102,9 +103,10 @@ impl SelectedSource {
         while feeds.events.latest().version == 0 {
             if Instant::now() > deadline || !feeds.failures().is_empty() {
                 let why = why_no_table(&feeds);
-                let url = match why.contains(&url) {
-                    true => String::new(),
-                    false => url + ", ",
+                let url = if why.contains(&url) {
+                    String::new()
+                } else {
+                    url + ", "
                 };
                 bail!("there is no complete table: {url}{origin}: {why}; {way_out}");
             }
@@ -130,8 +132,9 @@ fn why_no_table(feeds: &Feeds) -> String {
         some => some.join("; "),
     };
     // Kubernetes 1.21 and older lack an API or a selector.
-    match why.contains("returned 404") {
-        true => why + " (global-dns needs Kubernetes 1.22 or later)",
-        false => why,
+    if why.contains("returned 404") {
+        why + " (global-dns needs Kubernetes 1.22 or later)"
+    } else {
+        why
     }
 }

@@ -78,9 +78,10 @@ pub fn check(account: &str, reviews: &[Review]) -> Finding {
             ),
         };
     }
-    let state = match denied.iter().all(|one| one.is_for_links) {
-        true => State::Attention,
-        false => State::Failing,
+    let state = if denied.iter().all(|one| one.is_for_links) {
+        State::Attention
+    } else {
+        State::Failing
     };
     let missing = denied.iter().map(|one| {
         let (verb, resource) = (one.verb, one.resource);

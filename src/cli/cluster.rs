@@ -54,9 +54,10 @@ impl Cluster {
     ///
     /// If the kubeconfig, the service account, a file that they name, or the output of the plugin cannot be used.
     pub async fn open(flags: &KubeconfigArgs, is_server: bool) -> Result<Self, Unreachable> {
-        let (mut config, origin, way_out) = match (is_server || is_pod()) && !flags.is_given() {
-            true => in_pod()?,
-            false => kubeconfig::load(flags)?,
+        let (mut config, origin, way_out) = if (is_server || is_pod()) && !flags.is_given() {
+            in_pod()?
+        } else {
+            kubeconfig::load(flags)?
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         // The watcher logs failed requests and retries them itself. The client would retry without a log message, after

@@ -26,9 +26,10 @@ pub(super) fn parse_subject(text: &str) -> Result<String, String> {
 
 /// Parses the address of a server's API: an `http` URL, or a host and a port.
 pub(super) fn parse_server(text: &str) -> Result<Uri, String> {
-    let url = match text.contains("://") {
-        true => text.to_owned(),
-        false => format!("http://{text}"),
+    let url = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
     };
     let url = url.parse().ok().filter(|url: &Uri| {
         url.scheme_str() == Some("http") && (url.port().is_some() || text.contains("://"))

@@ -25,9 +25,10 @@ impl Settings {
             gateway_down: self.gateway_down,
             local_members: self.local_members,
             // The grammar `mcs` has no short names.
-            short_names: match has(Grammar::Global) {
-                true => short.which,
-                false => ShortNames::None,
+            short_names: if has(Grammar::Global) {
+                short.which
+            } else {
+                ShortNames::None
             },
             pinned_names: short.pinned.clone(),
             default_namespace: short.default_namespace.clone(),
@@ -56,9 +57,10 @@ impl Settings {
 
     /// Returns the namespaces of Links. None if Links are not read.
     pub fn links_namespaces(&self) -> &[Namespace] {
-        match self.links.enabled {
-            true => &self.links.namespaces,
-            false => &[],
+        if self.links.enabled {
+            &self.links.namespaces
+        } else {
+            &[]
         }
     }
 

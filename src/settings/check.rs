@@ -98,8 +98,9 @@ fn in_range<T: PartialOrd + std::fmt::Display>(
     range: &RangeInclusive<T>,
 ) -> Result<(), String> {
     let (least, most) = (range.start(), range.end());
-    match range.contains(&value) {
-        true => Ok(()),
-        false => Err(format!("{path}: {value} is not between {least} and {most}")),
+    if range.contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{path}: {value} is not between {least} and {most}"))
     }
 }

@@ -112,9 +112,10 @@ fn run(exec: &ExecConfig) -> anyhow::Result<Secret> {
     });
     let variables = exec.env.iter().flatten();
     let variables = variables.filter_map(|one| Some((one.get("name")?, one.get("value")?)));
-    let input = match is_interactive {
-        true => Stdio::inherit(),
-        false => Stdio::null(),
+    let input = if is_interactive {
+        Stdio::inherit()
+    } else {
+        Stdio::null()
     };
     let run = Command::new(exec.command.as_deref().unwrap_or_default())
         .args(exec.args.iter().flatten())
