@@ -111,6 +111,7 @@ async fn questions(
     server: &Api,
     Told { status, table }: &Told,
 ) -> anyhow::Result<Vec<Question>> {
+    let zones = items(status, "zones").filter_map(Value::as_str);
     if let Some(name) = &args.name {
         let filter = Filter {
             // Without its zone, as `explain` takes it.
@@ -118,9 +119,12 @@ async fn questions(
             ..Filter::default()
         };
         let explained = server.items(View::Explain, &filter).await?;
-        return Ok(vec![Question::of_name(&explained)]);
+        let mut question = Question::of_name(&explained);
+        let zones = zones.filter(|zone| question.name.ends_with(zone));
+        let zone = zones.max_by_key(|zone| zone.len());
+        question.zone = zone.unwrap_or_default().to_owned();
+        return Ok(vec![question]);
     }
-    let zones = items(status, "zones").filter_map(Value::as_str);
     let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
     let questions = zones.zip(suffixes);
     let questions = questions.map(|(zone, suffix)| Question::of_zone(zone, suffix, table));

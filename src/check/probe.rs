@@ -34,6 +34,8 @@ pub struct Question {
     pub exists: bool,
     /// Why the server says that the name fails, such as a closed gate.
     pub failure: Option<String>,
+    /// The zone of the name.
+    pub zone: String,
 }
 
 /// The way of one question.
@@ -54,10 +56,15 @@ pub struct Resolver {
     pub server: SocketAddr,
     /// Its replies to the same question.
     pub replies: Vec<Fact<Reply>>,
+    /// Whether it answers for another name of the zone as the server does, if it says that there is no such name.
+    pub has_zone: bool,
 }
 
 /// What a name server answers, compared with the server: how it agrees, or what is wrong and what to do.
 type Verdict = Result<&'static str, (String, &'static str)>;
+
+/// What to do if a name server does not forward the zone.
+const ADD: &str = "add the stanza for the zone to the cluster's DNS: see coredns/";
 
 // === The question ===
 
@@ -68,20 +75,23 @@ impl Question {
         let services = table.services.iter();
         let answering = services
             .filter(|one| text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0));
+        let zone = zone.to_owned();
         let Some(service) = answering.min_by_key(|one| one["returned"].as_u64()) else {
-            return Self::new(zone.to_owned(), RecordType::SOA, Vec::new());
+            return Self::new(zone, RecordType::SOA, Vec::new());
         };
         let [namespace, name] = key_of(service);
         let own = table.endpoints.iter();
         let own: Vec<_> = own.filter(|one| key_of(one) == key_of(service)).collect();
         let mut known = own.iter().flat_map(|one| addresses(one));
-        let rtype = match known.any(|one| one.is_ipv4()) {
-            true => RecordType::A,
-            false => RecordType::AAAA,
+        let rtype = if known.any(|one| one.is_ipv4()) {
+            RecordType::A
+        } else {
+            RecordType::AAAA
         };
         let name = format!("{name}.{namespace}.{suffix}");
         Self {
             has_order: !service["failover"].is_null(),
+            zone,
             ..Self::new(name, rtype, own.into_iter().cloned().collect())
         }
     }
@@ -125,6 +135,7 @@ impl Question {
             has_order: false,
             exists: true,
             failure: None,
+            zone: String::new(),
         }
     }
 
@@ -177,8 +188,15 @@ impl Probe {
     }
 
     /// Checks the answers of a name server of the cluster.
-    fn cluster_answer(&self, Resolver { server, replies }: &Resolver) -> Finding {
+    fn cluster_answer(&self, resolver: &Resolver) -> Finding {
+        let Resolver {
+            server,
+            replies,
+            has_zone,
+        } = resolver;
         const CHECK: Check = Check::ClusterAnswer;
+        const CACHE: &str =
+            "wait for the time that it keeps negative answers, or restart the cluster's DNS";
         const DIFFER: &str = "the replicas of the cluster's DNS differ: each loads the stanza within two minutes, or when it restarts";
         let (mut agreement, mut wrong) = ("", Vec::new());
         for reply in replies {
@@ -193,6 +211,13 @@ impl Probe {
             None => Finding::ok(CHECK, format!("{server} {agreement}: {}", self.question)),
             Some((sentence, _)) if differ => {
                 Finding::failing(CHECK, format!("{counts}: {server} {sentence}"), DIFFER)
+            }
+            Some((_, ADD)) if *has_zone => {
+                let sentence = format!(
+                    "{server} has an older answer for {}, and forwards the zone",
+                    self.question
+                );
+                Finding::failing(CHECK, sentence, CACHE)
             }
             Some((sentence, hint)) => Finding::failing(CHECK, format!("{server} {sentence}"), hint),
         }
@@ -251,7 +276,6 @@ impl Probe {
 
     /// Compares the reply of a name server with the server.
     fn compare(&self, reply: &Fact<Reply>) -> Verdict {
-        const ADD: &str = "add the stanza for the zone to the cluster's DNS: see coredns/";
         const COMPARE: &str = "the stanza forwards to another server, of another cluster or with other settings: compare its \
                                address with that of the global-dns Service";
         const NO_SERVER: &str = "no server answers at the address in the stanza, the zone is not forwarded, or the resolver \

@@ -7,10 +7,11 @@ use futures::future::join_all;
 use tokio::time::sleep;
 
 use super::connection::connect_all;
-use super::dns_client::query;
+use super::dns_client::{Reply, query};
 use super::finding::{Check, Fact, Finding};
 use super::probe::{Probe, Question, Resolver};
 use crate::log::error_chain;
+use crate::zone::RecordType;
 
 /// The file with the system's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -89,9 +90,14 @@ async fn ask_all(
             let (udp, tcp) = tokio::join!(ask(server, false), ask(server, true));
             Some((server, udp, tcp))
         };
-        let resolvers = resolvers.iter().map(async |&server| Resolver {
-            server,
-            replies: join_all([server; QUERIES].map(|server| ask(server, false))).await,
+        let resolvers = resolvers.iter().map(async |&server| {
+            let replies = join_all([server; QUERIES].map(|server| ask(server, false))).await;
+            let has_zone = is_missing(&replies) && has_zone(server, &question).await;
+            Resolver {
+                server,
+                replies,
+                has_zone,
+            }
         });
         let (direct, resolvers) = tokio::join!(direct, join_all(resolvers));
         Probe {
@@ -101,4 +107,18 @@ async fn ask_all(
         }
     });
     join_all(probes).await
+}
+
+/// Returns whether a reply says that there is no such name.
+fn is_missing(replies: &[Fact<Reply>]) -> bool {
+    let mut replies = replies.iter().flatten();
+    replies.any(|reply| reply.code == "NXDOMAIN")
+}
+
+/// Returns whether a name server answers for the zone of a question as the server does: a cache may have an older answer for the name.
+async fn has_zone(server: SocketAddr, question: &Question) -> bool {
+    let zone = &question.zone;
+    let reply = query(server, false, zone, RecordType::SOA).await;
+    let primary = reply.ok().and_then(|reply| reply.primary);
+    primary == Some(format!("ns.dns.{zone}")) && question.name != *zone
 }

@@ -46,6 +46,7 @@ fn probe(question: Question, direct: Option<Reply>, resolver: Fact<Reply>) -> Pr
         question,
         direct: direct.map(|reply| (server(1), Ok(reply.clone()), Ok(reply))),
         resolvers: vec![Resolver {
+            has_zone: false,
             server: server(2),
             replies: vec![resolver],
         }],

@@ -116,6 +116,27 @@ fn changed_answer_is_compared_again_after_the_cache_expires() {
     assert_eq!(exit, Some(0));
 }
 
+#[test]
+fn older_negative_answer_of_a_cache_is_no_missing_stanza() {
+    let server = server();
+    let upstream = server.dns;
+    let resolver = start(move |name, query| {
+        let mut reply = forward(upstream, query);
+        if name.starts_with("db.") {
+            reply = query.to_vec();
+            (reply[2], reply[3]) = (reply[2] | 0x80, reply[3] & 0xf0 | 3);
+        }
+        reply
+    });
+    let (checkup, exit) = check_of(&server, resolver);
+    let expected = format!(
+        "failing: {resolver} has an older answer for db.prod.global. A, and forwards the zone"
+    );
+    let found = finding(&checkup, "cluster-answer");
+    assert!(found.starts_with(&expected), "{found}");
+    assert_eq!(exit, Some(1));
+}
+
 /// One of two replicas of the cluster's DNS has not loaded the stanza.
 #[test]
 fn wrong_answers_of_one_replica_are_counted() {
