@@ -73,8 +73,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
     }));
     lines.extend(of_cluster);
     lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
-    // In a pod, the name servers of this machine are the cluster's DNS.
-    if args.resolver.or(args.dns).is_some() || is_pod() {
+    if args.can_ask() {
         let again = async || {
             let told = told::read(&server, namespaces).await?;
             questions(args, &server, &told).await

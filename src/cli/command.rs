@@ -1,8 +1,9 @@
 //! The subcommands, with the examples of their help.
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::builder::{Resettable, StyledStr};
+use clap::builder::{OsStr, Resettable, StyledStr};
 use clap::error::{Error, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::{Shell, generate};
 
@@ -160,12 +161,46 @@ pub struct CompletionsArgs {
 /// Reads the command line and the settings. Ends the process with exit code 2 if they are invalid, and with exit code 0 after
 /// `help`.
 pub fn read() -> Cli {
-    let parsed = Cli::from_arg_matches(&command().get_matches());
-    let loaded = parsed.and_then(|mut cli| match cli.load() {
+    let matches = without_lost_variables(command()).get_matches();
+    let is_given = |flag: &str| {
+        let flags = matches.subcommand().map(|(_, flags)| flags);
+        flags.is_some_and(|flags| flags.value_source(flag) == Some(ValueSource::CommandLine))
+    };
+    let parsed = Cli::from_arg_matches(&matches);
+    let loaded = parsed.and_then(|mut cli| match cli.load(&is_given) {
         Ok(()) => Ok(cli),
         Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
     });
     loaded.unwrap_or_else(|error| error.exit())
+}
+
+/// Removes the variables that conflict with a flag on the command line: a flag wins.
+fn without_lost_variables(command: clap::Command) -> clap::Command {
+    let without = |flag: Arg| flag.env(Resettable::<OsStr>::Reset);
+    let flags_alone = command.clone().mut_subcommands(|one| one.mut_args(without));
+    // What is wrong with the flags alone is said when all is read.
+    let Ok(matches) = flags_alone.try_get_matches() else {
+        return command;
+    };
+    let Some((name, given)) = matches.subcommand() else {
+        return command;
+    };
+    let is_given =
+        |flag: &Arg| given.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine);
+    command.mut_subcommand(name, |one| {
+        let mut lost = Vec::new();
+        for flag in one.get_arguments() {
+            let conflicts = one.get_arg_conflicts_with(flag);
+            if is_given(flag) {
+                lost.extend(conflicts.iter().map(|other| other.get_id().clone()));
+            }
+            if conflicts.into_iter().any(is_given) {
+                lost.push(flag.get_id().clone());
+            }
+        }
+        lost.into_iter()
+            .fold(one, |one, flag| one.mut_arg(flag, without))
+    })
 }
 
 /// Gives a flag of the demo its default: without flags, the demo can only be reached from this host.
@@ -193,14 +228,15 @@ fn command() -> clap::Command {
 // === impl Cli ===
 
 impl Cli {
-    /// Reads the settings. Returns an error if they are invalid, or if flags contradict each other or have no effect.
-    fn load(&mut self) -> Result<(), String> {
+    /// Reads the settings. Returns an error if they are invalid, or if flags contradict each other or have no effect. Variables are
+    /// defaults, and may have none.
+    fn load(&mut self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
         match &mut self.command {
             Command::Serve(args) => args.demo.load(&args.source.namespace, &self.log),
             Command::Demo(args) => args.load(&[], &self.log),
-            Command::Explain(args) => args.view.load(false),
-            Command::Table(args) => args.load(),
-            Command::Check(args) => args.view.load(false),
+            Command::Explain(args) => args.view.load(false, is_given),
+            Command::Table(args) => args.load(is_given),
+            Command::Check(args) => args.load(is_given),
             Command::Fleet(args) => args.check(),
             Command::Events(_) | Command::Completions(_) => Ok(()),
         }

@@ -161,18 +161,23 @@ impl ViewArgs {
     /// # Errors
     ///
     /// If flags of settings have no effect, because the queried server decides. `table` may select a zone of the server.
-    pub(super) fn load(&mut self, selects_zone: bool) -> Result<(), String> {
-        let settings = &self.settings;
-        let given = [
-            ("--config", settings.config.is_some()),
-            ("--cluster-name", settings.cluster_name.is_some()),
-            ("--zone", settings.zone.is_some() && !selects_zone),
-        ];
-        match given.iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) if !self.reads_objects() => Err(format!(
-                "the server decides, not {flag} or its variable; remove it, or read the objects with --file or --direct"
-            )),
-            _ => self.settings.load(&self.source.namespace, |_| {}),
+    pub(super) fn load(
+        &mut self,
+        selects_zone: bool,
+        is_given: &dyn Fn(&str) -> bool,
+    ) -> Result<(), String> {
+        for (flag, name) in [
+            ("--config", "config"),
+            ("--cluster-name", "cluster_name"),
+            ("--zone", "zone"),
+        ] {
+            let has_effect = self.reads_objects() || selects_zone && name == "zone";
+            if is_given(name) && !has_effect {
+                return Err(format!(
+                    "the server decides, not {flag}; remove it, or read the objects with --file or --direct"
+                ));
+            }
         }
+        self.settings.load(&self.source.namespace, |_| {})
     }
 }

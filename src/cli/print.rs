@@ -63,7 +63,19 @@ impl PrintArgs {
             Output::Text | Output::Wide | Output::Zone => {
                 let sections = document.sections.iter();
                 let sections = sections.filter(|section| !section.rows.is_empty());
-                let texts: Vec<String> = sections.map(|one| self.section(one)).collect();
+                let mut texts: Vec<String> = sections.map(|one| self.section(one)).collect();
+                if texts.is_empty() {
+                    let last = document
+                        .sections
+                        .last()
+                        .map_or("", |one| one.title.as_str());
+                    let things = if last.is_empty() {
+                        &document.kind
+                    } else {
+                        last
+                    };
+                    texts.push(format!("no {things}\n"));
+                }
                 texts.join("\n")
             }
         };

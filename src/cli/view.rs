@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use strum::VariantArray as _;
 
+use super::cluster::is_pod;
 use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
 use super::print::{Output, PrintArgs, output};
 use super::values::{parse_name, parse_name_server, parse_subject};
@@ -122,17 +123,37 @@ pub struct CheckArgs {
 
 impl TableArgs {
     /// Reads the settings. Returns an error if flags select parts of a zone file.
-    pub(super) fn load(&mut self) -> Result<(), String> {
+    pub(super) fn load(&mut self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
         let is_zone = self.print.output == Output::Zone;
-        self.view.load(is_zone)?;
-        let view = &self.view;
+        self.view.load(is_zone, is_given)?;
         let is_filtered = !self.filter.is_empty()
             || !self.state.is_empty()
             || !self.cluster.is_empty()
-            || !(view.reads_objects() || view.source.namespace.is_empty());
-        match is_zone && is_filtered {
-            true => Err("--output zone prints a whole zone; remove the filters".to_owned()),
-            false => Ok(()),
+            || is_given("namespace") && !self.view.reads_objects();
+        if is_zone && is_filtered {
+            Err("--output zone prints a whole zone; remove the filters".to_owned())
+        } else {
+            Ok(())
         }
+    }
+}
+
+// === impl CheckArgs ===
+
+impl CheckArgs {
+    /// Reads the settings. Returns an error if nothing can be asked for a name.
+    pub(super) fn load(&mut self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
+        let flag = if self.connect { "--connect" } else { "--name" };
+        if (self.connect || self.name.is_some()) && !self.can_ask() {
+            return Err(format!(
+                "{flag} asks the cluster's DNS: run check in a pod, or set --resolver to its address, and --dns to that of the server"
+            ));
+        }
+        self.view.load(false, is_given)
+    }
+
+    /// Returns whether name servers can be asked. In a pod, those of this machine are the cluster's DNS.
+    pub fn can_ask(&self) -> bool {
+        self.resolver.or(self.dns).is_some() || is_pod()
     }
 }

@@ -88,7 +88,10 @@ impl Filter {
     /// Returns what of the filter none of the services matches, with a similar one that exists: its namespaces, its texts, or a
     /// cluster. Returns `None` if all match.
     pub(super) fn unmatched(&self, services: &[&Service]) -> Option<String> {
-        if self.namespace.is_empty() && self.cluster.is_empty() && self.text.is_empty() {
+        let selects =
+            !self.namespace.is_empty() || !self.cluster.is_empty() || !self.text.is_empty();
+        // What is said of the whole list is on its first page.
+        if !selects || self.next.is_some() {
             return None;
         }
         let names = || services.iter().map(|service| service.key.labels());

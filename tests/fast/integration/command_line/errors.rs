@@ -53,6 +53,27 @@ fn flags_override_environment_variables() {
         let record = ended.stdout.lines().find(|line| !line.starts_with(';'));
         assert!(record.unwrap().starts_with(apex), "{ended:?}");
     }
+    for (variable, value) in [("GLOBAL_DNS_CONTEXT", "x"), ("GLOBAL_DNS_SERVER", "x:1")] {
+        let ended = with_variable(variable, value, &[]);
+        assert_eq!(ended.code, Some(0), "{variable}: {ended:?}");
+    }
+    let ended = with_variable("GLOBAL_DNS_FILE", "x", &["--context=y"]);
+    assert!(ended.stderr.contains("cannot be used with"), "{ended:?}");
+}
+
+/// In no case, a flag is silently without effect.
+#[test]
+fn flags_that_ask_the_dns_of_a_cluster_need_a_way_to_it() {
+    let (_folder, file) = sample_file();
+    for flag in ["--name=db.prod", "--connect"] {
+        let ended = run(global_dns(&["check", &file, flag]).env_remove("KUBERNETES_SERVICE_HOST"));
+        let expected = format!(
+            "error: {} asks the cluster's DNS",
+            &flag[..flag.find('=').unwrap_or(flag.len())]
+        );
+        assert!(ended.stderr.starts_with(&expected), "{ended:?}");
+        assert_eq!(ended.code, Some(2));
+    }
 }
 
 // === Listeners ===
