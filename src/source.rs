@@ -365,13 +365,14 @@ impl<'p> UpdateLoop<'p> {
         let mut delays = Vec::new();
         if self.is_first {
             let all = take(&mut self.changed).into_values().flatten().collect();
-            for service in build.dependents(&all) {
+            let mut all = build.dependents(&all);
+            all.extend(build.others());
+            for service in all {
                 build.add(service);
                 self.feeds.heartbeat.beat();
             }
         } else {
-            // Also without a change: a cluster may have appeared with a Link.
-            self.changed.entry(None).or_default();
+            self.turns.add(&None, build.others());
             for (tenant, services) in take(&mut self.changed) {
                 self.turns.add(&tenant, build.dependents(&services));
             }

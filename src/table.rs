@@ -112,7 +112,7 @@ pub mod store;
 
 pub use build::{Build, Built, build};
 pub use content::{Claim, NoOwner, Published, ShortName, Table};
-pub use context::{NextTimers, Timers};
+pub use context::{ServiceTimers, Timers};
 pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 pub use history::Moment;
 pub use name_index::{Members, Property, SharedPort};

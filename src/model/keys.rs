@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 /// `metadata.namespace` and `metadata.name` of a Kubernetes object, unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// `metadata.namespace`; empty if the object has none.
     pub namespace: Text,
@@ -36,7 +36,7 @@ pub struct ObjectKey {
 /// Kubernetes names an EndpointSlice after its Service, with a hyphen and five generated characters
 /// (`metadata.generateName`). Such a name has two parts here. A slice shares the text of the name of its Service, and
 /// in an ordered map the slices of one Service are adjacent. The split depends only on the name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName {
     stem: Text,
     /// The generated characters. Zeros if there are none.

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use super::answers::answers_differ;
 use super::build_service::build_service;
-use super::context::{BuildContext, BuiltService, NextTimers, ServiceTimers, Timers};
+use super::context::{BuildContext, BuiltService, ServiceTimers, Timers};
 use super::rules::Rules;
 use super::shared::set;
 use super::store::{ServiceKeys, Store};
 use super::{Table, short};
-use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
+use crate::model::{Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
 const PANIC_PAUSE: Duration = Duration::from_secs(60);
@@ -33,8 +33,8 @@ pub struct Built {
     pub has_other_answers: bool,
     /// The services that differ from those of the previous table.
     pub services: ServiceKeys,
-    /// What the next build remembers.
-    pub timers: NextTimers,
+    /// The timers of services that differ from those before.
+    pub timers: Vec<(ServiceKey, ServiceTimers)>,
 }
 
 /// A function that builds one service.
@@ -79,9 +79,37 @@ impl<'b> Build<'b> {
         }
     }
 
-    /// Returns the services that must be built if those in `dirty` changed.
+    /// Returns the services that must be built if those in `dirty` changed: these, those that list a host with the name of one of them
+    /// (rule M1b), and their aliases.
     pub fn dependents(&self, dirty: &ServiceKeys) -> ServiceKeys {
-        closure(self.last, dirty, &self.timers.links.turned, self.rules)
+        let mut services = dirty.clone();
+        for key in dirty {
+            let (namespace, service) = (key.namespace.text(), key.service.text());
+            let first = (namespace.clone(), service.clone(), None);
+            let hosts = self.last.listed_hosts.range(&first..);
+            let same = hosts.take_while(|host| (&host.0, &host.1) == (&first.0, &first.1));
+            services.extend(same.filter_map(|(_, _, service)| service.clone()));
+        }
+        for key in services.clone() {
+            services.extend(self.rules.aliases.of_source(&key).iter().cloned());
+        }
+        services
+    }
+
+    /// Returns the services that must be built although no object of theirs changed: those with an order that names a cluster which
+    /// something here began or ceased to know; and in the first table those that exist for a setting alone (rule K5).
+    pub fn others(&self) -> ServiceKeys {
+        let turned = self.timers.links.turned.iter();
+        let ordered = turned.flat_map(|cluster| self.last.services_with_order_of(cluster));
+        let of_settings = self
+            .rules
+            .ordered_services()
+            .chain(self.rules.aliases.names());
+        let is_first = !self.timers.is_started;
+        ordered
+            .chain(of_settings.filter(|_| is_first))
+            .cloned()
+            .collect()
     }
 
     /// Builds a service. If that panics, its old version stays, with a problem.
@@ -108,7 +136,9 @@ impl<'b> Build<'b> {
 
     /// Builds all services that must be built if those in `dirty` changed.
     fn of_all(mut self, dirty: &ServiceKeys) -> Built {
-        for key in self.dependents(dirty) {
+        let mut services = self.dependents(dirty);
+        services.extend(self.others());
+        for key in services {
             self.add(key);
         }
         self.finish()
@@ -145,7 +175,7 @@ impl Built {
             is_changed,
             has_other_answers: false,
             services: ServiceKeys::new(),
-            timers: NextTimers::default(),
+            timers: Vec::new(),
         }
     }
 
@@ -156,7 +186,7 @@ impl Built {
         } = context;
         self.is_changed |= set(&mut self.table.non_members, key, built.non_member);
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
-            self.timers.services.push((key.clone(), built.timers));
+            self.timers.push((key.clone(), built.timers));
         }
         let new = built.service.map(|mut new| {
             let known = old.map_or(&[][..], |old| &old.problems);
@@ -192,35 +222,6 @@ fn panicked(last: &Table, context: BuildContext<'_>) -> BuiltService {
         timers,
         non_member: last.non_members.get(key).cloned(),
     }
-}
-
-/// Returns the services that must be built after those in `dirty` changed: these, those that list a host with the name of one of
-/// them (rule M1b), and their aliases; those with an order that names a cluster of `turned`, which something here began or ceased to
-/// know; and those that exist for a setting alone and are not in the table (rule K5).
-fn closure(
-    last: &Table,
-    dirty: &ServiceKeys,
-    turned: &BTreeSet<ClusterName>,
-    rules: &Rules,
-) -> ServiceKeys {
-    let mut services = dirty.clone();
-    for key in dirty {
-        let (namespace, service) = (key.namespace.text(), key.service.text());
-        let first = (namespace.clone(), service.clone(), None);
-        let hosts = last.listed_hosts.range(&first..);
-        let same = hosts.take_while(|host| (&host.0, &host.1) == (&first.0, &first.1));
-        services.extend(same.filter_map(|(_, _, service)| service.clone()));
-    }
-    let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
-    let aliases: Vec<ServiceKey> = aliases.cloned().collect();
-    services.extend(aliases);
-    for cluster in turned {
-        services.extend(last.services_with_order_of(cluster).cloned());
-    }
-    let is_new = |key: &&ServiceKey| last.find(key).is_none();
-    let of_settings = rules.ordered_services().chain(rules.aliases.names());
-    services.extend(of_settings.filter(is_new).cloned());
-    services
 }
 
 #[cfg(test)]

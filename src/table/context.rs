@@ -5,8 +5,8 @@
 //! else follows from the objects of this moment, so replicas and restarts agree as soon as the delays have ended.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Service;
@@ -65,18 +65,13 @@ pub struct Timers {
     /// Links and Leases.
     pub links: Links,
     services: BTreeMap<ServiceKey, ServiceTimers>,
-}
-
-/// What a build returns for the next one.
-#[derive(Debug, Default)]
-pub struct NextTimers {
-    /// The timers of services that differ from those before.
-    pub(super) services: Vec<(ServiceKey, ServiceTimers)>,
+    /// When services can change although no object does.
+    wakes: BTreeSet<(Timestamp, ServiceKey)>,
 }
 
 /// The timers of one service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ServiceTimers {
+pub struct ServiceTimers {
     /// That of its failover.
     pub(super) failover: Option<Debounce>,
     pub(super) order: Option<KeptOrder>,
@@ -200,28 +195,33 @@ impl Timers {
         self.links.update(store, list, rules, self.now)
     }
 
-    /// Records what a build returned.
-    pub fn apply(&mut self, next: NextTimers) {
+    /// Records the timers of services that a build returned.
+    pub fn apply(&mut self, next: Vec<(ServiceKey, ServiceTimers)>) {
         self.links.turned.clear();
-        for (service, timers) in next.services {
-            if timers == ServiceTimers::default() {
-                self.services.remove(&service);
+        for (service, timers) in next {
+            let wake = timers.wake;
+            let last = if timers == ServiceTimers::default() {
+                self.services.remove(&service)
             } else {
-                self.services.insert(service, timers);
+                self.services.insert(service.clone(), timers)
+            };
+            if let Some(wake) = last.and_then(|last| last.wake) {
+                self.wakes.remove(&(wake, service.clone()));
             }
+            self.wakes.extend(wake.map(|wake| (wake, service)));
         }
     }
 
     /// Returns the next time at which a service or a cluster can change although no object does.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        let timers = self.services.values().filter_map(|timers| timers.wake);
-        timers.chain(self.links.wake).min()
+        let next = self.wakes.first().map(|(wake, _)| *wake);
+        next.into_iter().chain(self.links.wake()).min()
     }
 
     /// Returns the services that can change at the time of the build.
     pub fn due(&self) -> ServiceKeys {
-        let is_due = |timers: &ServiceTimers| timers.wake.is_some_and(|wake| wake <= self.now);
-        let due = self.services.iter().filter(|(_, timers)| is_due(timers));
-        due.map(|(service, _)| service.clone()).collect()
+        let wakes = self.wakes.iter();
+        let due = wakes.take_while(|(wake, _)| *wake <= self.now);
+        due.map(|(_, service)| service.clone()).collect()
     }
 }

@@ -16,8 +16,10 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use strum::{IntoStaticStr, VariantNames};
 
 use super::rules::Rules;
-use super::store::{ChangedClusters, ServiceKeys, Store};
-use crate::model::{ClusterName, Item, Lease, Line, ObjectKey, Problem, ProblemKind, Timestamp};
+use super::store::{ServiceKeys, Store};
+use crate::model::{
+    ClusterName, Item, Kind, Lease, Line, Object, ObjectKey, Problem, ProblemKind, Timestamp,
+};
 
 /// How long a Lease must stay as it was until its controller counts as stopped. The next controller takes over a Lease that
 /// was not released after 32 seconds.
@@ -28,13 +30,11 @@ const STALE: Duration = Duration::from_secs(45);
 pub struct Links {
     /// The states after the last update.
     pub states: Arc<LinkStates>,
-    /// The clusters with mirrors or a Lease that no Link names.
-    absences: BTreeMap<ClusterName, Absence>,
     /// Whether the Links of all namespaces have been listed once. A cluster that this list lacks is unlinked at once; later, mirrors
     /// may arrive before their Link.
     was_complete: bool,
-    /// How much was known at the last update.
-    sight: Option<Sight>,
+    /// How the Links were listed at the last update.
+    list: Option<LinkList>,
     /// The Leases, by the key of their Link, with the last time at which this process saw that each was renewed.
     leases: BTreeMap<ObjectKey, (Lease, Timestamp)>,
     /// The time of the last poll of Leases. While polls fail, their age is not known.
@@ -43,30 +43,19 @@ pub struct Links {
     is_polled: bool,
     /// Why Leases cannot be read, or those of some namespaces cannot.
     leases_problem: Option<Line>,
-    /// The next time at which a cluster is unlinked.
-    pub wake: Option<Timestamp>,
-    /// The clusters whose state must be determined, before aliases.
-    pending: ChangedClusters,
+    /// The ends of absences, with the clusters.
+    ends: BTreeSet<(Timestamp, ClusterName)>,
+    /// The clusters whose state must be determined, before aliases. `None`: all.
+    pending: Option<BTreeSet<ClusterName>>,
     /// The clusters that something began or ceased to know since the last build, after aliases.
     pub(super) turned: BTreeSet<ClusterName>,
     /// Whether the process follows its source and has no table yet. What holds then began at an unknown time.
     pub(super) is_first: bool,
 }
 
-/// How much is known of Links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
-    /// Nothing, and a person can do nothing about it.
-    None,
-    /// Nothing, for this reason.
-    Unknown(&'static str),
-    /// They are listed: those of every namespace, or of some.
-    Listed { is_complete: bool },
-}
-
 /// That no Link names a cluster.
-#[derive(Clone, Copy, Debug)]
-struct Absence {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Absence {
     /// When this process first saw that.
     since: Timestamp,
     /// The end of `links.unlinkedAfter`, until which its endpoints count. `None`: they do not any more.
@@ -93,6 +82,8 @@ pub struct ClusterLink {
     pub state: LinkState,
     /// Whether something is mirrored from it.
     pub is_mirrored: bool,
+    /// That no Link names it, as far as this process saw it.
+    pub(super) absence: Option<Absence>,
     /// The problem that nobody maintains its mirrors, if that is so.
     pub(super) problem: Option<Problem>,
 }
@@ -120,6 +111,8 @@ pub enum LinkList {
     NotGiven,
     /// The API server does not define Links.
     Undefined,
+    /// They are listed, and there is neither a Link nor a Lease of a mirror controller.
+    Nothing,
     /// They are listed.
     Listed {
         /// Whether those of every namespace are, and their watches are heard from. Otherwise, a Link that is missing unlinks
@@ -185,30 +178,41 @@ impl Links {
     ) -> Option<ServiceKeys> {
         let mut states = LinkStates::clone(&self.states); // it shares its content
         let changed = store.take_changed_clusters();
-        let mut is_changed = self.note_known(&changed, &mut states, store, rules);
-        self.pending.extend(changed);
-        let mut unlinked = BTreeSet::new(); // those that turn
-        if let Some(list) = list {
-            for link in self.take_due(store, list, now) {
-                let new = self.state_of(&link, store, rules, now);
-                let old = states.clusters.get(&link);
-                if old == new.as_ref() {
-                    continue;
-                }
-                is_changed = true;
-                let was_unlinked = states.is_unlinked(&link);
-                match new {
-                    Some(new) => states.clusters.insert_mut(link.clone(), new),
-                    None => _ = states.clusters.remove_mut(&link),
-                }
-                if states.is_unlinked(&link) != was_unlinked {
-                    unlinked.insert(link);
-                }
+        let mut is_changed = self.note_known(changed.as_ref(), &mut states, store, rules);
+        self.pending = self
+            .pending
+            .take()
+            .zip(changed)
+            .map(|(mut pending, changed)| {
+                pending.extend(changed);
+                pending
+            });
+        let mut services = ServiceKeys::new();
+        let due = list.map_or_else(BTreeSet::new, |list| self.take_due(store, list, now));
+        for link in &due {
+            let new = self.state_of(link, store, rules, now);
+            let old = states.clusters.get(link);
+            if old == new.as_ref() {
+                continue;
             }
-            let is_complete = self.sight == Some(Sight::Listed { is_complete: true });
-            self.was_complete |= is_complete;
-            let ends = self.absences.values().filter_map(|absence| absence.end);
-            self.wake = ends.min().filter(|_| is_complete);
+            is_changed = true;
+            if let Some(end) = old.and_then(ClusterLink::end) {
+                self.ends.remove(&(end, link.clone()));
+            }
+            if let Some(end) = new.as_ref().and_then(ClusterLink::end) {
+                self.ends.insert((end, link.clone()));
+            }
+            let was_unlinked = states.is_unlinked(link);
+            match new {
+                Some(new) => states.clusters.insert_mut(link.clone(), new),
+                None => _ = states.clusters.remove_mut(link),
+            }
+            if states.is_unlinked(link) != was_unlinked {
+                services.extend(store.services_linked_to(link).cloned());
+            }
+        }
+        self.was_complete |= self.is_complete();
+        if !due.is_empty() {
             states.unknown = self.unknown_problem(&states);
             is_changed |= states.unknown != self.states.unknown;
         }
@@ -216,21 +220,32 @@ impl Links {
             return None;
         }
         self.states = Arc::new(states);
-        Some(store.services_linked_to(&unlinked))
+        Some(services)
+    }
+
+    /// Returns the next time at which a cluster is unlinked.
+    pub fn wake(&self) -> Option<Timestamp> {
+        let (end, _) = self.ends.first().filter(|_| self.is_complete())?;
+        Some(*end)
+    }
+
+    /// Returns whether the Links of all namespaces are listed.
+    fn is_complete(&self) -> bool {
+        self.list == Some(LinkList::Listed { is_complete: true })
     }
 
     /// Notes which clusters something knows, by their names after aliases. Returns whether that changed.
     fn note_known(
         &mut self,
-        changed: &ChangedClusters,
+        changed: Option<&BTreeSet<ClusterName>>,
         states: &mut LinkStates,
         store: &Store,
         rules: &Rules,
     ) -> bool {
         let mut is_changed = false;
         let names: BTreeSet<ClusterName> = match changed {
-            ChangedClusters::Some(links) => links.iter().map(|link| rules.name_of(link)).collect(),
-            ChangedClusters::All => {
+            Some(links) => links.iter().map(|link| rules.name_of(link)).collect(),
+            None => {
                 let all = store.clusters().map(|link| rules.name_of(link));
                 let known = states.known.iter().cloned();
                 let own = [rules.cluster_name.clone()];
@@ -255,42 +270,28 @@ impl Links {
 
     /// Returns the clusters whose state must be determined.
     fn take_due(&mut self, store: &Store, list: LinkList, now: Timestamp) -> BTreeSet<ClusterName> {
-        let sight = match list {
-            LinkList::NotGiven => Sight::None,
-            LinkList::Undefined => Sight::Unknown(UNDEFINED),
-            LinkList::Listed { .. } if self.leases.is_empty() && store.links().next().is_none() => {
-                Sight::Unknown(NOTHING)
-            }
-            LinkList::Listed { is_complete } => Sight::Listed { is_complete },
+        let is_nothing = self.leases.is_empty() && store.linked().is_empty();
+        let list = match list {
+            LinkList::Listed { .. } if is_nothing => LinkList::Nothing,
+            _ => list,
         };
-        if self.sight.replace(sight) != Some(sight) {
-            self.pending = ChangedClusters::All;
+        if self.list.replace(list) != Some(list) {
+            self.pending = None;
         }
-        let none = ChangedClusters::Some(BTreeSet::new());
-        let mut due = match std::mem::replace(&mut self.pending, none) {
-            ChangedClusters::Some(due) => due,
-            ChangedClusters::All => {
-                self.is_polled = true;
-                store
-                    .clusters()
-                    .cloned()
-                    .chain(self.states.clusters.keys().cloned())
-                    .collect()
-            }
-        };
-        if self.wake.is_some_and(|wake| wake <= now) {
-            let over = self
-                .absences
-                .iter()
-                .filter(|(_, one)| one.end.is_some_and(|end| end <= now));
-            due.extend(over.map(|(link, _)| link.clone()));
+        let known = self.states.clusters.iter();
+        let pending = self.pending.replace(BTreeSet::new());
+        self.is_polled |= pending.is_none();
+        let all = || store.clusters().chain(self.states.clusters.keys()).cloned();
+        let mut due = pending.unwrap_or_else(|| all().collect());
+        if self.is_complete() {
+            let over = self.ends.iter().take_while(|(end, _)| *end <= now);
+            due.extend(over.map(|(_, link)| link.clone()));
         }
         if std::mem::take(&mut self.is_polled) {
-            due.extend(store.links().map(|(_, cluster)| cluster.clone()));
+            due.extend(store.linked().iter().map(|(cluster, _)| cluster.clone()));
             due.extend(self.leased(store));
             // A Lease that is gone may have been all that named its cluster.
-            let others = self.states.clusters.iter();
-            let others = others.filter(|(_, one)| !one.is_mirrored);
+            let others = known.filter(|(_, one)| !one.is_mirrored);
             due.extend(others.map(|(link, _)| link.clone()));
         }
         due
@@ -298,88 +299,79 @@ impl Links {
 
     /// Returns the clusters that Leases without a Link name: a Link has the name of its cluster.
     fn leased(&self, store: &Store) -> impl Iterator<Item = ClusterName> {
-        let links: BTreeSet<&ObjectKey> = store.links().map(|(link, _)| link).collect();
-        let alone = self.leases.keys().filter(move |link| !links.contains(link));
+        let links = store.objects(Kind::Link);
+        let is_link = |link: &ObjectKey| matches!(links.get(link), Some(Object::Link(_)));
+        let alone = self.leases.keys().filter(move |link| !is_link(link));
         alone.filter_map(|link| ClusterName::interned(&link.name.text()).ok())
     }
 
     /// Returns the state of a cluster, if something names it (rule L2).
     fn state_of(
-        &mut self,
+        &self,
         link: &ClusterName,
         store: &Store,
         rules: &Rules,
         now: Timestamp,
     ) -> Option<ClusterLink> {
-        let counts = store.cluster_counts(link);
-        let is_named =
-            counts.mirrors + counts.links > 0 || self.leased(store).any(|one| one == *link);
-        let sight = self.sight.filter(|sight| *sight != Sight::None && is_named);
-        let Some(sight) = sight.filter(|_| !rules.excludes(link)) else {
-            self.absences.remove(link);
+        let (is_mirrored, is_linked) = (store.is_mirrored(link), store.is_linked(link));
+        let is_named = is_mirrored || is_linked || self.leased(store).any(|one| one == *link);
+        let list = self.list.filter(|list| *list != LinkList::NotGiven)?;
+        if !is_named || rules.excludes(link) {
             return None;
-        };
-        let mut state = ClusterLink {
+        }
+        let last = self.states.clusters.get(link);
+        let mut found = ClusterLink {
             cluster: rules.name_of(link),
             state: LinkState::Unknown,
-            is_mirrored: counts.mirrors > 0,
+            is_mirrored,
+            absence: last.and_then(|last| last.absence),
             problem: None,
         };
-        match sight {
-            Sight::None | Sight::Unknown(_) => {}
-            Sight::Listed { .. } if counts.links > 0 => {
-                self.absences.remove(link);
-                state.state = LinkState::Linked;
-                if let Some(frozen) = self.frozen(link, store) {
-                    state.state = LinkState::Frozen;
-                    state.problem = Some(frozen);
+        let mut problem = None;
+        if let LinkList::Listed { is_complete } = list {
+            if is_linked {
+                found.absence = None;
+                found.state = LinkState::Linked;
+                problem = self.frozen(link, store);
+                if problem.is_some() {
+                    found.state = LinkState::Frozen;
                 }
+            } else if is_complete {
+                // None begins while a namespace cannot be read.
+                found.absence = Some(self.absence(found.absence, rules, now));
             }
-            Sight::Listed { is_complete } => {
-                if let Some(absence) = self.absence_of(link, is_complete, rules, now) {
-                    self.absences.insert(link.clone(), absence);
-                    (state.state, state.problem) = absence.state();
-                }
+            if let Some(absence) = found.absence {
+                found.state = absence.state();
+                // Without mirrors, nothing is wrong with a cluster that has no Link.
+                problem = is_mirrored.then(|| absence.problem());
             }
         }
-        // Without mirrors, nothing is wrong with a cluster that has no Link.
-        let is_wrong = state.is_mirrored || state.state == LinkState::Frozen;
-        let problem = state.problem.filter(|_| is_wrong);
-        let of_cluster = |one: Problem| one.of_cluster(&state.cluster).began_before(self.is_first);
-        state.problem = problem.map(of_cluster);
-        Some(state)
+        let of_cluster = |one: Problem| one.of_cluster(&found.cluster).began_before(self.is_first);
+        found.problem = problem.map(of_cluster);
+        Some(found)
     }
 
-    /// Returns the absence of a cluster that no Link names. None begins while a namespace cannot be read.
-    fn absence_of(
-        &self,
-        link: &ClusterName,
-        is_complete: bool,
-        rules: &Rules,
-        now: Timestamp,
-    ) -> Option<Absence> {
-        let known = self.absences.get(link).copied();
-        if !is_complete {
-            return known;
-        }
-        let delay = match self.was_complete {
-            true => rules.unlinked_after,
-            false => Duration::ZERO,
+    /// Returns the absence of a cluster that no Link names, and that may be known already.
+    fn absence(&self, known: Option<Absence>, rules: &Rules, now: Timestamp) -> Absence {
+        let delay = if self.was_complete {
+            rules.unlinked_after
+        } else {
+            Duration::ZERO
         };
         let absence = known.unwrap_or(Absence {
             since: now,
             end: Some(now.after(delay)),
         });
-        Some(Absence {
+        Absence {
             end: absence.end.filter(|end| *end > now),
             ..absence
-        })
+        }
     }
 
     /// Returns the problem that the mirror controllers of all Links of a cluster have stopped: that of the one that stopped last.
     fn frozen(&self, cluster: &ClusterName, store: &Store) -> Option<Problem> {
         let mut last: Option<(Timestamp, String)> = None;
-        for (link, _) in store.links().filter(|(_, named)| *named == cluster) {
+        for link in store.links_of(cluster) {
             let (lease, renewed) = self.leases.get(link)?;
             if renewed.after(STALE) > self.polled {
                 return None;
@@ -401,12 +393,13 @@ impl Links {
     /// Returns the problem that states are unknown, if a person can do something about it.
     fn unknown_problem(&self, states: &LinkStates) -> Option<Problem> {
         let is_unknown = |one: &ClusterLink| one.state == LinkState::Unknown;
-        let reason = match self.sight? {
-            Sight::Unknown(reason) => Some(reason),
-            Sight::Listed { is_complete: false } if states.clusters.values().any(is_unknown) => {
+        let reason = match self.list? {
+            LinkList::Undefined => Some(UNDEFINED),
+            LinkList::Nothing => Some(NOTHING),
+            LinkList::Listed { is_complete: false } if states.clusters.values().any(is_unknown) => {
                 Some(UNREADABLE)
             }
-            Sight::None | Sight::Listed { .. } => None,
+            LinkList::NotGiven | LinkList::Listed { .. } => None,
         };
         let leases = self.leases_problem.as_ref();
         let refused = || Some(format!("Leases cannot be read: {}", leases?));
@@ -419,18 +412,28 @@ impl Links {
 // === impl Absence ===
 
 impl Absence {
-    /// Returns the state of the cluster, and its problem.
-    fn state(self) -> (LinkState, Option<Problem>) {
-        let (state, detail) = match self.end {
-            Some(end) => {
-                let delay = end.since(self.since).as_secs();
-                let detail = format!("its endpoints count for {delay} s");
-                (LinkState::Missing, detail)
-            }
-            None => (LinkState::Unlinked, "its endpoints are down".to_owned()),
+    fn state(self) -> LinkState {
+        self.end.map_or(LinkState::Unlinked, |_| LinkState::Missing)
+    }
+
+    fn problem(self) -> Problem {
+        let detail = match self.end {
+            Some(end) => format!(
+                "its endpoints count for {} s",
+                end.since(self.since).as_secs()
+            ),
+            None => "its endpoints are down".to_owned(),
         };
-        let problem = Problem::new(ProblemKind::Unlinked, detail);
-        (state, Some(problem.holds_since(self.since)))
+        Problem::new(ProblemKind::Unlinked, detail).holds_since(self.since)
+    }
+}
+
+// === impl ClusterLink ===
+
+impl ClusterLink {
+    /// Returns when its absence ends.
+    fn end(&self) -> Option<Timestamp> {
+        self.absence?.end
     }
 }
 

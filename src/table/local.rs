@@ -22,12 +22,12 @@ fn membership(
     own: OwnService,
     context: BuildContext<'_>,
 ) -> Result<bool, Option<&'static str>> {
-    let mut aliases = context.rules.aliases.of_source(service);
-    let mut is_named = || item.settings.is_some() || aliases.next().is_some();
+    let aliases = context.rules.aliases.of_source(service);
+    let is_named = item.settings.is_some() || !aliases.is_empty();
     match context.rules.local_members {
         LocalMembers::None => Err(None),
         _ if own.export == Export::Gateway => Ok(false),
-        LocalMembers::Matching if is_named() => Ok(false),
+        LocalMembers::Matching if is_named => Ok(false),
         LocalMembers::Matching if context.has_mirror() => Ok(true),
         LocalMembers::Matching | LocalMembers::Exported => Err(own.export.defect()),
     }

@@ -118,7 +118,11 @@ impl Rules {
 
 /// The aliases. Only the settings have them: a tenant must not name a service like another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Aliases(BTreeMap<ServiceKey, Vec<ServiceKey>>);
+pub struct Aliases {
+    sources: BTreeMap<ServiceKey, Vec<ServiceKey>>,
+    /// The aliases of each source.
+    of_sources: BTreeMap<ServiceKey, Vec<ServiceKey>>,
+}
 
 /// The maximum number of services of one alias.
 const MAX_SOURCES: usize = 32;
@@ -132,6 +136,7 @@ impl Aliases {
     ///
     /// A sentence, if an alias names itself or another alias, or has a service twice or too many services.
     pub fn new(aliases: BTreeMap<ServiceKey, Vec<ServiceKey>>) -> Result<Self, String> {
+        let mut of_sources: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (alias, sources) in &aliases {
             let count = sources.len();
             if count > MAX_SOURCES {
@@ -151,28 +156,29 @@ impl Aliases {
                 } else if sources[..index].contains(source) {
                     return Err(format!("the alias {alias} has the service {source} twice"));
                 }
+                let of_source = of_sources.entry(source.clone()).or_default();
+                of_source.push(alias.clone());
             }
         }
-        Ok(Self(aliases))
+        Ok(Self {
+            sources: aliases,
+            of_sources,
+        })
     }
 
     /// Returns the names of the aliases.
     pub fn names(&self) -> impl Iterator<Item = &ServiceKey> {
-        self.0.keys()
+        self.sources.keys()
     }
 
     /// Returns the sources of an alias.
     pub fn sources_of(&self, alias: &ServiceKey) -> &[ServiceKey] {
-        self.0.get(alias).map_or(&[], |sources| sources)
+        self.sources.get(alias).map_or(&[], |sources| sources)
     }
 
     /// Returns the aliases of a service.
-    pub fn of_source<'a>(
-        &'a self,
-        service: &'a ServiceKey,
-    ) -> impl Iterator<Item = &'a ServiceKey> {
-        let aliases = self.0.iter().filter(|(_, all)| all.contains(service));
-        aliases.map(|(alias, _)| alias)
+    pub fn of_source(&self, service: &ServiceKey) -> &[ServiceKey] {
+        self.of_sources.get(service).map_or(&[], |aliases| aliases)
     }
 }
 

@@ -93,7 +93,7 @@ fn owner<'c>(
     let is_source = |namespace: &Namespace| {
         let (namespace, service) = (namespace.clone(), name.clone());
         let source = ServiceKey { namespace, service };
-        let mut aliases = rules.aliases.of_source(&source);
+        let mut aliases = rules.aliases.of_source(&source).iter();
         let has_name = |alias: &ServiceKey| alias.service == *name;
         aliases.any(|one| has_name(one) && claims.get(&one.namespace) == Some(&Claim::Headless))
     };

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::slice;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -53,43 +54,16 @@ pub struct Store {
     unprefixed_slices: BTreeSet<(ObjectKey, ObjectName)>,
     /// Objects that the parser skipped.
     skipped: Skipped,
-    /// What names each cluster, before aliases.
-    clusters: BTreeMap<ClusterName, ClusterCounts>,
-    /// The clusters with other answers to these questions since somebody asked: does a mirror name it, does a Link name it?
-    changed_clusters: ChangedClusters,
+    /// The clusters that mirrors name, before aliases, each with the services of the mirrors and their numbers. A federated service
+    /// is a mirror of each of its members.
+    mirrored: BTreeMap<(ClusterName, ServiceKey), usize>,
+    /// The clusters that Links name, before aliases, each with the keys of the Links.
+    linked: BTreeSet<(ClusterName, ObjectKey)>,
+    /// The clusters with other answers to these questions since somebody asked: does a mirror name it, does a Link name it? `None`:
+    /// any, because the store is new.
+    changed_clusters: Option<BTreeSet<ClusterName>>,
     /// Whether an object was added, changed or removed since that was asked for.
     is_changed: bool,
-}
-
-/// The numbers of objects that name a cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClusterCounts {
-    /// The mirrors from it. A federated service counts for each of its members.
-    pub mirrors: usize,
-    /// The Links to it.
-    pub links: usize,
-}
-
-/// Clusters that changed, before aliases.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ChangedClusters {
-    /// Any may have changed, because the store is new.
-    #[default]
-    All,
-    /// These.
-    Some(BTreeSet<ClusterName>),
-}
-
-// === impl ChangedClusters ===
-
-impl ChangedClusters {
-    /// Adds other clusters.
-    pub(super) fn extend(&mut self, others: Self) {
-        match (&mut *self, others) {
-            (Self::Some(own), Self::Some(others)) => own.extend(others),
-            _ => *self = Self::All,
-        }
-    }
 }
 
 // === impl Store: changes ===
@@ -157,9 +131,9 @@ impl Store {
         }
         self.is_changed = true;
         // Before the old version goes: a cluster that both versions name does not change.
-        self.count_clusters(new.as_ref(), |count| count + 1);
+        self.note_clusters(&key, new.as_ref(), true);
         if let Some(old) = self.objects[kind as usize].remove(&key) {
-            self.count_clusters(Some(&old), |count| count - 1);
+            self.note_clusters(&key, Some(&old), false);
             services[0] = self.affected_service(kind, &key, &old);
             self.index(kind, &key, &old, false);
         }
@@ -171,35 +145,35 @@ impl Store {
         services
     }
 
-    /// Counts the clusters that an object names.
-    fn count_clusters(&mut self, object: Option<&Object>, next: fn(usize) -> usize) {
-        let (clusters, is_link) = match object {
-            Some(Object::Item(item)) => (&item.linked[..], false),
-            Some(Object::Link(cluster)) => (std::slice::from_ref(cluster), true),
+    /// Notes that an object names its clusters, or does not any more.
+    fn note_clusters(&mut self, key: &ObjectKey, object: Option<&Object>, is_added: bool) {
+        let clusters = match object {
+            Some(Object::Item(item)) => &item.linked[..],
+            Some(Object::Link(cluster)) => slice::from_ref(cluster),
             _ => return,
         };
         for cluster in clusters {
-            let counts = self.clusters.entry(cluster.clone()).or_default();
-            let count = if is_link {
-                &mut counts.links
+            let before = (self.is_mirrored(cluster), self.is_linked(cluster));
+            if let Some(Object::Item(item)) = object {
+                let mirrored = (cluster.clone(), key.service(&item.service));
+                let count = self.mirrored.entry(mirrored.clone()).or_default();
+                *count = if is_added { *count + 1 } else { *count - 1 };
+                if *count == 0 {
+                    self.mirrored.remove(&mirrored);
+                }
             } else {
-                &mut counts.mirrors
-            };
-            let last = std::mem::replace(count, next(*count));
-            let is_turned = (last == 0) != (*count == 0);
-            if *counts == ClusterCounts::default() {
-                self.clusters.remove(cluster);
+                put(&mut self.linked, (cluster.clone(), key.clone()), is_added);
             }
-            if is_turned && let ChangedClusters::Some(changed) = &mut self.changed_clusters {
+            let is_turned = before != (self.is_mirrored(cluster), self.is_linked(cluster));
+            if is_turned && let Some(changed) = &mut self.changed_clusters {
                 changed.insert(cluster.clone());
             }
         }
     }
 
-    /// Returns the clusters that a mirror or a Link began or ceased to name since the last call.
-    pub(super) fn take_changed_clusters(&mut self) -> ChangedClusters {
-        let none = ChangedClusters::Some(BTreeSet::new());
-        std::mem::replace(&mut self.changed_clusters, none)
+    /// Returns the clusters that a mirror or a Link began or ceased to name since the last call. `None`: any may have.
+    pub(super) fn take_changed_clusters(&mut self) -> Option<BTreeSet<ClusterName>> {
+        self.changed_clusters.replace(BTreeSet::new())
     }
 
     /// Returns the service that depends on an object. For a slice, this is the service of its Service. On a Service that is no item,
@@ -312,23 +286,46 @@ impl Store {
             .collect()
     }
 
-    /// Returns the Links, with the clusters that they name.
-    pub fn links(&self) -> impl Iterator<Item = (&ObjectKey, &ClusterName)> {
-        let links = self.objects(Kind::Link).iter();
-        links.filter_map(|(key, object)| match object {
-            Object::Link(cluster) => Some((key, cluster)),
-            _ => None,
-        })
+    /// Returns the clusters that Links name, before aliases, each with the key of a Link.
+    pub(super) fn linked(&self) -> &BTreeSet<(ClusterName, ObjectKey)> {
+        &self.linked
     }
 
-    /// Returns the clusters that a mirror or a Link names, before aliases.
-    pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        self.clusters.keys()
+    /// Returns the keys of the Links to a cluster.
+    pub(super) fn links_of<'s>(
+        &'s self,
+        cluster: &'s ClusterName,
+    ) -> impl Iterator<Item = &'s ObjectKey> {
+        let links = self.linked.range((cluster.clone(), ObjectKey::default())..);
+        let links = links.take_while(move |(named, _)| named == cluster);
+        links.map(|(_, link)| link)
     }
 
-    /// Returns how many objects name a cluster, before aliases.
-    pub fn cluster_counts(&self, cluster: &ClusterName) -> ClusterCounts {
-        self.clusters.get(cluster).copied().unwrap_or_default()
+    /// Returns whether a Link names a cluster, before aliases.
+    pub(super) fn is_linked(&self, cluster: &ClusterName) -> bool {
+        self.links_of(cluster).next().is_some()
+    }
+
+    /// Returns the services with mirrors from a cluster, before aliases.
+    pub(super) fn services_linked_to<'s>(
+        &'s self,
+        cluster: &'s ClusterName,
+    ) -> impl Iterator<Item = &'s ServiceKey> {
+        let first = (cluster.clone(), ServiceKey::default());
+        let mirrored = self.mirrored.range(first..);
+        let mirrored = mirrored.take_while(move |((named, _), _)| named == cluster);
+        mirrored.map(|((_, service), _)| service)
+    }
+
+    /// Returns whether a mirror names a cluster, before aliases.
+    pub(super) fn is_mirrored(&self, cluster: &ClusterName) -> bool {
+        self.services_linked_to(cluster).next().is_some()
+    }
+
+    /// Returns the clusters that a mirror or a Link names, before aliases. A cluster may occur several times.
+    pub(super) fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        let mirrored = self.mirrored.keys().map(|(cluster, _)| cluster);
+        mirrored.chain(self.linked.iter().map(|(cluster, _)| cluster))
     }
 
     /// Returns whether something here knows a cluster, by its name after aliases: it is this one, or a mirror or a Link names it.
@@ -337,18 +334,7 @@ impl Store {
         let mut links = rules.links_of(cluster);
         !rules.excluded_clusters.contains(cluster)
             && (*cluster == rules.cluster_name
-                || links.any(|link| self.clusters.contains_key(link)))
-    }
-
-    /// Returns the services with mirrors from some clusters. Reads every Service, because a cluster loses its Link rarely.
-    pub fn services_linked_to(&self, clusters: &BTreeSet<ClusterName>) -> ServiceKeys {
-        let is_linked = |item: &&Item| item.linked.iter().any(|one| clusters.contains(one));
-        let services = self.objects(Kind::Service).iter();
-        let services = services.filter_map(|(key, object)| {
-            let item = object.item().filter(is_linked)?;
-            Some(key.service(&item.service))
-        });
-        services.collect()
+                || links.any(|link| self.is_mirrored(link) || self.is_linked(link)))
     }
 
     /// Returns all objects of a kind.

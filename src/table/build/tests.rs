@@ -293,9 +293,7 @@ fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
         ..ServiceTimers::default()
     };
     let due = services.iter().map(|key| (key.clone(), due.clone()));
-    timers.apply(NextTimers {
-        services: due.collect(),
-    });
+    timers.apply(due.collect());
     assert_eq!(timers.due(), services);
     let panics = |_: BuildContext<'_>| panic!("at each build");
     let built = build_with(&last, &store, &services, &timers, panics);

@@ -327,6 +327,7 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
                 cluster,
                 state,
                 is_mirrored: true,
+                absence: None,
             }
         };
         let clusters = state.map(|state| ("east".parse().unwrap(), cluster(state)));
