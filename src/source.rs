@@ -14,6 +14,7 @@ pub mod file;
 mod flapping;
 pub mod inbox;
 pub mod kube;
+mod log_limiter;
 mod problem_log;
 mod steady_clock;
 mod turns;
@@ -36,6 +37,7 @@ use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use inbox::{Update, Updates};
+use problem_log::log_limited;
 pub use problem_log::{log_ended, log_problem, problem_of_failures};
 pub use steady_clock::SteadyClock;
 
@@ -50,7 +52,7 @@ use crate::model::{
 use crate::table::links::LinkList;
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
-use crate::table::{Build, Publisher, Rules, Store, Table, Timers};
+use crate::table::{Build, Built, Publisher, Rules, Store, Table, Timers};
 
 /// The smallest number of objects of a watch of which a list may not lack most. Fewer may lose any share, but not all.
 const MIN_GUARDED: usize = 11;
@@ -292,7 +294,7 @@ impl<'p> UpdateLoop<'p> {
         let tenant = (kind != Kind::Link).then(|| key.namespace.clone());
         self.note_changed(tenant, services);
         if let Some(problem) = self.store.skipped().get(&ObjectRef { kind, key }) {
-            log_problem(problem);
+            log_limited(problem, &mut self.log.limiter, self.timers.now);
         }
     }
 
@@ -336,7 +338,7 @@ impl<'p> UpdateLoop<'p> {
         self.has_news |= self.store.take_changed();
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
-            log_problem(problem);
+            log_limited(problem, &mut self.log.limiter, self.timers.now);
         }
     }
 
@@ -391,9 +393,10 @@ impl<'p> UpdateLoop<'p> {
         let mut built = build.finish();
         self.timers.apply(take(&mut built.timers));
         self.timers.is_started = true;
-        self.is_first = false;
         let (services, time) = (built.services.clone(), self.timers.now);
         let wall = self.timers.wall.seconds();
+        built.is_busy = self.count_changes(last_table, &built);
+        self.is_first = false;
         if let Some(now) = self.publisher.publish(built, time, wall) {
             for arrival in delays {
                 self.feeds.answer_delays.add(arrival.elapsed(), 1);
@@ -401,6 +404,21 @@ impl<'p> UpdateLoop<'p> {
             self.log
                 .note_published(&last, &now, &services, self.feeds, time);
         }
+    }
+
+    /// Counts the services with other answers. Returns whether all that differ change all the time.
+    fn count_changes(&mut self, last: &Table, built: &Built) -> bool {
+        let mut flapping = self.feeds.events.flapping();
+        for key in &built.services {
+            let hashes = [last, &built.table].map(|table| table.find(key)?.answers);
+            if hashes[0] != hashes[1]
+                && !self.is_first
+                && let Some(problem) = flapping.count(key, hashes, self.timers.now)
+            {
+                log_limited(problem, &mut self.log.limiter, self.timers.now);
+            }
+        }
+        flapping.are_busy(&built.services)
     }
 }
 

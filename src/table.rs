@@ -111,7 +111,7 @@ mod short;
 pub mod store;
 
 pub use build::{Build, Built, build};
-pub use content::{Claim, NoOwner, Published, ShortName, Table};
+pub use content::{Claim, Difference, NoOwner, Published, ShortName, Table};
 pub use context::{ServiceTimers, Timers};
 pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 pub use history::Moment;

@@ -14,7 +14,7 @@ use crate::source::Events;
 use crate::table::change::Change;
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
-use crate::table::{Built, Published, Publisher, Rules, Store, Table, Timers, build};
+use crate::table::{Built, Difference, Published, Publisher, Rules, Store, Table, Timers, build};
 use crate::zone::print::ZoneFile;
 use crate::zone::{Grammar, Zone, Zones};
 
@@ -239,7 +239,7 @@ impl Server {
         let built = build(&self.table, &store, &services, &self.rules, &self.timers);
         self.timers.apply(built.timers);
         self.table = built.table;
-        built.is_changed
+        built.difference > Difference::None
     }
 }
 
@@ -255,10 +255,8 @@ pub(crate) fn published(table: Table) -> Published {
     let publisher = Publisher::default();
     let built = Built {
         table: table.clone(),
-        is_changed: true,
-        has_other_answers: true,
-        services: Default::default(),
-        timers: Default::default(),
+        difference: Difference::Answers,
+        ..Built::default()
     };
     let now = publisher.publish(built, Timestamp::from_seconds(1_790_000_000), 1_790_000_000);
     let now = now.unwrap_or_default();

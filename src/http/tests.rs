@@ -16,7 +16,7 @@ use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::LISTINGS;
-use crate::table::{Built, Publisher, Table};
+use crate::table::{Built, Difference, Publisher, Table};
 use crate::testing::{backends, endpoint, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
@@ -100,9 +100,8 @@ fn publish_at(publisher: &Publisher, objects: &[Value], now: Timestamp) {
     let built = Built {
         services: services.collect(),
         table,
-        is_changed: true,
-        has_other_answers: true,
-        timers: Default::default(),
+        difference: Difference::Answers,
+        ..Built::default()
     };
     publisher.publish(built, now, 1);
 }

@@ -490,6 +490,12 @@ impl Problem {
         thing.or_else(service).or_else(cluster).unwrap_or_default()
     }
 
+    /// Returns the namespace that it concerns, if it concerns one: that of its service, or of its first object.
+    pub fn namespace(&self) -> Option<&Text> {
+        let of_service = self.service.as_ref().map(|one| one.namespace.text());
+        of_service.or_else(|| self.objects.first().map(|one| &one.key.namespace))
+    }
+
     /// Returns what a person does, with the names of what it concerns. The commands can be copied.
     pub fn hint(&self) -> String {
         let [service, namespace] = match &self.service {

@@ -7,8 +7,9 @@ use tracing::Level;
 
 use super::Feeds;
 use super::events::{TimedChange, Window};
-use super::problem_log::{log_at, log_new, log_some};
-use crate::model::{ClusterName, MAX_LISTED, Timestamp, list_some};
+use super::log_limiter::LogLimiter;
+use super::problem_log::{log_at, log_new};
+use crate::model::{ClusterName, MAX_LISTED, Namespace, Timestamp, list_some};
 use crate::table::Published;
 use crate::table::change::Change;
 use crate::table::diff::{diff, diff_links, diff_short_names};
@@ -16,7 +17,10 @@ use crate::table::store::ServiceKeys;
 
 /// The log of changes and problems. A problem is logged once, when it appears.
 #[derive(Debug, Default)]
-pub(super) struct ChangeLog(Window);
+pub(super) struct ChangeLog {
+    window: Window,
+    pub(super) limiter: LogLimiter,
+}
 
 impl ChangeLog {
     /// Tells what a table that was published after `last` changes. `changed` are the services that differ, and `time` is that of the
@@ -38,7 +42,7 @@ impl ChangeLog {
             .iter()
             .map(|key| (key, changes(key).unwrap_or_default()));
         let of_services: Vec<_> = of_services.collect();
-        log_new(last_table, next, &of_services, time);
+        log_new(last_table, next, &of_services, time, &mut self.limiter);
         let (generation, serial, services) = (now.generation, now.serial, changed.len());
         // Each of the others has lines of its changes.
         let is_first = last.generation == 0;
@@ -49,8 +53,8 @@ impl ChangeLog {
         let changes = changes.chain(short_names.into_iter().flatten());
         for change in changes.chain(of_services.into_iter().flat_map(|(_, changes)| changes)) {
             events.count(change.kind);
-            let undone = self.0.add(change, time);
-            record(undone, feeds, time);
+            let undone = self.window.add(change, time);
+            self.record(undone, feeds, time);
         }
         // After the lines, for commands that wait for the first table.
         events.note_table(now, last_table.map(|_| changed));
@@ -59,30 +63,33 @@ impl ChangeLog {
     /// Records the changes that have waited until a time: now, or the end of time before the process ends. At the end of a minute,
     /// logs which services go on to flap.
     pub(super) fn record_until(&mut self, end: Timestamp, feeds: &Feeds, time: Timestamp) {
-        record(self.0.take_due(end), feeds, time);
+        let due = self.window.take_due(end);
+        self.limiter.end_second(time);
+        feeds.events.flapping().end_minute(time, &mut self.limiter);
+        self.record(due, feeds, time);
     }
 
     /// Returns when [`Self::record_until`] has something to record.
     pub(super) fn next_due(&self, feeds: &Feeds) -> Option<Timestamp> {
-        let due = self.0.next_due().into_iter();
-        due.chain(feeds.events.flapping().due()).min()
+        let due = self.window.next_due().into_iter();
+        let ends = feeds.events.flapping().due().into_iter();
+        due.chain(ends).chain(self.limiter.due()).min()
     }
-}
 
-/// Logs and records changes, in the minute to which they belong. Those of services that flap have no line of their own.
-fn record(changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
-    let mut flapping = feeds.events.flapping();
-    log_some(&flapping.end_minute(time), |one| one.detail.clone());
-    let mut recorded = Vec::with_capacity(changes.len());
-    for (moment, change) in changes {
-        let (moment, change) = (feeds.clock.wall(moment), change.truncated());
-        log_some(&flapping.count(&change, time), |one| one.detail.clone());
-        if !flapping.has_all_of(&change) {
-            log_change(&change, moment);
+    /// Logs and records changes. Those of services that change all the time have no line of their own.
+    fn record(&mut self, changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
+        let flapping = feeds.events.flapping();
+        let mut recorded = Vec::with_capacity(changes.len());
+        for (moment, change) in changes {
+            let (moment, change) = (feeds.clock.wall(moment), change.truncated());
+            let namespace = change.namespace().map(Namespace::text);
+            if !flapping.are_busy(&change.services) && self.limiter.admits(namespace, time) {
+                log_change(&change, moment);
+            }
+            recorded.push((moment, change));
         }
-        recorded.push((moment, change));
+        feeds.events.record(recorded);
     }
-    feeds.events.record(recorded);
 }
 
 /// Logs a change, with the fields and the sentence of its event.

@@ -104,7 +104,10 @@ pub(super) type TimedChange = (Timestamp, Change);
 /// The changes that wait until no further one of their cluster and kind has followed for [`QUIET`], but not longer than
 /// [`MAX_WAIT`].
 #[derive(Debug, Default)]
-pub(super) struct Window(Vec<Waiting>);
+pub(super) struct Window(BTreeMap<Group, Vec<Waiting>>);
+
+/// Namespace and cluster of changes, which may be merged or undo each other. No tenant changes Links: those of all namespaces are one.
+type Group = (Option<Namespace>, Option<ClusterName>);
 
 /// Changes of one cluster, namespace and kind, merged.
 #[derive(Debug)]
@@ -300,13 +303,18 @@ impl Ring {
 impl Window {
     /// Adds a change at a time of the clock of the process. Returns what must be recorded before it, because it undoes that.
     pub(super) fn add(&mut self, change: Change, now: Timestamp) -> Vec<TimedChange> {
-        let undone = self.take(|one| one.change.is_undone_by(&change));
-        match self.0.iter_mut().find(|one| one.change.is_like(&change)) {
+        let is_link = matches!(change.kind, ChangeKind::Linked | ChangeKind::Unlinked);
+        let namespace = change.namespace().cloned().filter(|_| !is_link);
+        let group = self.0.entry((namespace, change.cluster.clone()));
+        let waiting = group.or_default();
+        let undone = waiting.extract_if(.., |one| one.change.is_undone_by(&change));
+        let undone = undone.map(|one| (one.first, one.change)).collect();
+        match waiting.iter_mut().find(|one| one.change.is_like(&change)) {
             Some(one) => {
                 one.last = now;
                 one.change.merge(&change);
             }
-            None => self.0.push(Waiting {
+            None => waiting.push(Waiting {
                 first: now,
                 last: now,
                 change,
@@ -315,19 +323,22 @@ impl Window {
         undone
     }
 
-    /// Returns the changes that have waited long enough.
+    /// Returns the changes that have waited long enough, the oldest first.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<TimedChange> {
-        self.take(|one| one.due() <= now)
+        let mut due = Vec::new();
+        self.0.retain(|_, waiting| {
+            let over = waiting.extract_if(.., |one| one.due() <= now);
+            due.extend(over.map(|one| (one.first, one.change)));
+            !waiting.is_empty()
+        });
+        due.sort_by_key(|(first, _)| *first);
+        due
     }
 
     /// Returns when the next change has waited long enough.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.0.iter().map(Waiting::due).min()
-    }
-
-    fn take(&mut self, is_taken: impl Fn(&Waiting) -> bool) -> Vec<TimedChange> {
-        let taken = self.0.extract_if(.., |one| is_taken(one));
-        taken.map(|one| (one.first, one.change)).collect()
+        let waiting = self.0.values().flatten();
+        waiting.map(Waiting::due).min()
     }
 }
 

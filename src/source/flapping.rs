@@ -1,58 +1,92 @@
-//! Services that change too often: more than [`MAX_CHANGES`] events within a minute are the problem `flapping`. Meanwhile, the log has
-//! one line a minute for the service instead of one for each change.
+//! Services that change too often. After [`MAX_CHANGES`] changes of the answers of a service within a minute, the log has one line for
+//! it at the end of the minute instead of one for each change, and the history one version. If answers also return again and again,
+//! the service flaps, which is a problem.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::take;
 use std::time::Duration;
 
-use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
-use crate::table::change::Change;
+use tracing::info;
 
-/// Maximum number of events of a service in a minute.
+use super::log_limiter::LogLimiter;
+use super::problem_log::log_limited;
+use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
+
+/// Maximum number of changes of a service in a minute.
 const MAX_CHANGES: usize = 5;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Counts the events of each service.
+/// The number of earlier answers of a service that are known.
+const KNOWN: usize = 4;
+
+/// The smallest number of answers in a minute that were known, of a service that flaps. Restarts of pods change addresses, which do
+/// not return.
+const MIN_RETURNS: usize = 2;
+
+/// Counts the changes of the answers of each service.
 #[derive(Debug, Default)]
 pub(super) struct Flapping {
     /// The start of the minute.
     minute: Timestamp,
-    /// The events since then.
-    counts: BTreeMap<ServiceKey, usize>,
+    counts: BTreeMap<ServiceKey, Count>,
     /// The services that flap, with the problem of each.
     problems: BTreeMap<ServiceKey, Problem>,
 }
 
+/// The changes of a service since the start of the minute.
+#[derive(Debug, Default)]
+struct Count {
+    changes: usize,
+    /// The answers that were among the last ones.
+    returns: usize,
+    /// The hashes of the last answers.
+    last: VecDeque<Option<u64>>,
+}
+
+// === impl Flapping ===
+
 impl Flapping {
-    /// Counts an event. Returns the problems that begin.
-    pub(super) fn count(&mut self, change: &Change, now: Timestamp) -> Vec<Problem> {
-        let mut new = Vec::new();
-        for key in &change.services {
-            let count = self.counts.entry(key.clone()).or_default();
-            *count += 1;
-            if *count > MAX_CHANGES && !self.problems.contains_key(key) {
-                let problem = problem(key, *count).holds_since(now);
-                self.problems.insert(key.clone(), problem.clone());
-                new.push(problem);
-            }
+    /// Counts a change of a service from answers with one hash to those with another one. Returns its problem if that begins.
+    pub(super) fn count(
+        &mut self,
+        key: &ServiceKey,
+        hashes: [Option<u64>; 2],
+        now: Timestamp,
+    ) -> Option<&Problem> {
+        let [old, new] = hashes;
+        let count = self.counts.entry(key.clone()).or_default();
+        count.changes += 1;
+        if count.last.back() != Some(&old) {
+            count.last.push_back(old);
         }
-        new
+        count.returns += usize::from(count.last.contains(&new));
+        count.last.push_back(new);
+        let surplus = count.last.len().saturating_sub(KNOWN);
+        count.last.drain(..surplus);
+        if !count.flaps() || self.problems.contains_key(key) {
+            return None;
+        }
+        let problem = count.problem(key).holds_since(now);
+        Some(self.problems.entry(key.clone()).or_insert(problem))
     }
 
-    /// Ends the minute if it is over. A service that changed less does not flap any more. Returns the problems that stay.
-    pub(super) fn end_minute(&mut self, now: Timestamp) -> Vec<Problem> {
+    /// Ends the minute if it is over, and logs which services changed too often. One that changed less does not flap any more.
+    pub(super) fn end_minute(&mut self, now: Timestamp, limiter: &mut LogLimiter) {
         if now < self.minute.after(MINUTE) {
-            return Vec::new();
+            return;
         }
         self.minute = now;
-        let counts = std::mem::take(&mut self.counts);
-        let known = std::mem::take(&mut self.problems);
-        for (key, last) in known {
-            if let Some(count) = counts.get(&key).filter(|count| **count > MAX_CHANGES) {
-                let problem = problem(&key, *count).holds_since(last.since());
+        let known = take(&mut self.problems);
+        for (key, count) in take(&mut self.counts) {
+            if count.flaps() {
+                let since = known.get(&key).and_then(Problem::since);
+                let problem = count.problem(&key).holds_since(since);
+                log_limited(&problem, limiter, now);
                 self.problems.insert(key, problem);
+            } else if count.is_busy() && limiter.admits(Some(key.namespace.text()), now) {
+                info!(service = %key, count = count.changes, "Service changed often within a minute");
             }
         }
-        self.problems.values().cloned().collect()
     }
 
     /// Returns the services that flap, with the problem of each.
@@ -60,63 +94,72 @@ impl Flapping {
         &self.problems
     }
 
-    /// Returns whether a change concerns only services that flap.
-    pub(super) fn has_all_of(&self, change: &Change) -> bool {
-        let mut services = change.services.iter();
-        !change.services.is_empty() && services.all(|key| self.problems.contains_key(key))
+    /// Returns whether some services are all ones that changed too often, also in the last minute if they flap.
+    pub(super) fn are_busy<'k>(&self, services: impl IntoIterator<Item = &'k ServiceKey>) -> bool {
+        let mut services = services.into_iter().peekable();
+        let is_busy = |key| {
+            self.problems.contains_key(key) || self.counts.get(key).is_some_and(Count::is_busy)
+        };
+        services.peek().is_some() && services.all(is_busy)
     }
 
-    /// Returns the end of the minute, if a service flaps.
+    /// Returns the end of the minute, if it must be noted.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        (!self.problems.is_empty()).then(|| self.minute.after(MINUTE))
+        (!self.counts.is_empty() || !self.problems.is_empty()).then(|| self.minute.after(MINUTE))
     }
 }
 
-fn problem(service: &ServiceKey, count: usize) -> Problem {
-    let detail = format!("{count} changes within a minute");
-    Problem::new(ProblemKind::Flapping, detail).of_service(service)
+// === impl Count ===
+
+impl Count {
+    fn is_busy(&self) -> bool {
+        self.changes > MAX_CHANGES
+    }
+
+    fn flaps(&self) -> bool {
+        self.is_busy() && self.returns >= MIN_RETURNS
+    }
+
+    fn problem(&self, service: &ServiceKey) -> Problem {
+        let detail = format!("{} changes within a minute", self.changes);
+        Problem::new(ProblemKind::Flapping, detail).of_service(service)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::change::ChangeKind;
     use crate::testing::service_keys;
 
-    fn change(service: &str) -> Change {
-        Change {
-            services: service_keys(&[service]),
-            ..Change::new(ChangeKind::Down, "")
-        }
-    }
-
     #[test]
-    fn more_than_five_events_in_a_minute_are_a_problem_until_a_minute_has_fewer() {
+    fn answers_that_return_are_a_problem_until_a_minute_has_fewer_changes() {
         let mut flapping = Flapping::default();
         let at = |second: u64| Timestamp::from_seconds(1000 + second);
-        flapping.end_minute(at(0));
-        let mut count = |service: &str, second, times: usize| -> usize {
-            let new = (0..times).map(|_| flapping.count(&change(service), at(second)).len());
-            new.sum()
-        };
-        // The problem begins once.
-        assert_eq!(
-            (count("db", 1, 5), count("db", 2, 1), count("db", 3, 9)),
-            (0, 1, 0)
-        );
-        assert_eq!(count("web", 3, 5), 0);
-        assert!(flapping.has_all_of(&change("db")) && !flapping.has_all_of(&change("web")));
-        assert_eq!(flapping.services().len(), 1);
-        assert_eq!(flapping.end_minute(at(59)), []);
+        let key = |name: &str| service_keys(&[name]).pop_first().unwrap();
+        let mut limiter = LogLimiter::default();
+        flapping.end_minute(at(0), &mut limiter);
+        // Its gateway comes and goes; its pods restart one after the other; it changes seldom.
+        for (name, changes, answers) in [("db", 15, 2), ("pods", 15, 100), ("web", 5, 2)] {
+            for number in 0..changes {
+                let hashes = [number % answers, (number + 1) % answers].map(Some);
+                flapping.count(&key(name), hashes, at(number));
+            }
+        }
+        let busy = |flapping: &Flapping, names: &[&str]| flapping.are_busy(&service_keys(names));
+        assert!(busy(&flapping, &["db", "pods"]));
+        assert!(!busy(&flapping, &["db", "web"]) && !busy(&flapping, &[]));
+        assert_eq!(flapping.services().keys().collect::<Vec<_>>(), [&key("db")]);
+        flapping.end_minute(at(59), &mut limiter);
         assert_eq!(flapping.due(), Some(at(60)));
-        let stays = flapping.end_minute(at(60));
-        assert_eq!(stays.len(), 1);
+        flapping.end_minute(at(60), &mut limiter);
+        let problem = &flapping.services()[&key("db")];
         assert_eq!(
-            stays[0].to_string(),
+            problem.to_string(),
             "Service changes too often: prod/db: 15 changes within a minute"
         );
-        assert_eq!(stays[0].since(), Some(at(2)));
-        assert_eq!(flapping.end_minute(at(120)), []);
+        assert_eq!(problem.since(), Some(at(5)));
+        assert!(busy(&flapping, &["db"]) && !busy(&flapping, &["pods"]));
+        flapping.end_minute(at(120), &mut limiter);
         assert_eq!((flapping.due(), flapping.services().len()), (None, 0));
     }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::info;
 
 use super::SteadyClock;
+use super::log_limiter::LogLimiter;
 use crate::failures::Failures;
 use crate::model::{Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::Table;
@@ -45,6 +46,13 @@ fn level_of(kind: ProblemKind) -> tracing::Level {
 /// Logs a problem with the level of its kind.
 pub fn log_problem(problem: &Problem) {
     log_with_detail(problem, &problem.detail);
+}
+
+/// Logs a problem, if a line about its namespace may be logged.
+pub(super) fn log_limited(problem: &Problem, limiter: &mut LogLimiter, now: Timestamp) {
+    if limiter.admits(problem.namespace(), now) {
+        log_problem(problem);
+    }
 }
 
 fn log_with_detail(problem: &Problem, detail: &str) {
@@ -88,6 +96,7 @@ pub(super) fn log_new(
     next: &Table,
     services: &[(&ServiceKey, Vec<Change>)],
     time: Timestamp,
+    limiter: &mut LogLimiter,
 ) {
     let keys = || services.iter().map(|(key, _)| *key);
     let known = last
@@ -105,11 +114,12 @@ pub(super) fn log_new(
         let problems = next.find(key).into_iter().flat_map(|next| &next.problems);
         new.extend(problems.filter(|one| !is_known(known, one) && !is_told(one)));
     }
+    new.retain(|problem| limiter.admits(problem.namespace(), time));
     log_some(&new, |problem| next.detail_of(problem));
 }
 
 /// Logs problems, at most [`MAX_LOGGED`] of each kind, with the details that a function returns.
-pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P], detail: impl Fn(&Problem) -> Line) {
+fn log_some<P: Borrow<Problem>>(problems: &[P], detail: impl Fn(&Problem) -> Line) {
     let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
     for problem in problems.iter().map(Borrow::borrow) {
         let count = counts.entry(problem.kind).or_default();

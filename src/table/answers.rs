@@ -29,7 +29,7 @@ impl Table {
     /// it exactly. It is a sum, which does not depend on the order: one hash for each service with names, and for each short name with
     /// an owner, with the names that others hide.
     pub fn answers_hash(&self) -> u64 {
-        let services = self.services().filter_map(|one| answers_hash(Some(one)));
+        let services = self.services().filter_map(|one| one.answers);
         let short = self.short_names.keys();
         let owners = short.filter_map(|name| {
             let answers = self.short_answers(name.as_str())?;
@@ -40,24 +40,17 @@ impl Table {
     }
 }
 
-/// Returns a hash of the answers at the names of a service, if it has names. It covers its key, whether its name fails, its hosts
-/// without endpoint mirrors, its TTL, its endpoints (cluster, hostname, addresses and ports), and which of them each of its names
-/// returns.
-///
-/// Services with the same answers have the same hash in every process of one version on machines with the same size and order of
-/// words. The hasher of the standard library without a seed is enough, because the hash does not protect against forgery.
-pub(super) fn answers_hash(service: Option<&Service>) -> Option<u64> {
-    service.filter(|one| one.has_names_at(&[])).map(hash_of)
-}
+// === impl Service ===
 
-/// Returns whether two versions of a service differ in their answers.
-pub(super) fn answers_differ(old: Option<&Service>, new: Option<&Service>) -> bool {
-    let [before, after] = [old, new].map(|one| one.map_or(&[][..], |one| &*one.endpoints));
-    // The data of an endpoint changes more often than what its names return, and is found without hashes.
-    let mut pairs = before.iter().zip(after);
-    before.len() != after.len()
-        || !pairs.all(|(before, after)| before.has_same_data(after))
-        || answers_hash(old) != answers_hash(new)
+impl Service {
+    /// Returns a hash of the answers at its names, if it has names. It covers its key, whether its name fails, its hosts without
+    /// endpoint mirrors, its TTL, its endpoints (cluster, hostname, addresses and ports), and which of them each of its names returns.
+    ///
+    /// Services with the same answers have the same hash in every process of one version on machines with the same size and order of
+    /// words. The hasher of the standard library without a seed is enough, because the hash does not protect against forgery.
+    pub(super) fn hash_of_answers(&self) -> Option<u64> {
+        self.has_names_at(&[]).then(|| hash_of(self))
+    }
 }
 
 /// Returns the hash of something.
@@ -78,30 +71,47 @@ impl Hash for Service {
         if self.endpoints.is_empty() {
             return;
         }
-        (self.ttl, &self.endpoints).hash(state);
-        let mut feed = |name: Members<'_>| {
-            let answered = name.answered(self.gateway_down);
-            answered.count().hash(state);
-            answered.iter().for_each(|endpoint| endpoint.hash(state));
-        };
-        let ports = self.names.named_ports(&self.endpoints);
-        for port in iter::once(&[][..]).chain(ports.map(|(_, endpoints)| endpoints)) {
-            let all = self.names.members(0..self.endpoints.len(), port);
-            feed(all.requiring(Property::Selected));
-            let mut start = 0;
-            for of_cluster in self.by_cluster() {
-                let end = start + of_cluster.len();
-                feed(all.within(start..end));
-                start = end;
-            }
+        self.ttl.hash(state);
+        self.endpoints.hash(state);
+        let same_ports = |one: &Endpoint, other: &Endpoint| one.ports == other.ports;
+        for with_ports in self.endpoints.chunk_by(same_ports) {
+            (with_ports.len(), &*with_ports[0].ports).hash(state);
+        }
+        let all = self.names.members(0..self.endpoints.len(), &[]);
+        let own = all.requiring(Property::Selected);
+        own.iter().for_each(|index| index.hash(state));
+        let names = self.names.named_ports(&self.endpoints);
+        let ports: Vec<&[u64]> = names.map(|(_, endpoints)| endpoints).collect();
+        self.hash_answered(&own, &ports, state);
+        let mut start = 0;
+        for of_cluster in self.by_cluster() {
+            let end = start + of_cluster.len();
+            self.hash_answered(&all.within(start..end), &ports, state);
+            start = end;
         }
     }
 }
 
-/// Feeds what identifies the endpoint, and its data in answers.
+impl Service {
+    /// Feeds which endpoints a name and its `_P._R.` forms return. If the name returns all, so do these.
+    fn hash_answered(&self, name: &Members<'_>, ports: &[&[u64]], state: &mut impl Hasher) {
+        let count = name.clone().answered(self.gateway_down).count();
+        (name.count() - count).hash(state);
+        if count == name.count() {
+            return;
+        }
+        for port in iter::once(&&[][..]).chain(ports) {
+            let answered = name.having(port).answered(self.gateway_down);
+            answered.count().hash(state);
+            answered.iter().for_each(|index| index.hash(state));
+        }
+    }
+}
+
+/// Feeds what identifies the endpoint, and its addresses.
 impl Hash for Endpoint {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.labels(), &*self.ports).hash(state);
+        self.labels().hash(state);
         self.addresses.len().hash(state);
         let addresses = self.addresses.iter();
         addresses.for_each(|address| address.ip.hash(state));

@@ -6,33 +6,34 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::iter;
+use std::mem::replace;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::answers::answers_differ;
 use super::build_service::build_service;
+use super::content::{Difference, Table};
 use super::context::{BuildContext, BuiltService, ServiceTimers, Timers};
 use super::rules::Rules;
 use super::shared::set;
+use super::short;
 use super::store::{ServiceKeys, Store};
-use super::{Table, short};
 use crate::model::{Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
 const PANIC_PAUSE: Duration = Duration::from_secs(60);
 
 /// The outcome of a build.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Built {
     /// The next table.
     pub table: Table,
-    /// Whether answers or problems differ from those of the previous table.
-    pub is_changed: bool,
-    /// Whether answers differ.
-    pub has_other_answers: bool,
+    /// How it differs from the previous table.
+    pub difference: Difference,
     /// The services that differ from those of the previous table.
     pub services: ServiceKeys,
+    /// Whether only services differ that change all the time.
+    pub is_busy: bool,
     /// The timers of services that differ from those before.
     pub timers: Vec<(ServiceKey, ServiceTimers)>,
 }
@@ -147,15 +148,14 @@ impl<'b> Build<'b> {
     /// Completes the table with what depends on several services.
     pub fn finish(self) -> Built {
         let mut built = self.built;
-        let [is_changed, has_other_answers] = short::assign_owners(
+        let difference = short::assign_owners(
             &mut built.table,
             self.last,
             &self.services,
             self.rules,
             self.timers,
         );
-        built.is_changed |= is_changed;
-        built.has_other_answers |= has_other_answers;
+        built.note(difference);
         built
     }
 }
@@ -168,15 +168,19 @@ impl Built {
         let mut table = last.clone();
         table.skipped = store.skipped().clone();
         table.links = timers.links.states.clone();
-        let is_changed = !table.skipped.ptr_eq(&last.skipped) && table.skipped != last.skipped
-            || table.links != last.links;
-        Self {
+        let has_same_skips = table.skipped.ptr_eq(&last.skipped) || table.skipped == last.skipped;
+        let mut built = Self {
             table,
-            is_changed,
-            has_other_answers: false,
-            services: ServiceKeys::new(),
-            timers: Vec::new(),
+            ..Self::default()
+        };
+        if !has_same_skips || built.table.links != last.links {
+            built.note(Difference::Problems);
         }
+        built
+    }
+
+    fn note(&mut self, difference: Difference) {
+        self.difference = self.difference.max(difference);
     }
 
     /// Replaces a service with its new version.
@@ -184,20 +188,37 @@ impl Built {
         let BuildContext {
             key, old, timers, ..
         } = context;
-        self.is_changed |= set(&mut self.table.non_members, key, built.non_member);
+        if set(&mut self.table.non_members, key, built.non_member) {
+            self.note(Difference::Problems);
+        }
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
             self.timers.push((key.clone(), built.timers));
         }
+        let mut difference = if old.is_some() {
+            Difference::State
+        } else {
+            Difference::None
+        };
         let new = built.service.map(|mut new| {
             let known = old.map_or(&[][..], |old| &old.problems);
             timers.date(known, &mut new.problems);
             Problem::assign_causes(&mut new.problems);
+            // The state is compared without problems.
+            let problems = replace(&mut new.problems, known.into());
+            difference = if old == Some(&new) {
+                Difference::None
+            } else {
+                Difference::State
+            };
+            new.problems = problems;
             Arc::new(new)
         });
-        if self.table.replace(key, new.clone()) {
-            self.is_changed = true;
+        if old.and_then(|old| old.answers) != new.as_ref().and_then(|new| new.answers) {
+            difference = Difference::Answers;
+        }
+        if self.table.replace(key, new) {
+            self.note(difference.max(Difference::Problems));
             self.services.insert(key.clone());
-            self.has_other_answers = self.has_other_answers || answers_differ(old, new.as_deref());
         }
     }
 }

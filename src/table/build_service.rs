@@ -153,6 +153,7 @@ fn service(
         ..decided
     };
     service.failure = failure(&service);
+    service.answers = service.hash_of_answers();
     service.report_state(context);
     let mut problems: Vec<Problem> = context.problems.take().into_values().collect();
     problems.sort();

@@ -44,6 +44,20 @@ pub struct Published {
     pub since: Option<Timestamp>,
 }
 
+/// How two tables differ, the least first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Difference {
+    /// Not at all.
+    #[default]
+    None,
+    /// In problems alone.
+    Problems,
+    /// In what views show of services, such as endpoints that are down and answered all the same.
+    State,
+    /// In answers.
+    Answers,
+}
+
 /// A host that a headless mirror lists: its namespace, its hostname, and the service. A Service with the name of the host can stand
 /// for it (rule M1b). Without a service, it comes before those with one.
 pub(super) type HostOfService = (Text, Text, Option<ServiceKey>);

@@ -17,26 +17,21 @@ use std::mem::{replace, size_of, size_of_val};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::content::{Published, Table};
+use super::Built;
+use super::content::{Difference, Published, Table};
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{Namespace, Problem, ServiceKey, Timestamp};
+use crate::model::{Few, Namespace, Problem, ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
 const STEP: Duration = Duration::from_millis(100);
-
-/// A service with more changes than this in a minute changes all the time.
-const MAX_CHANGES: usize = 5;
-const MINUTE: Duration = Duration::from_secs(60);
-/// Maximum number of services of one table whose changes are counted.
-const MAX_COUNTED: usize = 1000;
 
 /// Maximum size of the kept versions in octets: a quarter of what a process needs besides its table and connections.
 const MAX_OCTETS: usize = 16 << 20;
 
 /// What a version needs besides its service: its place in the queue, and the nodes of the maps of short names and of other parts of the
 /// table that lead to it.
-const PLACE: usize = 1024;
+const PLACE: usize = 600;
 
 /// Maximum number of tables that are kept for the next pages of lists, and for how long.
 const MAX_LISTS: usize = 8;
@@ -51,7 +46,9 @@ pub(super) struct History {
     max_octets: usize,
     /// The tables before the current one, the oldest first.
     steps: VecDeque<Step>,
-    current: Moment,
+    current: Arc<Published>,
+    /// The time since which the current table answers.
+    start: Timestamp,
     /// Whether the current table differs from the one before only in services that change all the time.
     is_busy: bool,
     /// The octets of the versions of each namespace that has some.
@@ -60,9 +57,6 @@ pub(super) struct History {
     lost: BTreeMap<Namespace, Timestamp>,
     /// The oldest first.
     lists: Vec<OpenList>,
-    /// The number of changes of each service since the start of the minute.
-    changes: BTreeMap<ServiceKey, usize>,
-    minute: Timestamp,
 }
 
 /// An earlier table.
@@ -120,32 +114,31 @@ impl History {
             age,
             max_octets: MAX_OCTETS,
             steps: VecDeque::new(),
-            current: Moment::new(now, first),
+            current: first,
+            start: now,
             is_busy: false,
             octets: BTreeMap::new(),
             lost: BTreeMap::new(),
             lists: Vec::new(),
-            changes: BTreeMap::new(),
-            minute: now,
         }
     }
 
-    /// Adds the table that follows the last one and differs in these services. If they differ in problems alone, it replaces the last
-    /// one. Returns the last table, which queries and open lists may still use.
+    /// Adds the table that follows the last one, with what a build says of it. If they differ in problems alone, it replaces the last
+    /// one. Returns the last table, which queries may still use, unless an open list keeps it.
     pub(super) fn push(
         &mut self,
         next: Arc<Published>,
-        keys: &ServiceKeys,
+        built: &Built,
         now: Timestamp,
-    ) -> Arc<Published> {
-        let is_first = self.current.published.table.is_none();
-        let is_busy = !is_first && self.count_changes(keys, now);
-        let has_same_answers = !is_first && has_same_answers(&self.current.published, &next, keys);
-        let last = replace(&mut self.current, Moment::new(now, next));
-        if has_same_answers {
-            self.current.start = last.start;
-        } else {
-            let step = Step::new(&last, keys, self.is_busy);
+    ) -> Option<Arc<Published>> {
+        let last = replace(&mut self.current, next);
+        if built.difference > Difference::Problems {
+            let step = Step {
+                start: replace(&mut self.start, now),
+                rest: last.without_services(),
+                versions: versions(&last, &built.services),
+                is_busy: replace(&mut self.is_busy, built.is_busy),
+            };
             for (key, version) in &step.versions {
                 let octets = octets_of(version.as_deref());
                 *self.octets.entry(key.namespace.clone()).or_default() += octets;
@@ -154,46 +147,45 @@ impl History {
                 }
             }
             self.steps.push_back(step);
-            self.is_busy = is_busy;
             self.thin();
         }
         self.forget(now);
         self.lists.retain(|list| list.end > now);
-        last.published
+        let is_kept = |list: &OpenList| Arc::ptr_eq(&list.published, &last);
+        (!self.lists.iter().any(is_kept)).then_some(last)
     }
 
     /// Returns the table that answered at a time. Returns `None` if the history begins later.
     pub(super) fn at(&self, time: Timestamp) -> Option<Past> {
-        if time >= self.current.start {
-            return Some(Past::of(self.current.clone()));
-        }
-        let later = self.steps.partition_point(|step| step.start <= time);
+        let mut later = self.steps.partition_point(|step| step.start <= time);
+        later += usize::from(time >= self.start);
         Some(self.past(later.checked_sub(1)?))
     }
 
     /// Returns the table of a version, if it is still there.
     pub(super) fn of_version(&self, version: u64) -> Option<Past> {
         let mut lists = self.lists.iter().map(|list| &list.published);
-        if let Some(published) = lists.find(|one| one.version == version) {
-            return Some(Past::of(Moment::new(
-                Timestamp::default(),
-                published.clone(),
-            )));
+        let mut whole = lists.find(|one| one.version == version);
+        whole = whole.or(Some(&self.current).filter(|one| one.version == version));
+        if let Some(published) = whole {
+            return Some(Past {
+                current: published.clone(),
+                ..self.past(self.steps.len())
+            });
         }
-        if self.current.published.version == version {
-            return Some(Past::of(self.current.clone()));
-        }
-        let index = self
-            .steps
-            .iter()
-            .rposition(|step| step.rest.version == version)?;
+        let mut steps = self.steps.iter();
+        let index = steps.rposition(|step| step.rest.version == version)?;
         Some(self.past(index)).filter(|past| past.incomplete.is_empty())
     }
 
     /// Returns the time at which the history begins.
     pub(super) fn start(&self) -> Timestamp {
-        let first = self.steps.front();
-        first.map_or(self.current.start, |first| first.start)
+        self.start_of(0)
+    }
+
+    /// Returns the number of octets of all versions that are kept.
+    pub(super) fn octets(&self) -> usize {
+        self.octets.values().sum()
     }
 
     /// Keeps a table for the next pages of a list.
@@ -214,43 +206,24 @@ impl History {
         });
     }
 
-    /// Returns what the table of a step is made of: the current one, and the oldest version of each service since then.
-    fn past(&self, step: usize) -> Past {
-        let Some(first) = self.steps.get(step) else {
-            return Past::of(self.current.clone());
-        };
+    /// Returns what the table of a step is made of: the current one, and the oldest version of each service since then. The step after
+    /// the last one is the current table.
+    fn past(&self, index: usize) -> Past {
+        let (step, start) = (self.steps.get(index), self.start_of(index));
         let mut versions = Versions::new();
-        for (key, version) in self.steps.range(step..).flat_map(|step| &step.versions) {
+        for (key, version) in self.steps.range(index..).flat_map(|step| &step.versions) {
             versions
                 .entry(key.clone())
                 .or_insert_with(|| version.clone());
         }
-        let lost = self.lost.iter().filter(|(_, end)| first.start < **end);
+        let lost = self.lost.iter().filter(|(_, end)| start < **end);
         Past {
-            start: first.start,
-            current: self.current.published.clone(),
-            rest: Some(first.rest.without_services()),
+            start,
+            current: self.current.clone(),
+            rest: step.map(|step| step.rest.without_services()),
             versions,
             incomplete: lost.map(|(namespace, _)| namespace.clone()).collect(),
         }
-    }
-
-    /// Counts a change of each of these services. Returns whether all of them change all the time. Many that change at once do not.
-    fn count_changes(&mut self, keys: &ServiceKeys, now: Timestamp) -> bool {
-        if now >= self.minute.after(MINUTE) {
-            self.changes.clear();
-            self.minute = now;
-        }
-        if keys.is_empty() || keys.len() > MAX_COUNTED {
-            return false;
-        }
-        let mut is_busy = true;
-        for key in keys {
-            let count = self.changes.entry(key.clone()).or_default();
-            *count += 1;
-            is_busy &= *count > MAX_CHANGES;
-        }
-        is_busy
     }
 
     /// Unites the table before the current one with the one before, if that one began less than a step before the current one, or if all
@@ -260,7 +233,7 @@ impl History {
             return;
         };
         // The table before the first one answers nothing, but is the start of the history.
-        let is_short = |before: &Step| self.current.start < before.start.after(STEP);
+        let is_short = |before: &Step| self.start < before.start.after(STEP);
         match self.steps.back_mut() {
             Some(before)
                 if is_short(before) || before.is_busy && middle.is_busy && self.is_busy =>
@@ -281,7 +254,7 @@ impl History {
     /// Forgets tables that are too old, and versions if all together have too many octets.
     fn forget(&mut self, now: Timestamp) {
         while let Some(oldest) = self.steps.front()
-            && self.end_of(0).after(self.age) <= now
+            && self.start_of(1).after(self.age) <= now
         {
             for (key, version) in &oldest.versions {
                 uncount(&mut self.octets, key, version.as_deref());
@@ -294,7 +267,7 @@ impl History {
             self.lists.remove(0);
         }
         let most = self.max_octets - self.octets_of_lists();
-        while self.octets.values().sum::<usize>() > most {
+        while self.octets() > most {
             self.forget_oldest_of_most();
         }
     }
@@ -310,7 +283,8 @@ impl History {
             self.octets.remove(&namespace);
             return;
         };
-        self.lost.insert(namespace.clone(), self.end_of(index));
+        self.lost
+            .insert(namespace.clone(), self.start_of(index + 1));
         let step = &mut self.steps[index];
         let is_of_it = |key: &ServiceKey, _: &mut Option<Arc<Service>>| key.namespace == namespace;
         for (key, version) in step.versions.extract_if(.., is_of_it) {
@@ -322,31 +296,20 @@ impl History {
             self.steps.remove(index);
             match self.steps.get_mut(index) {
                 Some(next) => next.start = start,
-                None => self.current.start = start,
+                None => self.start = start,
             }
         }
     }
 
-    /// Returns the end of a step.
-    fn end_of(&self, step: usize) -> Timestamp {
-        let next = self.steps.get(step + 1);
-        next.map_or(self.current.start, |next| next.start)
+    /// Returns the start of a step, or of the current table.
+    fn start_of(&self, step: usize) -> Timestamp {
+        self.steps.get(step).map_or(self.start, |step| step.start)
     }
 
     /// Returns the octets of the versions that open lists keep.
     fn octets_of_lists(&self) -> usize {
         self.lists.iter().map(|list| list.octets).sum()
     }
-}
-
-/// Returns whether two tables that differ in these services differ in their problems alone.
-fn has_same_answers(last: &Published, next: &Published, keys: &ServiceKeys) -> bool {
-    let is_same = |key: &ServiceKey| {
-        let [old, new] = [last, next].map(|one| one.table.as_ref()?.find(key));
-        old.zip(new)
-            .is_some_and(|(old, new)| old.differs_in_problems_alone(new))
-    };
-    last.generation == next.generation && keys.iter().all(is_same)
 }
 
 /// Subtracts a version that is not kept any more.
@@ -366,62 +329,37 @@ fn octets_of(version: Option<&Service>) -> usize {
     };
     let mut octets = PLACE + size_of::<Service>() + service.names.octets();
     for endpoint in service.endpoints.iter().chain(&service.not_ready) {
-        octets += size_of_val(endpoint) + size_of_val(&*endpoint.addresses);
-        octets += size_of_val(&*endpoint.objects);
+        octets += size_of_val(endpoint);
+        octets += allocated(&endpoint.addresses) + allocated(&endpoint.objects);
     }
     for problem in &service.problems {
         octets += size_of::<Problem>() + problem.detail.len();
+        octets += size_of_val(&*problem.objects);
     }
     octets += size_of_val(&*service.mirrors) + size_of_val(&*service.federated);
     octets + size_of_val(&*service.missing) + size_of_val(&*service.hosts)
 }
 
-// === impl Step ===
-
-impl Step {
-    /// Makes the step of a table that is replaced in these services.
-    fn new(last: &Moment, keys: &ServiceKeys, is_busy: bool) -> Self {
-        let table = last.published.table.as_ref();
-        let mut versions = Versions::new();
-        // Before the first table, there is none to make.
-        for key in keys.iter().filter(|_| table.is_some()) {
-            let version = table.and_then(|table| table.version_of(key));
-            versions.insert(key.clone(), version.cloned());
-        }
-        Self {
-            start: last.start,
-            rest: last.published.without_services(),
-            versions,
-            is_busy,
-        }
+/// Returns the octets of a list that has an allocation.
+fn allocated<T>(list: &Few<T>) -> usize {
+    match list {
+        Few::One(_) => 0,
+        Few::Others(entries) => size_of_val(&**entries),
     }
 }
 
-// === impl Moment ===
-
-impl Moment {
-    fn new(start: Timestamp, published: Arc<Published>) -> Self {
-        Self {
-            start,
-            published,
-            incomplete: BTreeSet::new(),
-        }
-    }
+/// Returns the versions of some services in a table. Before the first table, there is none.
+fn versions(published: &Published, keys: &ServiceKeys) -> Versions {
+    let Some(table) = &published.table else {
+        return Versions::new();
+    };
+    let version = |key: &ServiceKey| (key.clone(), table.version_of(key).cloned());
+    keys.iter().map(version).collect()
 }
 
 // === impl Past ===
 
 impl Past {
-    fn of(moment: Moment) -> Self {
-        Self {
-            start: moment.start,
-            current: moment.published,
-            rest: None,
-            versions: Versions::new(),
-            incomplete: moment.incomplete,
-        }
-    }
-
     /// Makes the table.
     pub(super) fn moment(self) -> Moment {
         let published = match (self.rest, &self.current.table) {

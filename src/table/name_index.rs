@@ -163,6 +163,14 @@ impl<'t> Members<'t> {
         }
     }
 
+    /// Returns those with a port, which is that of [`NameIndex::named_ports`].
+    pub(super) fn having(&self, port: &'t [u64]) -> Self {
+        Self {
+            port,
+            ..self.clone()
+        }
+    }
+
     /// Returns those in a range.
     pub fn within(&self, range: Range<usize>) -> Self {
         Self {

@@ -3,6 +3,7 @@
 //! One control task has the [`Publisher`]. Every listener has a [`Reader`]. A query loads the current [`Published`]
 //! once and uses that table until it is answered.
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::Built;
-use super::content::Published;
+use super::content::{Difference, Published};
 use super::history::{History, Moment};
 use crate::model::Timestamp;
 
@@ -61,15 +62,17 @@ impl Publisher {
     /// Publishes a table in one swap, if answers or problems differ from those of the current one; the first table always.
     /// Returns it. Generation and serial change with the answers. The new serial is `max(last + 1, wall)`, Unix seconds, so that it
     /// also increases across restarts. `now` is the time of the clock of the process.
-    pub fn publish(&self, built: Built, now: Timestamp, wall: u32) -> Option<Arc<Published>> {
+    pub fn publish(&self, mut built: Built, now: Timestamp, wall: u32) -> Option<Arc<Published>> {
         let last = self.reader.current.load_full();
         let is_first = last.table.is_none();
-        if !is_first && !built.is_changed {
+        if is_first {
+            built.difference = Difference::Answers;
+        } else if built.difference == Difference::None {
             return None;
         }
-        let has_other_answers = is_first || built.has_other_answers;
+        let has_other_answers = built.difference == Difference::Answers;
         let next = Arc::new(Published {
-            table: Some(built.table),
+            table: Some(take(&mut built.table)),
             version: last.version + 1,
             generation: last.generation + u64::from(has_other_answers),
             serial: if has_other_answers {
@@ -81,10 +84,10 @@ impl Publisher {
         });
         self.reader.current.store(next.clone());
         let mut history = self.reader.history.lock();
-        let retired = history.push(next.clone(), &built.services, now);
+        let retired = history.push(next.clone(), &built, now);
         drop(history);
         drop(last);
-        self.retired.lock().push(retired);
+        self.retired.lock().extend(retired);
         self.free_retired();
         Some(next)
     }
@@ -124,6 +127,11 @@ impl Reader {
         self.history.lock().keep_for_list(published.clone(), now);
     }
 
+    /// Returns the number of octets of the versions of services that the history keeps.
+    pub fn history_octets(&self) -> usize {
+        self.history.lock().octets()
+    }
+
     /// Returns the time at which the history begins.
     pub fn history_start(&self) -> Timestamp {
         self.history.lock().start()
@@ -138,8 +146,6 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Table;
-    use crate::table::store::ServiceKeys;
 
     #[test]
     fn table_in_use_is_freed_by_the_publisher() {
@@ -168,7 +174,8 @@ mod tests {
         let weak = Arc::downgrade(&list);
         drop(list);
         publisher.publish(built(true), at(2), 2);
-        assert!(publisher.free_retired() && weak.upgrade().is_some());
+        // Nothing is to be freed until the list ends.
+        assert!(!publisher.free_retired() && weak.upgrade().is_some());
         publisher.publish(built(true), at(40), 3);
         assert!(!publisher.free_retired() && weak.upgrade().is_none());
     }
@@ -179,11 +186,12 @@ mod tests {
 
     fn built(has_other_answers: bool) -> Built {
         Built {
-            table: Table::default(),
-            is_changed: true,
-            has_other_answers,
-            services: ServiceKeys::new(),
-            timers: Default::default(),
+            difference: if has_other_answers {
+                Difference::Answers
+            } else {
+                Difference::Problems
+            },
+            ..Built::default()
         }
     }
 
@@ -211,10 +219,7 @@ mod tests {
     #[test]
     fn table_that_does_not_differ_is_not_published() {
         let publisher = Publisher::default();
-        let same = || Built {
-            is_changed: false,
-            ..built(false)
-        };
+        let same = Built::default;
         let first = publisher.publish(same(), at(1), 1).unwrap();
         assert!(publisher.publish(same(), at(2), 2).is_none());
         assert!(Arc::ptr_eq(&first, &publisher.reader().load()));

@@ -51,6 +51,8 @@ pub struct Service {
     pub is_headless: bool,
     /// Its problems, sorted.
     pub problems: Box<[Problem]>,
+    /// The hash of the answers at its names, if it has names.
+    pub answers: Option<u64>,
 }
 
 /// The namespace and the name of a host that a headless mirror lists.
@@ -125,16 +127,6 @@ impl Service {
             [.., cluster] => self.awaits(cluster),
         };
         fails || !self.range_at(scope).is_empty() || self.missing_at(scope).is_some()
-    }
-
-    /// Returns whether another version of the service has the same state.
-    pub(super) fn differs_in_problems_alone(&self, other: &Self) -> bool {
-        let problems = self.problems.clone();
-        *self
-            == Self {
-                problems,
-                ..other.clone()
-            }
     }
 
     /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.

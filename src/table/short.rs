@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::content::{Claim, NoOwner, ShortName, Table};
+use super::content::{Claim, Difference, NoOwner, ShortName, Table};
 use super::context::Timers;
 use super::rules::{Rules, ShortNames};
 use super::service::Service;
@@ -27,22 +27,22 @@ use super::shared::set;
 use super::store::ServiceKeys;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
-/// Assigns the owners of the short names of services that changed, and dates their problems. Returns whether a short name changed,
-/// and whether answers did. `last` is the table before.
+/// Assigns the owners of the short names of services that changed, and dates their problems. Returns how
+/// short names differ. `last` is the table before.
 pub(super) fn assign_owners(
     table: &mut Table,
     last: &Table,
     dirty: &ServiceKeys,
     rules: &Rules,
     timers: &Timers,
-) -> [bool; 2] {
+) -> Difference {
     let mut names: BTreeMap<ServiceName, Vec<&Namespace>> = BTreeMap::new();
     for key in dirty {
         let [own, of_namespace] = key.short_names();
         names.entry(own).or_default().push(&key.namespace);
         names.entry(of_namespace).or_default();
     }
-    let [mut is_changed, mut has_other_answers] = [false; 2];
+    let mut difference = Difference::None;
     for (name, changed) in names {
         let old = table.short_name(name.as_str());
         let known = old.iter().flat_map(|old| old.claims.iter().cloned());
@@ -58,11 +58,14 @@ pub(super) fn assign_owners(
         if let Some(new) = &mut new {
             timers.date(old.map_or(&[], |old| &old.problems), &mut new.problems);
         }
-        is_changed |= set(&mut table.short_names, &name, new);
-        let answers = [&*table, last].map(|table| table.short_answers(name.as_str()));
-        has_other_answers |= answers[0] != answers[1];
+        if set(&mut table.short_names, &name, new) {
+            difference = difference.max(Difference::Problems);
+        }
+        if table.short_answers(name.as_str()) != last.short_answers(name.as_str()) {
+            difference = Difference::Answers;
+        }
     }
-    [is_changed, has_other_answers]
+    difference
 }
 
 /// Returns the claim of a service. One that only has settings takes no name from another.

@@ -73,7 +73,7 @@ mod tests {
     use crate::clock::{unix_milliseconds, unix_seconds};
     use crate::source::{Feeds, SteadyClock};
     use crate::table::links::LinkList;
-    use crate::table::{Built, Publisher};
+    use crate::table::{Built, Difference, Publisher};
     use crate::testing::{self, backends, link, local, rules, service_mirror, store, zones};
     use crate::view::{Filter, Identity, Server, View, document};
 
@@ -104,10 +104,8 @@ mod tests {
             process.see(steady.0 / 1000, &objects);
             let built = Built {
                 table: process.table.clone(),
-                is_changed: true,
-                has_other_answers: true,
-                services: Default::default(),
-                timers: Default::default(),
+                difference: Difference::Answers,
+                ..Built::default()
             };
             publisher.publish(built, steady, unix_seconds());
         }

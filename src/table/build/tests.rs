@@ -269,7 +269,7 @@ fn panic_in_the_build_of_one_service_leaves_all_others_alive() {
     };
     let first = next(&Table::default(), "10.96.0.1", "").table;
     let second = next(&first, "10.96.0.2", "db");
-    assert!(second.is_changed);
+    assert!(second.difference > Difference::None);
     assert_eq!(addresses(&second.table), ["10.96.0.1", "10.96.0.2"]);
     let problems = |table: &Table| details(table, ProblemKind::BuildPanicked);
     assert_eq!(problems(&second.table), ["its last version stays"]);
@@ -332,7 +332,7 @@ fn another_problem_of_the_owner_of_a_short_name_changes_no_answer() {
         &rules(),
         &Timers::default(),
     );
-    assert_eq!((built.is_changed, built.has_other_answers), (true, false));
+    assert_eq!(built.difference, Difference::Problems);
 }
 
 /// One with a selector is a database without pods, whose short name is its own (rule M5).

@@ -5,7 +5,7 @@ use crate::clock::unix_seconds;
 use crate::model::Timestamp;
 use crate::source::Feeds;
 use crate::table::change::{Change, ChangeKind};
-use crate::table::{Built, Publisher, Rules, ShortNames};
+use crate::table::{Built, Difference, Publisher, Rules, ShortNames};
 use crate::testing::{
     backends, endpoint, federated, gateway, link, listing, local, mirror, record_now, rules,
     service_mirror, table, table_by, table_with_links, zones,
@@ -28,10 +28,8 @@ fn server_of(watched: &[&str], table: Table) -> Server {
     let publisher = Publisher::default();
     let built = Built {
         table,
-        is_changed: true,
-        has_other_answers: true,
-        services: Default::default(),
-        timers: Default::default(),
+        difference: Difference::Answers,
+        ..Built::default()
     };
     publisher.publish(built, Timestamp::from_seconds(1), unix_seconds());
     let mut server = Server::of_objects(

@@ -21,7 +21,7 @@ use global_dns::source::Feeds;
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::publish::{Current, Reader};
 use global_dns::table::store::ServiceKeys;
-use global_dns::table::{Built, Publisher, Table, Timers, build};
+use global_dns::table::{Built, Difference, Publisher, Table, Timers, build};
 use global_dns::view::{self, Identity};
 use global_dns::wire::Transport;
 use global_dns::zone::Name;
@@ -298,10 +298,9 @@ fn built(last: Option<&Table>, table: &Table) -> Built {
     services.retain(|key| last.and_then(|last| last.find(key)) != table.find(key));
     Built {
         table: table.clone(),
-        is_changed: true,
-        has_other_answers: true,
+        difference: Difference::Answers,
         services,
-        timers: Default::default(),
+        ..Built::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use global_dns::model::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Timestamp, parse};
 use global_dns::table::store::ServiceKeys;
-use global_dns::table::{LocalMembers, Rules, ShortNames, Store, Table, Timers, build};
+use global_dns::table::{Difference, LocalMembers, Rules, ShortNames, Store, Table, Timers, build};
 use serde_json::Value;
 
 use super::choices::Choices;
@@ -229,7 +229,7 @@ impl Cluster {
         let mut built = build(&self.table, &self.store, &dirty, &self.rules, &self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
         self.timers.is_started = true;
-        if !built.is_changed {
+        if built.difference == Difference::None {
             seen.count("table with the same answers", 1);
             answers::check_same_answers(&self.table, &built.table);
         }
