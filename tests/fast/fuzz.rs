@@ -2,11 +2,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use checks::seen::Seen;
 use checks::{answers, cluster, framing, manifest, memory, messages, raw, worlds};
+use global_dns::model::{Kind, KubeObject, Timestamp, parse};
+use global_dns::table::{Publisher, Store, Table, Timers, build};
+use support::objects::mirror;
 use support::repository::repository;
 use support::rounds::{has_all_rounds, rounds};
 
@@ -205,6 +210,59 @@ fn manifest_checks_cover_every_kind_of_file() {
     ] {
         let error = manifest::check(&input("manifest", name)).error;
         assert!(error.contains(expected), "expected {expected}, got {error}");
+    }
+}
+
+/// The history is limited by the octets that it counts.
+#[test]
+fn history_counts_the_octets_of_the_heap() {
+    let (rules, timers) = (messages::rules(), Timers::default());
+    for hosts in [1, 3, 30] {
+        let mut store = Store::default();
+        let mut apply = |object: serde_json::Value| {
+            let json = object.to_string();
+            let (key, object) = parse::reduce(Kind::Service, &KubeObject::read(&json)).unwrap();
+            store.apply(Kind::Service, key, Some(object))
+        };
+        for number in 0..100 {
+            for cluster in ["east", "west", "north"] {
+                let mirror = mirror("prod", &format!("db{number}"), cluster);
+                apply(mirror.service());
+                for host in 0..hosts {
+                    apply(mirror.endpoint_mirror(&format!("db{number}-{host}"), &["10.0.0.1"]));
+                }
+            }
+        }
+        let publisher = Publisher::new(Timestamp(0), Duration::from_secs(86_400));
+        let services = checks::tables::services_of(&store);
+        let built = build(&Table::default(), &store, &services, &rules, &timers);
+        publisher.publish(built, Timestamp::from_seconds(1), 1);
+        let reader = publisher.reader();
+        let used = allocation_counter::measure(|| {
+            for change in 0..1000_u64 {
+                let address = format!("10.1.{}.{}", change / 250, change % 250 + 1);
+                let service = format!("db{}", change % 100);
+                let mirror = mirror("prod", &service, "east");
+                let host = format!("{service}-0");
+                let json = mirror.endpoint_mirror(&host, &[&address]).to_string();
+                let (key, object) = parse::reduce(Kind::Service, &KubeObject::read(&json)).unwrap();
+                let dirty = store.apply(Kind::Service, key, Some(object));
+                let last = Arc::clone(&reader.load());
+                let built = build(
+                    last.table.as_ref().unwrap(),
+                    &store,
+                    &dirty,
+                    &rules,
+                    &timers,
+                );
+                publisher.publish(built, Timestamp::from_seconds(10 + change), 1);
+            }
+        });
+        let ratio = reader.history_octets() as f64 / used.bytes_current as f64;
+        assert!(
+            (0.8..=1.2).contains(&ratio),
+            "{hosts} hosts: {ratio:.2} of the heap"
+        );
     }
 }
 

@@ -4,6 +4,7 @@
 mod attacks;
 mod conflicts;
 mod expected_clusters;
+mod limits;
 mod settings;
 
 use serde_json::Value;
