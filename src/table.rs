@@ -116,7 +116,6 @@ pub use context::{ServiceTimers, Timers};
 pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 pub use history::Moment;
 pub use name_index::{Members, Property, SharedPort};
-pub use problems::Impact;
 pub use publish::Publisher;
 pub use rules::{Aliases, DEFAULT_CLUSTER_NAME, LocalMembers, Rules, ShortNames};
 pub use service::{HostKey, NameFailure, Service};

@@ -20,6 +20,7 @@ mod problem;
 mod problems;
 mod schema;
 mod server;
+mod state;
 mod status;
 mod table;
 mod zone;
@@ -31,13 +32,14 @@ pub use endpoint::{EndpointState, ListedEndpoint};
 pub use error::ViewError;
 pub use events::selects;
 pub use explain::is_subject;
-pub use facts::{CurrentFacts, INTENDED_FAILURES, MAX_CLUSTERS, MAX_FAILING, TableFacts};
+pub use facts::{CurrentFacts, MAX_CLUSTERS, MAX_FAILING, TableFacts};
 pub use filter::Filter;
 pub use kind::View;
 pub use page::MAX_LIMIT;
 pub use past::past_time;
 pub use schema::schemas;
 pub use server::{Identity, Server};
+pub use state::State;
 
 use server::Shown;
 

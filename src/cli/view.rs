@@ -11,9 +11,8 @@ use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
 use super::print::{Output, PrintArgs, output};
 use super::values::{parse_name, parse_name_server, parse_subject};
 use crate::model::Timestamp;
-use crate::table::Impact;
 use crate::table::change::ChangeKind;
-use crate::view::past_time;
+use crate::view::{State, past_time};
 use crate::zone::Name;
 
 /// Flags of `explain`.
@@ -43,7 +42,7 @@ pub struct TableArgs {
     pub filter: Vec<String>,
 
     /// Show only services in this state (repeatable)
-    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(Impact::VARIANTS.iter().map(<&str>::from)))]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(State::VARIANTS.iter().map(<&str>::from)))]
     pub state: Vec<String>,
 
     /// Show only services with an endpoint in this cluster (repeatable)

@@ -19,8 +19,8 @@ use strum::VariantArray as _;
 use samples::{Durations, counters, gauges};
 
 use crate::clock::unix_milliseconds;
-use crate::model::Timestamp;
 use crate::model::problem::ROWS;
+use crate::model::{ProblemKind, Timestamp};
 use crate::server::counters::{CounterSet, Counters, EndReason, TYPES};
 use crate::server::platform::process_usage;
 use crate::table::Published;
@@ -50,7 +50,7 @@ impl Metrics {
         self.add_durations(own);
         self.add_connections(own);
         let now = Arc::clone(&self.server.reader.load());
-        let facts = self.server.facts.of(&now);
+        let facts = self.server.facts.of(&self.server.zones, &now);
         self.add_table(own, &now, &facts);
         self.add_content(own, &facts);
         self.add_source(own);
@@ -197,7 +197,7 @@ impl Metrics {
             let labels = [
                 ("namespace", key.namespace.as_str().to_owned().into()),
                 ("service", key.service.as_str().to_owned().into()),
-                ("kind", kind.name().into()),
+                ("kind", kind.map_or("", ProblemKind::name).into()),
             ];
             (labels, 1.0)
         });

@@ -109,8 +109,9 @@ impl Service {
         self.missing_clusters().iter().any(|one| **one == *cluster)
     }
 
-    /// Returns whether reports list the service: it is known, or its name fails.
-    pub fn is_listed(&self) -> bool {
+    /// Returns whether its name should answer: a mirror or a member is usable, an order was written for it, or a gate is closed. Reports
+    /// list these services.
+    pub fn should_answer(&self) -> bool {
         self.is_known || self.failure.is_some()
     }
 

@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::age::Age;
 use super::document::Section;
 use super::problem::{Counts, PrintContext, ProblemReport};
+use super::state::State;
 use crate::model::problem::ROWS;
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey};
-use crate::table::{Impact, Published, Table};
+use crate::table::{Published, Table};
 
 /// Maximum number of causes in a document. The others are counted.
 const MAX_CAUSES: usize = 50;
@@ -37,8 +38,8 @@ struct Cause {
 // === impl Causes ===
 
 impl Causes {
-    /// Groups the problems of the published table.
-    pub(super) fn of(now: &Published) -> Self {
+    /// Groups the problems of the published table, in which these services fail.
+    pub(super) fn of(now: &Published, failing: &BTreeSet<&ServiceKey>) -> Self {
         let (mut causes, empty) = (Self::default(), Table::default());
         let table = now.table.as_ref().unwrap_or(&empty);
         // The services that each cause affects.
@@ -48,11 +49,7 @@ impl Causes {
             let of_cause = affected.entry(Self::key(problem)).or_default();
             of_cause.extend(&problem.service);
         }
-        let mut failing = BTreeSet::new();
         for service in table.services() {
-            if service.impact() == Impact::Failing {
-                failing.insert(&service.key);
-            }
             for endpoint in &service.endpoints {
                 let kind = endpoint.liveness.problem();
                 let Some(key) = kind.map(|kind| (kind, endpoint.cluster.clone())) else {
@@ -67,7 +64,7 @@ impl Causes {
         for (key, cause) in &mut causes.by_key {
             let services = affected.remove(key).unwrap_or_default();
             cause.counts.services = services.len() as u32;
-            cause.counts.failing = services.intersection(&failing).count() as u32;
+            cause.counts.failing = services.intersection(failing).count() as u32;
         }
         causes
     }
@@ -133,7 +130,7 @@ impl Causes {
         let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
         serious.sort_by_key(|(_, cause)| {
             let level = cause.first.kind.row().level;
-            Reverse((cause.impact(), cause.counts.failing, level, cause.age.since))
+            Reverse((cause.state(), cause.counts.failing, level, cause.age.since))
         });
         let reports = serious.into_iter();
         let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref(), context));
@@ -151,9 +148,9 @@ impl Causes {
     }
 
     /// Returns how bad the worst cause is.
-    pub(super) fn impact(&self) -> Impact {
-        let impacts = self.by_key.values().map(Cause::impact);
-        impacts.max().unwrap_or_default()
+    pub(super) fn state(&self) -> State {
+        let states = self.by_key.values().map(Cause::state);
+        states.max().unwrap_or_default()
     }
 
     /// Returns the numbers of problems by level.
@@ -169,13 +166,13 @@ impl Causes {
 // === impl Cause ===
 
 impl Cause {
-    fn impact(&self) -> Impact {
+    fn state(&self) -> State {
         let row = self.first.kind.row();
         match row.level {
-            _ if self.counts.failing > 0 => Impact::Failing,
-            Level::Error if row.family == Family::Server => Impact::Failing,
-            Level::Error | Level::Warning => Impact::Attention,
-            Level::Note => Impact::Ok,
+            _ if self.counts.failing > 0 => State::Failing,
+            Level::Error if row.family == Family::Server => State::Failing,
+            Level::Error | Level::Warning => State::Attention,
+            Level::Note => State::Ok,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,9 +12,11 @@ use strum::{VariantArray as _, VariantNames as _};
 
 use super::causes::Causes;
 use super::endpoint::{EndpointState, ListedEndpoint};
+use super::state::{State, main_problem, own_answer, state};
 use crate::model::{ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
-use crate::table::{Impact, Moment, Published, Service, ServiceKind, Table};
+use crate::table::{Moment, Published, ServiceKind, Table};
+use crate::zone::Zones;
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -24,13 +27,6 @@ const OTHER: &str = "other";
 
 /// Maximum number of failing services with a metric of their own. The problems have all of them.
 pub const MAX_FAILING: usize = 100;
-
-/// The kinds of failures that a person may have intended: a service is scaled to zero, or its clusters are being set up. No alert
-/// pages for them at night.
-pub const INTENDED_FAILURES: [ProblemKind; 2] = [
-    ProblemKind::ServiceNotReady,
-    ProblemKind::ExpectedClustersMissing,
-];
 
 /// The interval of the moments at which answers are compared. It is much longer than that of scrapes, so that the last samples of
 /// all replicas are usually of the same moment.
@@ -56,15 +52,14 @@ pub struct TableFacts {
     pub hash: u64,
     /// The numbers of services.
     pub services: BTreeMap<ServiceKind, u32>,
-    /// The numbers of services by how bad their state is.
-    pub(super) states: BTreeMap<Impact, u32>,
+    /// The numbers of services by their state.
+    pub(super) states: BTreeMap<State, u32>,
     /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
     pub endpoints: ByCluster<StateLabels>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
     pub clusters: BTreeMap<&'static str, u32>,
-    /// The first services whose names fail, or return nothing that can be reached, each with the kind of its problem. Those that
-    /// a person may have intended come last.
-    pub failing: Vec<(ProblemKind, ServiceKey)>,
+    /// The first services that fail, each with the kind of its problem, if one is known.
+    pub failing: Vec<(Option<ProblemKind>, ServiceKey)>,
     /// The problems of objects and services.
     pub causes: Causes,
 }
@@ -79,10 +74,10 @@ pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
 
 impl CurrentFacts {
     /// Returns the facts about a published table.
-    pub fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
+    pub fn of(&self, zones: &Zones, now: &Arc<Published>) -> Arc<TableFacts> {
         let mut known = self.0.lock();
         if !std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(now)) {
-            known.facts = Arc::new(TableFacts::of(now));
+            known.facts = Arc::new(TableFacts::of(zones, now));
             known.table = Arc::downgrade(now);
         }
         known.facts.clone()
@@ -119,24 +114,36 @@ impl CurrentFacts {
 
 impl TableFacts {
     /// Computes the facts.
-    pub(super) fn of(now: &Published) -> Self {
+    pub(super) fn of(zones: &Zones, now: &Published) -> Self {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
-        let listed = || table.services().filter(|service| service.is_listed());
+        let listed = || table.services().filter(|service| service.should_answer());
+        let mut states = count(State::VARIANTS, iter::empty());
+        let mut failing: BTreeMap<&ServiceKey, Option<ProblemKind>> = BTreeMap::new();
+        for service in listed() {
+            let state = state(service, &own_answer(zones, now, service));
+            *states.entry(state).or_default() += 1;
+            if state == State::Failing {
+                failing.insert(&service.key, main_problem(service, state));
+            }
+        }
+        let first = failing.iter().take(MAX_FAILING);
         let links = table.links.clusters.values();
         Self {
             hash: table.answers_hash(),
             services: count(ServiceKind::VARIANTS, listed().map(|service| service.kind)),
-            states: count(Impact::VARIANTS, listed().map(Service::impact)),
+            states,
             endpoints: count_endpoints(table),
             clusters: count(LinkState::VARIANTS, links.map(|link| link.state.into())),
-            failing: failing_services(table),
-            causes: Causes::of(now),
+            failing: first
+                .map(|(key, kind)| (*kind, ServiceKey::clone(key)))
+                .collect(),
+            causes: Causes::of(now, &failing.keys().copied().collect()),
         }
     }
 
     /// Returns how bad the state of the worst service is.
-    pub(super) fn worst_state(&self) -> Impact {
+    pub(super) fn worst_state(&self) -> State {
         let found = self.states.iter().filter(|(_, count)| **count > 0);
         found.map(|(state, _)| *state).max().unwrap_or_default()
     }
@@ -147,18 +154,6 @@ fn count<T: Copy + Ord>(all: &[T], found: impl Iterator<Item = T>) -> BTreeMap<T
     let mut counts: BTreeMap<T, u32> = all.iter().map(|one| (*one, 0)).collect();
     found.for_each(|one| *counts.entry(one).or_default() += 1);
     counts
-}
-
-/// Returns the first failing services with the kinds of their problems.
-fn failing_services(table: &Table) -> Vec<(ProblemKind, ServiceKey)> {
-    let services = table.services();
-    let mut failing: Vec<(ProblemKind, &ServiceKey)> = services
-        .filter_map(|service| Some((service.failing_kind()?, &service.key)))
-        .collect();
-    let is_intended = |kind| INTENDED_FAILURES.contains(&kind);
-    failing.sort_by_key(|(kind, key)| (is_intended(*kind), *key));
-    let failing = failing.into_iter().take(MAX_FAILING);
-    failing.map(|(kind, key)| (kind, key.clone())).collect()
 }
 
 /// Counts the endpoints by cluster.
@@ -184,7 +179,7 @@ fn count_endpoints(table: &Table) -> ByCluster<StateLabels> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{published, service_mirror, table};
+    use crate::testing::{published, service_mirror, table, zones};
 
     /// Everybody who can create a Service can invent clusters.
     #[test]
@@ -195,7 +190,7 @@ mod tests {
         });
         let large = ["api", "pay"].map(|name| service_mirror("prod", name, "large", "10.96.2.1"));
         let objects: Vec<_> = small.chain(large).collect();
-        let facts = TableFacts::of(&published(table(&objects)));
+        let facts = TableFacts::of(&zones(&["global"]), &published(table(&objects)));
         let clusters = facts.endpoints.keys().map(|(cluster, _)| cluster.as_str());
         let clusters: BTreeSet<&str> = clusters.collect();
         assert_eq!(clusters.len(), MAX_CLUSTERS + 1);

@@ -6,8 +6,8 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 use super::endpoint::EndpointState;
 use super::error::ViewError;
 use super::filter::Filter;
+use super::state::State;
 use crate::model::ProblemKind;
-use crate::table::Impact;
 use crate::table::change::ChangeKind;
 
 /// The views: `/api/v1/NAME`, and what the commands print.
@@ -82,7 +82,7 @@ impl View {
     /// Returns the values of a parameter that selects some of a fixed set.
     fn values(self, parameter: &str) -> Vec<&'static str> {
         match (self, parameter) {
-            (Self::Table, "state") => names::<Impact>(),
+            (Self::Table, "state") => names::<State>(),
             (Self::Endpoints, "state") => names::<EndpointState>(),
             (Self::Problems, "kind") => names::<ProblemKind>(),
             (Self::Events, "kind") => names::<ChangeKind>(),

@@ -244,14 +244,14 @@ impl<'s> Shown<'s> {
     /// Returns the services with names, sorted.
     pub(super) fn services(&self) -> Vec<&Service> {
         let services = self.table().into_iter().flat_map(Table::sorted_services);
-        services.filter(|service| service.is_listed()).collect()
+        services.filter(|service| service.should_answer()).collect()
     }
 
     /// Returns the facts about the table. Those of the past are computed once for each request.
     pub(super) fn facts(&self) -> &TableFacts {
         self.facts.get_or_init(|| match self.filter.at {
-            None => self.server.facts.of(&self.published),
-            Some(_) => Arc::new(TableFacts::of(&self.published)),
+            None => self.server.facts.of(&self.server.zones, &self.published),
+            Some(_) => Arc::new(TableFacts::of(&self.server.zones, &self.published)),
         })
     }
 

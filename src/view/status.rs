@@ -10,11 +10,12 @@ use super::age::Age;
 use super::document::{Cell, Column, Document, Report, Section};
 use super::error::ViewError;
 use super::server::Shown;
+use super::state::State;
 use crate::VERSION;
 use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Level, Timestamp};
 use crate::source::SteadyClock;
-use crate::table::{Impact, Table};
+use crate::table::Table;
 use crate::zone::Zone;
 
 /// The state of a server.
@@ -57,9 +58,9 @@ pub(super) struct Status {
     /// The watches.
     watches: Vec<String>,
     /// How bad the worst problem or service is.
-    level: Impact,
+    level: State,
     /// The numbers of services by their state.
-    services: BTreeMap<Impact, u32>,
+    services: BTreeMap<State, u32>,
     /// The numbers of problems by level.
     problems: BTreeMap<Level, u32>,
     /// The clusters: this one, and those of Links.
@@ -102,7 +103,7 @@ impl Status {
             time: Timestamp(unix_milliseconds()).to_text(),
             age: feeds.age().as_secs(),
             watches: feeds.all().iter().map(ToString::to_string).collect(),
-            level: causes.impact().max(facts.worst_state()),
+            level: causes.state().max(facts.worst_state()),
             services: facts.states.clone(),
             problems: causes.levels(),
             clusters: ClusterReport::all(identity.cluster.as_ref(), table, feeds.clock),

@@ -13,12 +13,12 @@ use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::filter::is_listed;
 use super::server::Shown;
+use super::state::{State, main_problem, own_answer, state};
 use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, list_some};
 use crate::source::SteadyClock;
+use crate::table::Service;
 use crate::table::failover::{Failover, Step, StepHealth};
-use crate::table::{Impact, Service};
-use crate::zone::answer::answer_question;
-use crate::zone::{AnswerResult, Failure, Name, RecordType, Zone};
+use crate::zone::Failure;
 
 /// A service.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -31,7 +31,7 @@ pub(super) struct ServiceRow {
     /// The kind that answers its name.
     pub kind: &'static str,
     /// How bad its state is for clients.
-    pub state: Impact,
+    pub state: State,
     /// The result of a query for its name: the best of A, AAAA and SRV.
     pub answer: &'static str,
     /// TTL of the records, seconds.
@@ -105,17 +105,24 @@ pub(super) struct FailoverReport {
 /// Adds the services, below what is wrong with the server. A cluster of the filter selects the services with an endpoint in it.
 pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
     let (filter, all) = (shown.filter, shown.services());
-    let is_selected =
-        |one: &&&Service| filter.selects(one) && is_listed(&filter.state, one.impact().into());
-    let mut selected: Vec<&Service> = all.iter().filter(is_selected).copied().collect();
-    selected.sort_by_cached_key(|service| Reverse(service.impact()));
+    let mut selected = Vec::new();
+    for service in all.iter().filter(|service| filter.selects(service)) {
+        let answer = own_answer(&shown.server.zones, &shown.published, service);
+        let state = state(service, &answer);
+        if is_listed(&filter.state, state.into()) {
+            selected.push((Reverse(state), *service));
+        }
+    }
+    selected.sort_by_key(|(state, _)| *state);
     let rows = shown.page(selected, document)?;
     if filter.next.is_none() {
         document
             .sections
             .push(shown.causes().above_services(shown.print_context()));
     }
-    let rows = rows.iter().map(|service| ServiceRow::new(shown, service));
+    let rows = rows
+        .iter()
+        .map(|(_, service)| ServiceRow::new(shown, service));
     let services = Section::of::<ServiceRow>("services", rows);
     document.sections.push(services);
     document.fail_if(3, filter.unmatched(&all));
@@ -132,17 +139,14 @@ impl ServiceRow {
         let missing = service.missing_clusters().iter();
         let (gate, failover) = (service.gate.as_ref(), service.failover.as_deref());
         let table = shown.table();
-        // The first of the worst ones. That of a cluster without a Link is not one of the service.
-        let problems = service.problems.iter().map(|problem| problem.kind);
-        let problem = problems.min_by_key(|kind| Reverse(kind.row().level));
-        let mut endpoints = service.endpoints.iter();
-        let of_endpoint = || endpoints.find_map(|one| one.liveness.problem());
+        let answer = own_answer(&shown.server.zones, &shown.published, service);
+        let state = state(service, &answer);
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             kind: service.kind.into(),
-            state: service.impact(),
-            answer: result(shown, service).into(),
+            state,
+            answer: answer.result().into(),
             ttl: service.ttl,
             owns_short_name: table.is_some_and(|table| table.owns_short_name(&service.key)),
             returned: sum(|cell| cell.returned),
@@ -154,7 +158,7 @@ impl ServiceRow {
             expected: gate.map_or_else(String::new, |gate| gate.expected.clusters()),
             missing_clusters: missing.map(ToString::to_string).collect(),
             failure: Failure::of_service(service).map(|failure| failure.to_string()),
-            problem: problem.or_else(of_endpoint),
+            problem: main_problem(service, state),
         }
     }
 }
@@ -177,19 +181,6 @@ impl Report for ServiceRow {
                 .of(|one: &Self| one.problem.map_or("", ProblemKind::name).to_owned()),
         ]
     }
-}
-
-/// Returns the result of a query for the name of a service, the best of its types.
-fn result(shown: &Shown<'_>, service: &Service) -> AnswerResult {
-    let (zones, key) = (&shown.server.zones, &service.key);
-    let suffix = zones.iter().next().map(Zone::name_suffix);
-    let own = suffix.map(|suffix| format!("{}.{}.{suffix}", key.service, key.namespace));
-    let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
-        return AnswerResult::NxDomain;
-    };
-    let result = |rtype| answer_question(zones, &shown.published, &own, rtype).result();
-    let results = RecordType::OF_SERVICES.into_iter().map(result);
-    results.min().unwrap_or(AnswerResult::NxDomain)
 }
 
 // === impl ClusterCell ===

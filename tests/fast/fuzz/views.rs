@@ -15,7 +15,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, Readiness, admin_routes, api_routes};
-use global_dns::model::{Kind, KubeObject, ObjectKey, Timestamp, parse};
+use global_dns::model::{Kind, KubeObject, ObjectKey, Problem, ProblemKind, Timestamp, parse};
 use global_dns::server::counters::CounterSet;
 use global_dns::source::Feeds;
 use global_dns::table::links::{LinkList, Links};
@@ -916,8 +916,8 @@ fn check_metrics(server: &Server, _: &mut Seen) {
     }
 }
 
-/// `/api/v1/table`, from which the page is drawn. A service that is not failing has an answer with an endpoint that is
-/// alive, or has no endpoint at all.
+/// `/api/v1/table`, from which the page is drawn. A service fails exactly if it should answer with an endpoint that is alive and does
+/// not. If it waits for a cluster, or nothing is ready in any, it deserves attention.
 fn check_table(server: &Server, seen: &mut Seen) {
     let endpoints = endpoints_by_service(server);
     let rows = server.items("table");
@@ -931,6 +931,7 @@ fn check_table(server: &Server, seen: &mut Seen) {
             .unwrap()
     };
     assert!(rows.iter().is_sorted_by_key(place), "trouble comes first");
+    let now = server.now();
     for (row, cells) in rows.iter().zip(shown) {
         let text = |field: &str| row[field].as_str().unwrap().to_owned();
         let (namespace, service) = (text("namespace"), text("service"));
@@ -941,6 +942,8 @@ fn check_table(server: &Server, seen: &mut Seen) {
         );
         let answered = server.answered(&format!("{service}.{namespace}.global."), seen);
         assert_eq!(row["answer"], answered.result, "{row}");
+        let built = now.table.as_ref().unwrap();
+        let built = built.service(&namespace, &service).unwrap();
         let own = endpoints
             .get(&(namespace, service))
             .map_or(&[][..], Vec::as_slice);
@@ -962,9 +965,27 @@ fn check_table(server: &Server, seen: &mut Seen) {
                     .iter()
                     .any(|ip| answered.addresses.contains(ip))
         });
-        let is_fine =
-            answered.result != "SERVFAIL" && (answered.addresses.is_empty() || is_reachable);
-        assert!(is_fine || row["state"] == "failing", "{row}: {answered:?}");
+        let mut own_problems = built.problems.iter();
+        let has_host = !built.missing.is_empty()
+            || own.is_empty() && !built.hosts.is_empty()
+            || own_problems.any(|one| one.kind == ProblemKind::UnusableObject);
+        let is_unready = own.iter().all(|one| one.state == "not-ready");
+        let is_unlinked = |one: &Endpoint| {
+            let why = one.why.as_deref().unwrap_or_default();
+            why.starts_with("no Link names its cluster")
+        };
+        let is_closed = row["missingClusters"].is_array();
+        let expected = if answered.result != "NOERROR" || !is_reachable {
+            match is_closed || built.is_known && is_unready && !has_host {
+                true => "attention",
+                false => "failing",
+            }
+        } else if own.iter().any(is_unlinked) || built.problems.iter().any(Problem::is_serious) {
+            "attention"
+        } else {
+            "ok"
+        };
+        assert_eq!(row["state"], expected, "{row}: {answered:?}");
         let status = server.page("status").items.remove(0);
         assert!(
             row["state"] != "failing" || status["level"] == "failing",

@@ -145,7 +145,7 @@ fn r25_28_30_services_have_the_kind_of_their_objects() {
     let kinds = |replay: &Replay| -> Vec<(String, String)> {
         let now = replay.reader.load();
         let services = now.table.as_ref().unwrap().sorted_services().into_iter();
-        let listed = services.filter(|service| service.is_listed());
+        let listed = services.filter(|service| service.should_answer());
         listed
             .map(|service| (service.key.service.to_string(), service.kind.to_string()))
             .collect()

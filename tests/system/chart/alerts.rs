@@ -24,11 +24,9 @@ GlobalDnsDown
 - table_ready{pod="a"} 0x200
 - table_ready{pod="b"} 1x200
 
-# The others may be scaled to zero, or are being set up.
 GlobalDnsServiceFailing
 + failing_services{exported_namespace="prod",exported_service="db",kind="gateway-down"} 1x200
-- failing_services{exported_namespace="prod",exported_service="db",kind="service-not-ready"} 1x200
-- failing_services{exported_namespace="prod",exported_service="etcd",kind="expected-clusters-missing"} 1x200
+- failing_services{exported_namespace="prod",exported_service="db",kind="gateway-down"} 1x2 0x200
 
 GlobalDnsTableOld
 + table_age_seconds{} 901x200

@@ -5,7 +5,6 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use global_dns::model::problem::ROWS;
-use global_dns::view::INTENDED_FAILURES;
 use serde_json::{Value, json};
 use support::certificates::{Identity, issue_valid};
 use support::helm::template;
@@ -29,20 +28,6 @@ struct Selector<'t> {
     metric: &'t str,
     /// Label, operator, value.
     matchers: Vec<(&'t str, &'t str, &'t str)>,
-}
-
-/// A service that is scaled to zero, or whose clusters are set up, pages nobody.
-#[test]
-fn failures_that_may_be_intended_do_not_page() -> Result<()> {
-    let kinds = INTENDED_FAILURES.map(|kind| kind.name()).join("|");
-    let rules = rules()?;
-    let rule = rules
-        .iter()
-        .find(|rule| rule["alert"] == "GlobalDnsServiceFailing");
-    let expression = rule.context("no alert")?["expr"].as_str();
-    let is_excluded = |one: &str| one.contains(&format!("kind!~\"{kinds}\""));
-    ensure!(expression.is_some_and(is_excluded), "{kinds}");
-    Ok(())
 }
 
 #[test]
