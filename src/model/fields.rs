@@ -38,7 +38,7 @@ pub(super) fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(),
     if named == own {
         return Ok(());
     }
-    let detail = format!("the annotation names namespace '{named}', but the object is in '{own}'");
+    let detail = format!("the annotation names another namespace: '{named}', not '{own}'");
     Err(Problem::new(ProblemKind::NamespaceMismatch, detail))
 }
 
@@ -51,7 +51,7 @@ pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<
     base.ok_or_else(|| {
         let key = key::REMOTE_FQ_NAME;
         unusable(format!(
-            "annotation {key} is absent, and '{name}' does not end in '-{cluster}'"
+            "annotation {key} is absent, and the name does not end in that of the cluster: '{name}', '{cluster}'"
         ))
     })
 }
@@ -93,15 +93,15 @@ pub(super) fn ports(ports: Option<&Vec<KubePort<'_>>>) -> Ports {
 
 /// Parses an address, and rejects addresses that clients cannot use.
 pub(super) fn usable_address(text: &str) -> Result<IpAddr, Problem> {
-    let bad = |why: &str| unusable(format!("'{text}' {why}"));
-    let address: IpAddr = text.parse().map_err(|_| bad("is not an IP address"))?;
+    let bad = |why: &str| unusable(format!("{why}: '{text}'"));
+    let address: IpAddr = text.parse().map_err(|_| bad("not an IP address"))?;
     let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     match address {
         // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
-        _ if address != address.to_canonical() => Err(bad("is an IPv4-mapped IPv6 address")),
-        _ if address.is_unspecified() || is_broadcast => Err(bad("is not the address of a host")),
-        _ if address.is_loopback() => Err(bad("is a loopback address")),
-        _ if address.is_multicast() => Err(bad("is a multicast address")),
+        _ if address != address.to_canonical() => Err(bad("an IPv4-mapped IPv6 address")),
+        _ if address.is_unspecified() || is_broadcast => Err(bad("not the address of a host")),
+        _ if address.is_loopback() => Err(bad("a loopback address")),
+        _ if address.is_multicast() => Err(bad("a multicast address")),
         _ => Ok(address),
     }
 }

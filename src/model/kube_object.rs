@@ -249,7 +249,7 @@ impl<'j> KubeObject<'j> {
         let mut labels = self.metadata.labels.iter().flatten();
         let invalid = |(name, value): (&JsonText<'_>, &PairValue<'_>)| match value {
             PairValue::Invalid(value) => Some(format!(
-                "the value of label {} is {value}, not a string",
+                "the value of label {} is not a string: {value}",
                 &**name
             )),
             PairValue::Text(_) => None,

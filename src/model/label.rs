@@ -12,7 +12,7 @@ use crate::setting_text::setting_text;
 /// The error for a string that is not a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{value}' is not a DNS label: a label has 1 to 63 lower-case letters, digits and inner hyphens"
+    "not a DNS label: '{value}'; a label has 1 to 63 lower-case letters, digits and inner hyphens"
 )]
 pub struct InvalidLabel {
     /// The rejected string.

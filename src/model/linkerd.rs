@@ -168,7 +168,8 @@ fn route(
     ] {
         if value != expected {
             let value: String = value.chars().take(63).collect();
-            let detail = format!("label {label} is '{value}', but the mirror is of '{expected}'");
+            let detail =
+                format!("label {label} is not that of the mirror: '{value}', not '{expected}'");
             return Err(unusable(detail));
         }
     }
@@ -190,7 +191,7 @@ fn federated(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let name = service.name();
     let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
         return Err(unusable(format!(
-            "a federated service, but '{name}' does not end in '{FEDERATED_SUFFIX}'"
+            "the name of a federated service does not end in '{FEDERATED_SUFFIX}': '{name}'"
         )));
     };
     let mut settings = ServiceSettings::of_mirror(service);
@@ -226,8 +227,8 @@ fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterNam
         }
     }
     if let Some(item) = invalid {
-        let item = format!("{}={}", key::REMOTE_DISCOVERY, shorten(item));
-        settings.note_unreadable(&item, "it is not SERVICE@CLUSTER");
+        let reason = format!("it is not SERVICE@CLUSTER: {}", shorten(item));
+        settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
     if let Some(cluster) = twice {
         let reason = format!("it names cluster '{cluster}' twice");
@@ -248,8 +249,8 @@ fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterNam
 fn is_own_member(name: &str, settings: &mut ServiceSettings) -> bool {
     let is_valid = name.parse::<ServiceName>().is_ok();
     if !is_valid {
-        let annotation = format!("{}={}", key::LOCAL_DISCOVERY, shorten(name));
-        settings.note_unreadable(&annotation, "it is not the name of a Service");
+        let reason = format!("it is not the name of a Service: {}", shorten(name));
+        settings.note_unreadable(key::LOCAL_DISCOVERY, &reason);
     }
     is_valid
 }

@@ -34,7 +34,7 @@ pub struct Problem {
     pub name: Option<Line>,
     /// What is wrong in this case, without the subject.
     pub detail: Line,
-    /// The kind of the problem of the same service that explains it, if one does. It needs no remedy of its own.
+    /// The kind of the problem that explains it, if one does: of the same service, or of the same feed.
     pub cause: Option<ProblemKind>,
     /// A name of a cluster in a setting that nothing here knows. Who prints the problem searches the nearest one.
     pub unknown: Option<Text>,
@@ -181,7 +181,7 @@ pub struct ProblemRow {
     pub hint: &'static str,
     /// The kinds of changes that tell it, so that the log needs no line of it.
     pub told_by: &'static [&'static str],
-    /// The kinds of problems of a service that it explains.
+    /// The kinds of problems that it explains: of the same service and cluster, or of the same feed.
     pub explains: &'static [ProblemKind],
 }
 
@@ -319,7 +319,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::ShuttingDown, Server, Warning, "Server is shutting down",
             "nothing: the other replicas answer"),
         row(K::SourceUnavailable, Server, Warning, "Source of objects is not available",
-            "wait for a first list; restore the connection to the API server, or correct the file: the last table is served meanwhile"),
+            "wait for a first list; restore the connection to the API server, or correct the file: the last table is served meanwhile")
+            .explains(&[K::LinksUnknown]),
         row(K::SourcePanicked, Server, Warning, "Source panicked and was restarted",
             "report the panic in the log: it is a defect of this program"),
         row(K::LogLinesLost, Server, Warning, "Log lines were lost",
@@ -400,6 +401,25 @@ impl Problem {
             self.detail = Line::from(detail).truncated(MAX_DETAIL);
         }
         self.unknown = self.unknown.take().or(other.unknown);
+    }
+
+    /// Returns why it is so, without the value: what the detail says before a colon.
+    pub fn reason(&self) -> &str {
+        self.detail.split(": ").next().unwrap_or_default()
+    }
+
+    /// Adds another object that was skipped for the same reason. The detail stays that of the first one.
+    pub fn unite(&mut self, other: &Self) {
+        if self.service != other.service {
+            self.service = None;
+        }
+        if self.cluster != other.cluster {
+            self.cluster = None;
+        }
+        self.merge(Self {
+            detail: self.detail.clone(),
+            ..other.clone()
+        });
     }
 
     /// Returns a detail with its objects, if there are several: the first ones, and the number of the others.
@@ -496,8 +516,11 @@ impl Problem {
         of_service.or_else(|| self.objects.first().map(|one| &one.key.namespace))
     }
 
-    /// Returns what a person does, with the names of what it concerns. The commands can be copied.
+    /// Returns what a person does, with the names of what it concerns. The commands can be copied. Empty: its cause says that.
     pub fn hint(&self) -> String {
+        if self.cause.is_some() {
+            return String::new();
+        }
         let [service, namespace] = match &self.service {
             Some(service) => service.labels(),
             None => ["SERVICE", "NAMESPACE"],
@@ -534,7 +557,7 @@ impl Ord for Problem {
         let content = |one: &Self| (one.count, one.objects.first().cloned(), one.detail.clone());
         self.fact()
             .cmp(&other.fact())
-            .then_with(|| content(self).cmp(&content(other)))
+            .then_with(|| (content(self), self.cause).cmp(&(content(other), other.cause)))
     }
 }
 
@@ -653,7 +676,9 @@ mod tests {
             (K::UnusableObject, K::MissingHost),
             (K::ClusterName, K::Endpoint),
             (K::SettingWithoutEffect, K::StepWithoutEndpoint),
+            (K::SourceUnavailable, K::LinksUnknown),
         ] {
+            assert_eq!(cause.row().explains, [effect]);
             let found = |name, second| cause_of(at(cause, "east", 7), at(effect, name, second));
             assert_eq!(found("east", 7), Some(cause), "{cause}");
             assert_eq!(found("east", 8), Some(cause), "{cause}");

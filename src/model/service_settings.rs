@@ -46,7 +46,7 @@ pub struct ServiceSettings {
     /// `global-dns/expected-clusters`, which only an annotation sets.
     #[serde(skip)]
     pub expected: Option<ExpectedClusters>,
-    /// Annotations without effect: what is wrong with one, such as `annotation global-dns/ttl=x: it is not …`; of a mirror also those
+    /// Annotations without effect: what is wrong with one, such as `annotation global-dns/ttl: it is not …`; of a mirror also those
     /// that count on Services of this cluster only, as `name=value`.
     #[serde(skip)]
     pub unused: Vec<Line>,
@@ -151,7 +151,7 @@ impl ServiceSettings {
     /// Notes the first thing that is wrong with an annotation. More would not help.
     fn note_defect(&mut self, key: &str, value: &str, defect: Option<&str>) {
         if let Some(defect) = defect {
-            self.note_unreadable(&format!("{key}={}", shorten(value)), defect);
+            self.note_unreadable(key, &format!("{defect}: {}", shorten(value)));
         }
     }
 

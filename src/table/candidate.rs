@@ -116,8 +116,7 @@ impl<'s> Candidate<'s> {
                 return true;
             }
             let name = labels.collect::<Vec<_>>().join(".");
-            let detail =
-                format!("the name {name}.<zone> has {octets} octets; at most 255 are allowed");
+            let detail = format!("a name has more than 255 octets: {octets} of {name}.<zone>");
             let problem = Problem::new(ProblemKind::UnusableObject, detail);
             let objects = endpoint.objects.iter().cloned();
             context.report(objects.map(|object| problem.clone().of_object(object)));

@@ -405,7 +405,11 @@ impl Links {
         let refused = || Some(format!("Leases cannot be read: {}", leases?));
         let detail = reason.map(str::to_owned).or_else(refused);
         let detail = detail.filter(|_| !states.clusters.is_empty())?;
-        Some(Problem::new(ProblemKind::LinksUnknown, detail))
+        let mut problem = Problem::new(ProblemKind::LinksUnknown, detail);
+        // A list of Links fails.
+        let is_effect = self.list == Some(LinkList::Listed { is_complete: false });
+        problem.cause = is_effect.then_some(ProblemKind::SourceUnavailable);
+        Some(problem)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The problems of a table: those that the readers and the build found, and those that follow from the state of a service, which
 //! are derived here when the service is built.
 
+use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::content::Table;
@@ -20,16 +22,38 @@ const MAX_SEARCHED: usize = 2000;
 // === impl Table ===
 
 impl Table {
+    /// Returns every problem as reports list it, in no particular order. Objects of one namespace that were skipped for one reason are
+    /// one problem.
+    pub fn reported_problems(&self) -> impl Iterator<Item = Cow<'_, Problem>> {
+        let mut united: BTreeMap<_, Problem> = BTreeMap::new();
+        let mut skipped: Vec<_> = self.skipped.iter().collect();
+        skipped.sort_by_key(|(object, _)| *object);
+        for (object, problem) in skipped {
+            let key = (problem.kind, problem.reason(), &object.key.namespace);
+            match united.entry(key) {
+                Entry::Occupied(mut known) => known.get_mut().unite(problem),
+                Entry::Vacant(new) => _ = new.insert(Problem::clone(problem)),
+            }
+        }
+        let united = united.into_values().map(Cow::Owned);
+        self.other_problems().map(Cow::Borrowed).chain(united)
+    }
+
     /// Returns every problem, in no particular order. Services of this cluster that are not members are not listed, because
     /// most clusters have many: [`Self::non_member`] returns that of one service.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
+        self.other_problems().chain(skipped)
+    }
+
+    /// Returns the problems that are not of skipped objects.
+    fn other_problems(&self) -> impl Iterator<Item = &Problem> {
         let of_services = self.services().flat_map(|service| &service.problems);
         let short_names = self.short_names.iter();
         let of_short_names = short_names.flat_map(|(_, short)| &short.problems);
-        let of_objects = skipped.chain(of_services);
-        let of_links = self.links.problems();
-        of_short_names.chain(of_objects).chain(of_links)
+        of_short_names
+            .chain(of_services)
+            .chain(self.links.problems())
     }
 
     /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
@@ -144,5 +168,38 @@ impl Service {
             let problem = Problem::new(kind, format!("cluster '{name}': {names}"));
             context.report([cluster.into_iter().fold(problem, Problem::of_cluster)]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{endpoint, table};
+
+    #[test]
+    fn objects_of_a_namespace_that_are_skipped_for_one_reason_are_one_problem() {
+        let mut objects = Vec::new();
+        for (namespace, count) in [("prod", 7), ("shop", 1)] {
+            for number in 0..count {
+                let host = format!("db-{number}");
+                // Each has a value of its own.
+                let address = format!("127.0.0.{}", number + 1);
+                objects.push(endpoint(namespace, "db", "east", &host, &[&address]));
+            }
+        }
+        let table = table(&objects);
+        assert_eq!(table.problems().count(), 8);
+        let mut reported: Vec<String> = table
+            .reported_problems()
+            .map(|one| one.to_string())
+            .collect();
+        reported.sort();
+        assert_eq!(
+            reported,
+            [
+                "Object cannot be used: Service/shop/db-0-east: a loopback address: '127.0.0.1'",
+                "Object cannot be used: prod/db: a loopback address: '127.0.0.1': Service/prod/db-0-east, \
+             Service/prod/db-1-east, Service/prod/db-2-east, Service/prod/db-3-east, Service/prod/db-4-east and 2 more",
+            ]
+        );
     }
 }

@@ -22,8 +22,8 @@ pub struct Causes {
     by_key: BTreeMap<CauseKey, Cause>,
 }
 
-/// The kind of problems, and the cluster that they concern.
-type CauseKey = (ProblemKind, Option<ClusterName>);
+/// The kind of problems, the cluster that they concern, and the kind of those that explain them.
+type CauseKey = (ProblemKind, Option<ClusterName>, Option<ProblemKind>);
 
 /// Problems of one cause.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,28 +43,29 @@ impl Causes {
         let (mut causes, empty) = (Self::default(), Table::default());
         let table = now.table.as_ref().unwrap_or(&empty);
         // The services that each cause affects.
-        let mut affected: BTreeMap<CauseKey, BTreeSet<&ServiceKey>> = BTreeMap::new();
-        for problem in table.problems() {
-            causes.add(problem);
-            let of_cause = affected.entry(Self::key(problem)).or_default();
-            of_cause.extend(&problem.service);
+        let mut affected: BTreeMap<CauseKey, BTreeSet<ServiceKey>> = BTreeMap::new();
+        for problem in table.reported_problems() {
+            causes.add(&problem);
+            let of_cause = affected.entry(Self::key(&problem)).or_default();
+            of_cause.extend(problem.service.clone());
         }
         for service in table.services() {
             for endpoint in &service.endpoints {
                 let kind = endpoint.liveness.problem();
-                let Some(key) = kind.map(|kind| (kind, endpoint.cluster.clone())) else {
+                let Some(key) = kind.map(|kind| (kind, endpoint.cluster.clone(), None)) else {
                     continue;
                 };
                 if let Some(cause) = causes.by_key.get_mut(&key) {
                     cause.counts.endpoints += 1;
-                    affected.entry(key).or_default().insert(&service.key);
+                    affected.entry(key).or_default().insert(service.key.clone());
                 }
             }
         }
         for (key, cause) in &mut causes.by_key {
             let services = affected.remove(key).unwrap_or_default();
             cause.counts.services = services.len() as u32;
-            cause.counts.failing = services.intersection(failing).count() as u32;
+            let failing = services.iter().filter(|one| failing.contains(one));
+            cause.counts.failing = failing.count() as u32;
         }
         causes
     }
@@ -92,13 +93,13 @@ impl Causes {
     fn key(problem: &Problem) -> CauseKey {
         let is_of_cluster = problem.kind.row().family == Family::State;
         let cluster = problem.cluster.clone().filter(|_| is_of_cluster);
-        (problem.kind, cluster)
+        (problem.kind, cluster, problem.cause)
     }
 
     /// Returns the number of problems of a kind.
     pub fn count(&self, kind: ProblemKind) -> u32 {
-        let causes = self.by_key.range((kind, None)..);
-        let causes = causes.take_while(|((other, _), _)| *other == kind);
+        let causes = self.by_key.range((kind, None, None)..);
+        let causes = causes.take_while(|((other, ..), _)| *other == kind);
         causes.map(|(_, cause)| cause.counts.count).sum()
     }
 
@@ -120,7 +121,7 @@ impl Causes {
     }
 
     /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
-    /// newest. The first ones are listed, and all of the server.
+    /// newest. Effects stand below their cause. The first ones are listed, and all of the server.
     fn section_of(
         &self,
         context: PrintContext<'_>,
@@ -128,12 +129,15 @@ impl Causes {
     ) -> Section {
         let serious = self.by_key.iter();
         let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
-        serious.sort_by_key(|(_, cause)| {
-            let level = cause.first.kind.row().level;
-            Reverse((cause.state(), cause.counts.failing, level, cause.age.since))
+        serious.sort_by_key(|(key, own)| {
+            let cause = self.cause_of(key).unwrap_or(own);
+            let (kind, failing) = (cause.first.kind, cause.counts.failing);
+            let rank = Reverse((cause.state(), failing, kind.row().level, cause.age.since));
+            (rank, kind, key.2.is_some())
         });
         let reports = serious.into_iter();
-        let reports = reports.map(|((_, cluster), cause)| cause.report(cluster.as_ref(), context));
+        let reports =
+            reports.map(|((_, cluster, _), cause)| cause.report(cluster.as_ref(), context));
         let mut others = 0;
         let (listed, more): (Vec<_>, Vec<_>) = reports.filter(is_shown).partition(|one| {
             let is_of_server = one.kind.row().family == Family::Server;
@@ -145,6 +149,12 @@ impl Causes {
             section.push_text([String::new(), format!("and {} more", more.len())]);
         }
         section
+    }
+
+    /// Returns the cause of an effect: of its cluster, or of all.
+    fn cause_of(&self, (_, cluster, cause): &CauseKey) -> Option<&Cause> {
+        let of = |cluster| self.by_key.get(&((*cause)?, cluster, None));
+        of(cluster.clone()).or_else(|| of(None))
     }
 
     /// Returns how bad the worst cause is.

@@ -155,7 +155,8 @@ fn rest(more: usize, limit: usize) -> Section {
 fn what_to_do(problems: &[Problem]) -> Section {
     let mut section = Section::new("what to do", [Column::text(""), Column::text("")]);
     let mut told = BTreeSet::new();
-    let hints = problems.iter().map(|one| (one.kind, one.hint()));
+    let causes = problems.iter().filter(|one| one.cause.is_none());
+    let hints = causes.map(|one| (one.kind, one.hint()));
     for (kind, hint) in hints.filter(|hint| told.insert(hint.clone())) {
         let page = kind.anchor();
         section.push_text([kind.to_string(), format!("{hint}; in the manual: {page}")]);

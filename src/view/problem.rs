@@ -1,5 +1,7 @@
 //! Problems in documents, and causes of several ones.
 
+use std::borrow::Borrow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -28,13 +30,13 @@ pub(super) struct ProblemReport {
     pub cluster: Option<String>,
     /// What is wrong in this case, if it is one problem, or one of the server.
     pub detail: Line,
-    /// The kind of the problem of the same service that explains it, if one does.
+    /// The kind of the problem that explains it, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<ProblemKind>,
     /// Since when it holds.
     #[serde(flatten)]
     pub age: Age,
-    /// What a person does, with the names of one of the problems.
+    /// What a person does, with the names of one of the problems. Empty: the cause says that.
     pub hint: String,
     /// The section of the manual for the kind: a page and its anchor.
     pub anchor: String,
@@ -70,10 +72,12 @@ pub(super) struct Counts {
 impl ProblemReport {
     /// Makes the section of some problems.
     pub(super) fn section<'p>(
-        problems: impl IntoIterator<Item = &'p Problem>,
+        problems: impl IntoIterator<Item = &'p (impl Borrow<Problem> + 'p)>,
         context: PrintContext<'_>,
     ) -> Section {
-        let reports = problems.into_iter().map(|one| Self::new(one, context));
+        let reports = problems
+            .into_iter()
+            .map(|one| Self::new(one.borrow(), context));
         Section::of::<Self>("problems", reports)
     }
 
@@ -122,6 +126,8 @@ impl Report for ProblemReport {
                 services.map_or_else(String::new, |counts| counts.services.to_string())
             }),
             Column::text("PROBLEM").of(Self::text),
+            Column::wide("CAUSE")
+                .of(|one: &Self| one.cause.map_or("", ProblemKind::name).to_owned()),
             Column::wide("WHAT TO DO").of(|one: &Self| one.hint.clone()),
         ]
     }

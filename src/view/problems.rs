@@ -1,5 +1,6 @@
 //! The view `problems`: the causes first, then each problem, those of the server and of clusters before those of services.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use super::document::Document;
@@ -12,12 +13,16 @@ use crate::table::Table;
 
 /// Adds the problems.
 pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
-    let (filter, of_server) = (shown.filter, shown.problems());
-    let of_table = shown.table().into_iter().flat_map(Table::problems);
-    let all = of_server.iter().chain(of_table);
+    let filter = shown.filter;
+    let of_server = shown.problems().into_iter().map(Cow::Owned);
+    let of_table = shown.table().into_iter().flat_map(Table::reported_problems);
+    let all = of_server.chain(of_table);
     // Documents are made one at a time, so that the list of all is in memory once.
-    let mut selected: Vec<&Problem> = all.filter(|one| is_selected(filter, one)).collect();
-    selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some(), *one));
+    let mut selected: Vec<Cow<'_, Problem>> = all.filter(|one| is_selected(filter, one)).collect();
+    selected.sort_by(|one, other| {
+        let rank = |one: &Problem| (Reverse(one.kind.row().level), one.service.is_some());
+        rank(one).cmp(&rank(other)).then_with(|| one.cmp(other))
+    });
     let rows = shown.page(selected, document)?;
     if !filter.selects_rows() {
         document
@@ -26,7 +31,7 @@ pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(),
     }
     document
         .sections
-        .push(ProblemReport::section(rows, shown.print_context()));
+        .push(ProblemReport::section(&rows, shown.print_context()));
     Ok(())
 }
 

@@ -35,7 +35,7 @@ export function problemSections(problems, own) {
       element("h4", {}, marked(colorOf(level), colorOf(level), `${sentence} (${level})`)),
       element("ul", {}, ...group.map((problem) => problemRow(problem, own))),
       // Each problem has its own names in what to do; the names differ only between services.
-      ...[...new Map(group.map((problem) => [problem.hint, problem])).values()].map(whatToDo),
+      ...[...new Map(group.filter(({ hint }) => hint).map((problem) => [problem.hint, problem])).values()].map(whatToDo),
     );
   });
 }

@@ -80,7 +80,7 @@ fn annotation_with_another_namespace_is_a_mismatch() {
         object,
         skipped(Problem::new(
             ProblemKind::NamespaceMismatch,
-            "the annotation names namespace 'bank', but the object is in 'prod'"
+            "the annotation names another namespace: 'bank', not 'prod'"
         ))
     );
 }
@@ -239,7 +239,7 @@ fn federated_service_lists_its_members() {
     for name in ["web.bank", "", "Web"] {
         let local = federated("web-federated", json!({key::LOCAL_DISCOVERY: name})).unwrap();
         let detail = format!(
-            "annotation {}={name}: it is not the name of a Service",
+            "annotation {}: it is not the name of a Service: {name}",
             key::LOCAL_DISCOVERY
         );
         let invalid = vec![detail.into()];
@@ -251,7 +251,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(
         foreign.2,
         [&*format!(
-            "annotation {}=web.bank@east: it is not SERVICE@CLUSTER",
+            "annotation {}: it is not SERVICE@CLUSTER: web.bank@east",
             key::REMOTE_DISCOVERY
         )]
     );
@@ -297,13 +297,13 @@ fn invalid_annotation_of_this_server_is_reported() {
     assert_eq!((bad.ttl, bad.gateway_down), (None, None));
     assert_eq!(
         *bad.unused[0],
-        *"annotation global-dns/ttl=soon: it is not a number of seconds"
+        *"annotation global-dns/ttl: it is not a number of seconds: soon"
     );
     let value = "x".repeat(40);
     assert_eq!(
         *bad.unused[1],
         *format!(
-            "annotation global-dns/gateway-down={value}: it has 200000 octets; at most 1024 are allowed"
+            "annotation global-dns/gateway-down: it has 200000 octets; at most 1024 are allowed: {value}"
         )
     );
 }
@@ -329,8 +329,9 @@ fn skipped_parts_of_slice_are_reported_once_for_each_reason() {
         .iter()
         .map(|skip| (skip.kind, skip.detail.as_str()))
         .collect();
-    let name = "'db_0' is not a DNS label: a label has 1 to 63 lower-case letters, digits and inner hyphens";
-    let address = "'0.0.0.0' is not the address of a host; and 2 more";
+    let name =
+        "not a DNS label: 'db_0'; a label has 1 to 63 lower-case letters, digits and inner hyphens";
+    let address = "not the address of a host: '0.0.0.0'; and 2 more";
     assert_eq!(
         skips,
         [

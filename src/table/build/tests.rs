@@ -387,9 +387,9 @@ fn mirrors_may_only_lower_the_ttl() {
         settled(Some("300"), "30", "30"),
         (30, vec![limits.to_owned()])
     );
-    let copied = "Setting is ignored: Service/prod/db-east: annotation global-dns/ttl=soon: it is not a number of seconds";
+    let copied = "Setting is ignored: Service/prod/db-east: annotation global-dns/ttl: it is not a number of seconds: soon";
     assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
-    let own = "Setting of a service has no effect: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    let own = "Setting of a service has no effect: prod/db: annotation global-dns/ttl: it is not a number of seconds: soon";
     assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
 }
 

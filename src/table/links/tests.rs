@@ -129,6 +129,8 @@ fn link_without_a_lease_is_linked() {
         .note_leases(refused, Timestamp::from_seconds(620));
     assert_linked(&process.state(620));
     assert_eq!(process.unknown(), "Leases cannot be read: forbidden");
+    let problem = process.links.states.unknown.as_ref().unwrap();
+    assert_eq!(problem.cause, None, "Links are listed");
 }
 
 #[test]
@@ -220,6 +222,8 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     let mut process = Process::new(&[]);
     assert_eq!(state(&mut process, 0, false), LinkState::Unknown);
     assert_eq!(process.unknown(), UNREADABLE);
+    let cause = process.links.states.unknown.as_ref().unwrap().cause;
+    assert_eq!(cause, Some(ProblemKind::SourceUnavailable));
     assert_eq!(state(&mut process, 1, true), LinkState::Unlinked);
 }
 /// Its mirrors can arrive before its Link: both have watches of their own.
