@@ -346,8 +346,8 @@ impl<'p> UpdateLoop<'p> {
     /// and wrong: of an API server that was restored from an empty backup, or of another one behind a proxy.
     fn lacks_most(&self, feed: &Feed, listed: &Objects) -> bool {
         let known = self.store.count(feed.kind, namespace_of(feed));
-        let lacks_most = known >= MIN_GUARDED && listed.len() * 10 < known;
-        let lacks_most = lacks_most || listed.is_empty() && known > 0;
+        let lacks_most =
+            known >= MIN_GUARDED && listed.len() * 10 < known || listed.is_empty() && known > 0;
         if lacks_most {
             let objects = listed.len();
             warn!(%feed, objects, known, "List lacks most objects; listing again");

@@ -113,7 +113,7 @@ pub mod store;
 pub use build::{Build, Built, build};
 pub use content::{Claim, Difference, NoOwner, Published, ShortName, Table};
 pub use context::{ServiceTimers, Timers};
-pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, ServiceKind};
+pub use endpoint::{Address, Endpoint, EndpointLiveness, MissingHost, Role, ServiceKind};
 pub use history::Moment;
 pub use name_index::{Members, Property, SharedPort};
 pub use publish::Publisher;

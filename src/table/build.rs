@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::iter;
-use std::mem::replace;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +173,7 @@ impl Built {
             ..Self::default()
         };
         if !has_same_skips || built.table.links != last.links {
-            built.note(Difference::Problems);
+            built.note(Difference::State);
         }
         built
     }
@@ -189,36 +188,26 @@ impl Built {
             key, old, timers, ..
         } = context;
         if set(&mut self.table.non_members, key, built.non_member) {
-            self.note(Difference::Problems);
+            self.note(Difference::State);
         }
         if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
             self.timers.push((key.clone(), built.timers));
         }
-        let mut difference = if old.is_some() {
-            Difference::State
-        } else {
-            Difference::None
-        };
         let new = built.service.map(|mut new| {
             let known = old.map_or(&[][..], |old| &old.problems);
             timers.date(known, &mut new.problems);
             Problem::assign_causes(&mut new.problems);
-            // The state is compared without problems.
-            let problems = replace(&mut new.problems, known.into());
-            difference = if old == Some(&new) {
-                Difference::None
-            } else {
-                Difference::State
-            };
-            new.problems = problems;
             Arc::new(new)
         });
-        if old.and_then(|old| old.answers) != new.as_ref().and_then(|new| new.answers) {
-            difference = Difference::Answers;
-        }
+        let hash = old.and_then(|old| old.answers);
+        let has_same_answers = hash == new.as_ref().and_then(|new| new.answers);
         if self.table.replace(key, new) {
-            self.note(difference.max(Difference::Problems));
             self.services.insert(key.clone());
+            self.note(if has_same_answers {
+                Difference::State
+            } else {
+                Difference::Answers
+            });
         }
     }
 }

@@ -7,7 +7,7 @@ use std::iter;
 
 use super::context::BuildContext;
 use super::endpoint::{
-    Endpoint, EndpointLiveness, MissingHost, Rank, ServiceKind, Source, distinct,
+    Endpoint, EndpointLiveness, MissingHost, Rank, Role, ServiceKind, Source, distinct,
 };
 use super::rules::Rules;
 use super::service::HostKey;
@@ -39,19 +39,6 @@ pub(super) struct Candidate<'s> {
     pub(super) hosts: Vec<HostKey>,
     /// Which names it answers.
     pub(super) role: Role,
-}
-
-/// Which names the endpoints of a candidate answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// The name of the service and those of its cluster.
-    Answers,
-    /// Those of its cluster. Another step of the order answers the name of the service (rule K5).
-    Standby,
-    /// Those of its cluster. A better candidate answers the name of the service (rule K1).
-    ClusterOnly,
-    /// None.
-    Omitted,
 }
 
 /// Maximum number of distinct ports of a service. The time of an SRV answer grows with it.
@@ -212,15 +199,13 @@ pub(super) fn merge(
 ) -> [Vec<Endpoint>; 2] {
     let (mut endpoints, mut not_ready) = (Vec::new(), Vec::new());
     let candidates = candidates.into_iter();
-    for candidate in candidates.filter(|one| one.role != Role::Omitted) {
-        let role = candidate.role;
-        let with_role = |endpoint| Endpoint {
-            is_selected: role == Role::Answers,
-            is_standby: role == Role::Standby,
-            ..endpoint
-        };
-        endpoints.extend(candidate.endpoints.into_iter().map(with_role));
-        not_ready.extend(candidate.not_ready.into_iter().map(with_role));
+    for mut candidate in candidates.filter(|one| one.role != Role::Omitted) {
+        let offered = candidate.endpoints.iter_mut();
+        for endpoint in offered.chain(&mut candidate.not_ready) {
+            endpoint.role = candidate.role;
+        }
+        endpoints.append(&mut candidate.endpoints);
+        not_ready.append(&mut candidate.not_ready);
     }
     // Endpoints of one name keep their order. Most are sorted already, which takes one comparison each.
     endpoints.sort_by(|one, other| one.name().cmp(&other.name()));
@@ -354,9 +339,9 @@ fn mark_duplicates(endpoints: &mut [Endpoint]) {
     let mut in_order: Vec<&mut Endpoint> = endpoints.iter_mut().collect();
     in_order.sort_by_key(|endpoint| endpoint.liveness);
     for endpoint in in_order {
-        let cluster = &endpoint.cluster;
+        let (cluster, is_selected) = (&endpoint.cluster, endpoint.role == Role::Answers);
         for address in endpoint.addresses.iter_mut() {
-            address.repeats_in_service = endpoint.is_selected && !in_service.insert(address.ip);
+            address.repeats_in_service = is_selected && !in_service.insert(address.ip);
             address.repeats_in_cluster = !in_cluster.insert((cluster, address.ip));
         }
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::candidate::{Candidate, Role};
+use super::candidate::Candidate;
 use super::context::BuildContext;
-use super::endpoint::{Rank, ServiceKind};
+use super::endpoint::{Rank, Role, ServiceKind};
 use crate::model::{ClusterName, ItemKind, MAX_LISTED, Problem, ProblemKind, list_some};
 
 /// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. Others
@@ -25,10 +25,12 @@ pub(super) fn choose(candidates: &mut [Candidate<'_>], has_order: bool, context:
     for one in &mut *candidates {
         let is_best = |cluster| best.get(cluster).is_none_or(|best| *best == place(one));
         let is_best = one.clusters.iter().any(is_best);
-        one.role = match one.is_shared() {
-            _ if is_best && !is_left_out(one) => Role::Answers,
-            true => Role::Omitted,
-            false => Role::ClusterOnly,
+        one.role = if is_best && !is_left_out(one) {
+            Role::Answers
+        } else if one.is_shared() {
+            Role::Omitted
+        } else {
+            Role::ClusterOnly
         };
     }
     report_sources(candidates, context);
@@ -113,9 +115,10 @@ pub(super) fn kind_of(candidates: &[Candidate<'_>], has_mirrors: bool) -> Servic
         Rank::Headless if has_mirrors => ServiceKind::Headless,
         _ => one.endpoints[0].kind,
     };
-    let none = match has_mirrors {
-        true => ServiceKind::Headless,
-        false => ServiceKind::Local,
+    let none = if has_mirrors {
+        ServiceKind::Headless
+    } else {
+        ServiceKind::Local
     };
     let answering = candidates.iter().filter(|one| one.is_answering());
     answering.map(kind).min().unwrap_or(none)

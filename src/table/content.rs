@@ -50,9 +50,7 @@ pub enum Difference {
     /// Not at all.
     #[default]
     None,
-    /// In problems alone.
-    Problems,
-    /// In what views show of services, such as endpoints that are down and answered all the same.
+    /// In problems, or in what views show of services, such as endpoints that are down and answered all the same.
     State,
     /// In answers.
     Answers,
@@ -220,26 +218,13 @@ impl Table {
         if old == new.as_ref() {
             return false; // the shared maps are not copied
         }
+        let old = old.cloned();
         let has_names = |service: Option<&Arc<Service>>| {
             service.is_some_and(|service| service.has_names_at(&[]))
         };
-        let (had_names, has_names) = (has_names(old), has_names(new.as_ref()));
-        let gone = old.map_or_else(Vec::new, |old| listed_hosts(old));
-        let added = new.as_deref().map_or_else(Vec::new, listed_hosts);
-        let gone_orders = old.map_or_else(Vec::new, |old| ordered_clusters(old));
-        let added_orders = new.as_deref().map_or_else(Vec::new, ordered_clusters);
-        for entry in gone_orders {
-            self.ordered.remove_mut(&entry);
-        }
-        for entry in added_orders {
-            self.ordered.insert_mut(entry);
-        }
-        for host in gone {
-            self.listed_hosts.remove_mut(&host);
-        }
-        for host in added {
-            self.listed_hosts.insert_mut(host);
-        }
+        let (had_names, has_names) = (has_names(old.as_ref()), has_names(new.as_ref()));
+        old.iter().for_each(|old| self.index(old, false));
+        new.iter().for_each(|new| self.index(new, true));
         let changed = self.namespaces.get(namespace).cloned();
         let mut changed = changed.unwrap_or_default();
         // The namespace is removed first, so that its nodes are copied once for each build and not for each of its services.
@@ -250,6 +235,21 @@ impl Table {
             self.namespaces.insert_mut(namespace.clone(), changed);
         }
         true
+    }
+
+    /// Adds a service to the indexes, or removes it from them.
+    fn index(&mut self, service: &Service, is_added: bool) {
+        let key = &service.key;
+        for (namespace, host) in service.hosts.iter().cloned() {
+            let listed = (namespace, host, Some(key.clone()));
+            put(&mut self.listed_hosts, listed, is_added);
+        }
+        let failover = service.failover.iter();
+        for term in failover.flat_map(|failover| failover.order.terms()) {
+            if let ClusterTerm::Named(cluster) = term {
+                put(&mut self.ordered, (cluster.clone(), key.clone()), is_added);
+            }
+        }
     }
 
     /// Returns the services with a failover order that names a cluster.
@@ -301,20 +301,11 @@ impl ShortName {
     }
 }
 
-/// Returns the clusters that the failover order of a service names, each with the service.
-fn ordered_clusters(service: &Service) -> Vec<(ClusterName, ServiceKey)> {
-    let failover = service.failover.iter();
-    let terms = failover.flat_map(|failover| failover.order.terms());
-    let named = terms.filter_map(|term| match term {
-        ClusterTerm::Named(cluster) => Some((cluster.clone(), service.key.clone())),
-        _ => None,
-    });
-    named.collect()
-}
-
-/// Returns the hosts of a service that depend on a Service of their own, or may do so.
-fn listed_hosts(service: &Service) -> Vec<HostOfService> {
-    let hosts = service.hosts.iter().cloned();
-    let hosts = hosts.map(|(namespace, host)| (namespace, host, Some(service.key.clone())));
-    hosts.collect()
+/// Adds an entry to a set, or removes it.
+fn put<T: Ord>(entries: &mut RedBlackTreeSetSync<T>, entry: T, is_added: bool) {
+    if is_added {
+        entries.insert_mut(entry);
+    } else {
+        entries.remove_mut(&entry);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::{NoOwner, Table};
-use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
+use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, Role, ServiceKind};
 use super::failover::{Gate, StepHealth};
 use super::links::LinkState;
 use super::service::Service;
@@ -235,7 +235,7 @@ fn changed_endpoints(
     use ChangeKind::{Address, Grew, Joined, Kind, Left, Shrank};
     let pairs = pairs(endpoints);
     let is_turned = |pair: &Versions<Option<&Endpoint>>| match pair {
-        [Some(old), Some(new)] => old.is_selected != new.is_selected,
+        [Some(old), Some(new)] => old.is_selected() != new.is_selected(),
         _ => false,
     };
     let has_other_kind = endpoints.iter().all(|list| !list.is_empty())
@@ -298,7 +298,7 @@ fn ports(endpoints: &[&Endpoint]) -> Option<String> {
 
 /// Returns the kinds of endpoints, and which of them the name of the service does not have.
 fn kinds(endpoints: &[Endpoint]) -> String {
-    let kind = |one: &Endpoint| (one.kind, !one.is_selected && !one.is_standby);
+    let kind = |one: &Endpoint| (one.kind, one.role == Role::ClusterOnly);
     let kinds: BTreeSet<_> = endpoints.iter().map(kind).collect();
     let text = |(kind, is_left_out): (ServiceKind, bool)| match is_left_out {
         false => kind.to_string(),

@@ -23,12 +23,23 @@ pub struct Endpoint {
     pub liveness: EndpointLiveness,
     /// The kind of the objects that the endpoint comes from.
     pub kind: ServiceKind,
-    /// Whether the endpoint is one of `S.N.Z`. The others have names of their cluster only (rules K1, K5).
-    pub is_selected: bool,
-    /// Whether another step of the failover order answers `S.N.Z` (rule K5).
-    pub is_standby: bool,
+    /// Which names it answers.
+    pub role: Role,
     /// The source objects of the endpoint, sorted. Those of an alias are in the namespaces of its sources.
     pub objects: Few<ObjectRef>,
+}
+
+/// Which names the endpoints of a candidate answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The name of the service and those of its cluster.
+    Answers,
+    /// Those of its cluster. Another step of the order answers the name of the service (rule K5).
+    Standby,
+    /// Those of its cluster. A better candidate answers the name of the service (rule K1).
+    ClusterOnly,
+    /// None. No endpoint of a table has this.
+    Omitted,
 }
 
 /// An item with the key of its object.
@@ -103,8 +114,7 @@ impl Endpoint {
             ports: item.ports.clone(),
             liveness: EndpointLiveness::Alive,
             kind,
-            is_selected: true,
-            is_standby: false,
+            role: Role::Answers,
             objects: Few::One(ObjectRef::service(object)),
         }
     }
@@ -112,6 +122,11 @@ impl Endpoint {
     /// Returns its name within its service: its cluster and hostname. Endpoints are sorted by it.
     pub fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>) {
         (&self.cluster, &self.hostname)
+    }
+
+    /// Returns whether it is one of `S.N.Z`.
+    pub fn is_selected(&self) -> bool {
+        self.role == Role::Answers
     }
 
     /// Returns whether it is a pod or a Service of this cluster.

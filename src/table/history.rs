@@ -123,7 +123,7 @@ impl History {
         }
     }
 
-    /// Adds the table that follows the last one, with what a build says of it. If they differ in problems alone, it replaces the last
+    /// Adds the table that follows the last one, with what a build says of it. If they differ in no service, it replaces the last
     /// one. Returns the last table, which queries may still use, unless an open list keeps it.
     pub(super) fn push(
         &mut self,
@@ -132,7 +132,7 @@ impl History {
         now: Timestamp,
     ) -> Option<Arc<Published>> {
         let last = replace(&mut self.current, next);
-        if built.difference > Difference::Problems {
+        if built.difference == Difference::Answers || !built.services.is_empty() {
             let step = Step {
                 start: replace(&mut self.start, now),
                 rest: last.without_services(),

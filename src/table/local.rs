@@ -141,9 +141,10 @@ fn pods<'s>(source: Source<'s>, context: BuildContext<'s>) -> Candidate<'s> {
                 cluster: Some(cluster.clone()),
                 hostname: Some(pod.hostname.clone()),
                 addresses: distinct([pod.address]),
-                liveness: match pod.ready {
-                    true => EndpointLiveness::Alive,
-                    false => EndpointLiveness::PodNotReady,
+                liveness: if pod.ready {
+                    EndpointLiveness::Alive
+                } else {
+                    EndpointLiveness::PodNotReady
                 },
                 ports: listed.ports.clone(),
                 objects: Few::One(ObjectRef::slice(slice_key)),

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::candidate::{Candidate, Role};
+use super::candidate::Candidate;
 use super::context::{BuildContext, KeptOrder};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Role};
 use super::failover::{Answering, Debounce, Failover, OrderOrigin, Step, StepHealth, StepMemory};
 use crate::model::{
     ClusterTerm, FailoverOrder, GatewayDown, MAX_LISTED, ObjectKey, ObjectRef, Problem,
@@ -126,9 +126,10 @@ pub(super) fn order(
     let mut always_alive = BTreeSet::new();
     for one in candidates.iter().filter(|one| one.is_answering()) {
         let Some(step) = step_of(one) else { continue };
-        let offered = match one.endpoints.iter().any(Endpoint::is_alive) {
-            true => StepHealth::Alive,
-            false => StepHealth::Down,
+        let offered = if one.endpoints.iter().any(Endpoint::is_alive) {
+            StepHealth::Alive
+        } else {
+            StepHealth::Down
         };
         health[step] = health[step].min(offered);
         if one.endpoints.iter().any(Endpoint::is_always_alive) {

@@ -189,7 +189,7 @@ mod tests {
             difference: if has_other_answers {
                 Difference::Answers
             } else {
-                Difference::Problems
+                Difference::State
             },
             ..Built::default()
         }

@@ -59,7 +59,7 @@ pub(super) fn assign_owners(
             timers.date(old.map_or(&[], |old| &old.problems), &mut new.problems);
         }
         if set(&mut table.short_names, &name, new) {
-            difference = difference.max(Difference::Problems);
+            difference = difference.max(Difference::State);
         }
         if table.short_answers(name.as_str()) != last.short_answers(name.as_str()) {
             difference = Difference::Answers;

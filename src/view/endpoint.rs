@@ -12,7 +12,7 @@ use super::age::Age;
 use super::document::{Cell, Column, Report};
 use crate::model::{GatewayDown, Port};
 use crate::source::SteadyClock;
-use crate::table::{Endpoint, EndpointLiveness, Published, Service};
+use crate::table::{Endpoint, EndpointLiveness, Published, Role, Service};
 use crate::zone::answer::answer_question;
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
 
@@ -94,8 +94,8 @@ impl EndpointState {
         match endpoint.liveness {
             EndpointLiveness::GatewayDown | EndpointLiveness::Unlinked => Self::Down,
             EndpointLiveness::NotReady | EndpointLiveness::PodNotReady => Self::NotReady,
-            EndpointLiveness::Alive if endpoint.is_standby => Self::Standby,
-            EndpointLiveness::Alive if endpoint.is_selected => Self::Alive,
+            EndpointLiveness::Alive if endpoint.role == Role::Standby => Self::Standby,
+            EndpointLiveness::Alive if endpoint.is_selected() => Self::Alive,
             EndpointLiveness::Alive => Self::Omitted,
         }
     }
@@ -206,8 +206,8 @@ impl<'t> NameReply<'t> {
         let is_elsewhere = matches!(&self.0, Ok(view) if !view.covers(endpoint));
         let place = match endpoint {
             one if is_elsewhere || is_returned && !one.is_alive() => None,
-            one if one.is_standby => Some("another step of the failover order answers"),
-            one if !one.is_selected => Some("a better kind answers for its cluster"),
+            one if one.role == Role::Standby => Some("another step of the failover order answers"),
+            one if !one.is_selected() => Some("a better kind answers for its cluster"),
             _ => None,
         };
         let reply = match &self.0 {

@@ -83,7 +83,7 @@ pub(super) fn own_answer<'t>(
 pub(super) fn main_problem(service: &Service, state: State) -> Option<ProblemKind> {
     let kinds = service.problems.iter().map(|problem| problem.kind);
     let worst = kinds.min_by_key(|kind| std::cmp::Reverse(kind.row().level));
-    let endpoints = service.endpoints.iter().filter(|one| one.is_selected);
+    let endpoints = service.endpoints.iter().filter(|one| one.is_selected());
     let of_endpoints = endpoints.filter_map(|one| one.liveness.problem()).min();
     let of_failure = service.failure.map(|failure| match failure {
         NameFailure::ExpectedClustersMissing => ProblemKind::ExpectedClustersMissing,

@@ -186,7 +186,7 @@ pub(crate) fn names_of_endpoint(grammar: Grammar, endpoint: &Endpoint, base: &st
     let [host, cluster] = endpoint.labels();
     let is_global = grammar == Grammar::Global;
     let scopes = [
-        (String::new(), endpoint.is_selected),
+        (String::new(), endpoint.is_selected()),
         (format!("{cluster}."), is_global && !cluster.is_empty()),
         (format!("{host}.{cluster}."), !host.is_empty()),
     ];

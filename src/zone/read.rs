@@ -105,9 +105,10 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     let reading = match (short, owner) {
         (Some(short), Some(owner)) => {
             // The names of one cluster are all hidden or none.
-            let targets = match short.has_hidden() && scope.is_empty() {
-                true => Targets::Canonical(name.start_of(labels.len())),
-                false => targets(1),
+            let targets = if short.has_hidden() && scope.is_empty() {
+                Targets::Canonical(name.start_of(labels.len()))
+            } else {
+                targets(1)
             };
             look_up(zone, owner, scope, prefix, targets)
         }

@@ -332,7 +332,7 @@ fn another_problem_of_the_owner_of_a_short_name_changes_no_answer() {
         &rules(),
         &Timers::default(),
     );
-    assert_eq!(built.difference, Difference::Problems);
+    assert_eq!(built.difference, Difference::State);
 }
 
 /// One with a selector is a database without pods, whose short name is its own (rule M5).

@@ -309,7 +309,7 @@ fn table_with_the_same_answers_replaces_the_last_one() {
     let last = scene.moment_at(1000).published;
     let other = published(last.table.clone().unwrap(), last.generation);
     let none = ServiceKeys::new();
-    let gone = scene.push_table(other.clone(), none, Difference::Problems, 2000);
+    let gone = scene.push_table(other.clone(), none, Difference::State, 2000);
     assert!(Arc::ptr_eq(&gone.unwrap(), &last));
     let moment = scene.moment_at(1500);
     assert!(Arc::ptr_eq(&moment.published, &other) && moment.start == at(1000));

@@ -59,7 +59,7 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
             addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_repeated(one))
         };
         let has = [
-            endpoint.is_selected,
+            endpoint.is_selected(),
             endpoint.is_alive(),
             endpoint.liveness != EndpointLiveness::Unlinked,
             is_local,
@@ -131,7 +131,7 @@ fn ports(endpoints: &[Endpoint]) -> Box<[(Port, Box<[u64]>)]> {
 /// Collects the ports of the cluster IPs that a service's own name returns, sorted by endpoint. The time grows with the
 /// number of different lists of ports: mirrors of one Service usually have the same one.
 fn shared_ports(endpoints: &[Endpoint]) -> Box<[SharedPort]> {
-    let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected && one.1.hostname.is_none();
+    let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected() && one.1.hostname.is_none();
     let mut in_order: Vec<_> = endpoints.iter().enumerate().filter(is_shared).collect();
     in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
     let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());

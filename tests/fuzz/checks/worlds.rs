@@ -18,7 +18,7 @@ use global_dns::model::ProblemKind;
 use global_dns::model::{ClusterName, Kind, KubeObject, ObjectKey, ServiceKey};
 use global_dns::table::change::ChangeKind;
 use global_dns::table::diff::{diff, diff_short_names};
-use global_dns::table::{ServiceKind, Table};
+use global_dns::table::{Role, ServiceKind, Table};
 use global_dns::zone::{Answer, AnswerContext, Grammar, Name, RecordType, Section, answer, read};
 use serde_json::{Value, json};
 use support::objects as builders;
@@ -195,7 +195,7 @@ impl World {
         self.seen.count("table", 1);
         tables::check_incremental(&self.cluster);
         for service in table.services() {
-            let selected = service.endpoints.iter().filter(|one| one.is_selected);
+            let selected = service.endpoints.iter().filter(|one| one.is_selected());
             let kinds: BTreeSet<&str> = selected
                 .map(|endpoint| <&str>::from(endpoint.kind))
                 .collect();
@@ -210,8 +210,10 @@ impl World {
             });
             self.seen.note(CASES[0], is_adopted);
             let mut endpoints = service.endpoints.iter();
-            self.seen
-                .note(CASES[4], endpoints.any(|endpoint| endpoint.is_standby));
+            self.seen.note(
+                CASES[4],
+                endpoints.any(|endpoint| endpoint.role == Role::Standby),
+            );
             self.seen
                 .note(CASES[5], !service.missing_clusters().is_empty());
             let (namespace, name) = (service.key.namespace.as_str(), service.key.service.as_str());
