@@ -300,9 +300,13 @@ fn ports(endpoints: &[&Endpoint]) -> Option<String> {
 fn kinds(endpoints: &[Endpoint]) -> String {
     let kind = |one: &Endpoint| (one.kind, one.role == Role::ClusterOnly);
     let kinds: BTreeSet<_> = endpoints.iter().map(kind).collect();
-    let text = |(kind, is_left_out): (ServiceKind, bool)| match is_left_out {
-        false => kind.to_string(),
-        true => format!("{kind} (only as its own name)"),
+    let text = |(kind, is_left_out): (ServiceKind, bool)| {
+        let note = if is_left_out {
+            " (only as its own name)"
+        } else {
+            ""
+        };
+        format!("{kind}{note}")
     };
     kinds.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -84,8 +84,12 @@ pub struct Row {
     pub object: Value,
 }
 
-/// A column of reports, and the text of its cells.
-pub(super) type Cell<R> = (Column, fn(&R) -> String);
+/// The columns of reports.
+pub(super) struct Cells<R> {
+    columns: Vec<Column>,
+    /// The text of the cell of a report, for each column.
+    texts: Vec<fn(&R) -> String>,
+}
 
 /// Returns the text of a value that may be absent.
 pub(super) fn text_of<T: ToString>(value: Option<&T>) -> String {
@@ -94,8 +98,8 @@ pub(super) fn text_of<T: ToString>(value: Option<&T>) -> String {
 
 /// A row of a document: one object for programs, with cells for people.
 pub(super) trait Report: Serialize + Sized {
-    /// Returns the columns.
-    fn cells() -> Vec<Cell<Self>>;
+    /// Adds the columns.
+    fn cells(columns: Cells<Self>) -> Cells<Self>;
 }
 
 // === impl Document ===
@@ -165,11 +169,14 @@ impl Section {
         title: &str,
         reports: impl IntoIterator<Item = impl Borrow<R>>,
     ) -> Self {
-        let (columns, cells): (Vec<Column>, Vec<_>) = R::cells().into_iter().unzip();
-        let mut section = Self::new(title, columns);
+        let cells = R::cells(Cells {
+            columns: Vec::new(),
+            texts: Vec::new(),
+        });
+        let mut section = Self::new(title, cells.columns);
         for report in reports {
             let report = report.borrow();
-            section.push(cells.iter().map(|cell| cell(report)), report);
+            section.push(cells.texts.iter().map(|text| text(report)), report);
         }
         section
     }
@@ -219,10 +226,35 @@ impl Column {
             kind,
         }
     }
+}
 
-    /// Returns the column with the text of its cells.
-    pub(super) fn of<R>(self, cell: fn(&R) -> String) -> Cell<R> {
-        (self, cell)
+// === impl Cells ===
+
+impl<R> Cells<R> {
+    /// Adds a column of texts.
+    pub(super) fn text(self, name: &str, text: fn(&R) -> String) -> Self {
+        self.with(Column::text(name), text)
+    }
+
+    /// Adds a column of texts that only `-o wide` shows.
+    pub(super) fn wide(self, name: &str, text: fn(&R) -> String) -> Self {
+        self.with(Column::wide(name), text)
+    }
+
+    /// Adds a column of times.
+    pub(super) fn time(self, name: &str, text: fn(&R) -> String) -> Self {
+        self.with(Column::time(name), text)
+    }
+
+    /// Adds a column of states.
+    pub(super) fn state(self, name: &str, text: fn(&R) -> String) -> Self {
+        self.with(Column::state(name), text)
+    }
+
+    fn with(mut self, column: Column, text: fn(&R) -> String) -> Self {
+        self.columns.push(column);
+        self.texts.push(text);
+        self
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
 use super::age::Age;
-use super::document::{Cell, Column, Report};
+use super::document::{Cells, Report};
 use crate::model::{GatewayDown, Port};
 use crate::source::SteadyClock;
 use crate::table::{Endpoint, EndpointLiveness, Published, Role, Service};
@@ -241,21 +241,23 @@ fn why_returned(listed: &ListedEndpoint<'_>) -> &'static str {
 // === impl EndpointReport ===
 
 impl Report for EndpointReport {
-    fn cells() -> Vec<Cell<Self>> {
-        vec![
-            Column::wide("SERVICE").of(|one| format!("{}.{}", one.service, one.namespace)),
-            Column::text("RETURNED")
-                .of(|one: &Self| if one.returned { "yes" } else { "no" }.to_owned()),
-            Column::text("CLUSTER").of(|one: &Self| one.cluster.clone()),
-            Column::text("HOST").of(|one: &Self| one.hostname.clone()),
-            Column::text("ADDRESSES").of(|one: &Self| join_texts(&one.addresses)),
-            Column::text("PORTS").of(|one: &Self| join_texts(&one.ports)),
-            Column::text("STATE").of(|one: &Self| one.state.name().to_owned()),
-            Column::time("SINCE").of(|one: &Self| one.age.cell()),
-            Column::wide("KIND").of(|one: &Self| one.kind.clone()),
-            Column::text("OBJECT").of(|one: &Self| one.object.clone()),
-            Column::text("WHY").of(|one: &Self| one.why.clone().unwrap_or_default()),
-        ]
+    fn cells(columns: Cells<Self>) -> Cells<Self> {
+        columns
+            .wide("SERVICE", |one| {
+                format!("{}.{}", one.service, one.namespace)
+            })
+            .text("RETURNED", |one| {
+                if one.returned { "yes" } else { "no" }.to_owned()
+            })
+            .text("CLUSTER", |one| one.cluster.clone())
+            .text("HOST", |one| one.hostname.clone())
+            .text("ADDRESSES", |one| join_texts(&one.addresses))
+            .text("PORTS", |one| join_texts(&one.ports))
+            .text("STATE", |one| one.state.name().to_owned())
+            .time("SINCE", |one| one.age.cell())
+            .wide("KIND", |one| one.kind.clone())
+            .text("OBJECT", |one| one.object.clone())
+            .text("WHY", |one| one.why.clone().unwrap_or_default())
     }
 }
 

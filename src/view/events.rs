@@ -1,6 +1,6 @@
 //! The view `events`: the last changes of answers, the newest last.
 
-use super::document::{Cell, Column, Document, Report, Section, text_of};
+use super::document::{Cells, Document, Report, Section, text_of};
 use super::error::ViewError;
 use super::filter::{Filter, is_listed};
 use super::page::limit;
@@ -53,18 +53,17 @@ pub fn selects(filter: &Filter, event: &Event) -> bool {
 
 impl Report for Event {
     /// Trouble is marked.
-    fn cells() -> Vec<Cell<Self>> {
-        vec![
-            Column::wide("ID").of(|one| one.id.to_string()),
-            Column::time("TIME").of(|one: &Self| one.time.clone()),
-            Column::text("KIND").of(|one: &Self| <&str>::from(one.change.kind).to_owned()),
-            Column::text("SERVICE").of(|one: &Self| list_some(&one.change.services, 1)),
-            Column::wide("CLUSTER").of(|one: &Self| text_of(one.change.cluster.as_ref())),
-            Column::state("").of(|one: &Self| match one.change.is_trouble() {
-                true => "attention".to_owned(),
-                false => String::new(),
-            }),
-            Column::text("TEXT").of(|one: &Self| one.change.text.to_string()),
-        ]
+    fn cells(columns: Cells<Self>) -> Cells<Self> {
+        columns
+            .wide("ID", |one| one.id.to_string())
+            .time("TIME", |one| one.time.clone())
+            .text("KIND", |one| <&str>::from(one.change.kind).to_owned())
+            .text("SERVICE", |one| list_some(&one.change.services, 1))
+            .wide("CLUSTER", |one| text_of(one.change.cluster.as_ref()))
+            .state("", |one| {
+                let is_trouble = one.change.is_trouble();
+                if is_trouble { "attention" } else { "" }.to_owned()
+            })
+            .text("TEXT", |one| one.change.text.to_string())
     }
 }

@@ -99,9 +99,10 @@ impl CurrentFacts {
                 let table = then.published.table.as_ref()?;
                 // Usually, nothing has changed since.
                 let is_known = std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(&then.published));
-                Some(match is_known {
-                    true => known.facts.hash,
-                    false => table.answers_hash(),
+                Some(if is_known {
+                    known.facts.hash
+                } else {
+                    table.answers_hash()
                 })
             });
             known.compared = (moment, hash);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
-use super::document::{Cell, Column, Report, Section};
+use super::document::{Cells, Report, Section};
 use crate::model::{Level, Line, Problem, ProblemKind};
 use crate::source::SteadyClock;
 use crate::table::Table;
@@ -111,24 +111,24 @@ impl ProblemReport {
 }
 
 impl Report for ProblemReport {
-    fn cells() -> Vec<Cell<Self>> {
-        vec![
-            Column::state("LEVEL").of(|one| match one.level {
+    fn cells(columns: Cells<Self>) -> Cells<Self> {
+        columns
+            .state("LEVEL", |one| match one.level {
                 Level::Error => "failing".to_owned(),
                 Level::Warning => "attention".to_owned(),
                 Level::Note => "note".to_owned(),
-            }),
-            Column::text("KIND").of(|one: &Self| one.kind.to_string()),
-            Column::text("SUBJECT").of(|one: &Self| one.subject.to_string()),
-            Column::time("SINCE").of(|one: &Self| one.age.cell()),
-            Column::text("SERVICES").of(|one: &Self| {
+            })
+            .text("KIND", |one| one.kind.to_string())
+            .text("SUBJECT", |one| one.subject.to_string())
+            .time("SINCE", |one| one.age.cell())
+            .text("SERVICES", |one| {
                 let services = one.counts.filter(|counts| counts.services > 0);
                 services.map_or_else(String::new, |counts| counts.services.to_string())
-            }),
-            Column::text("PROBLEM").of(Self::text),
-            Column::wide("CAUSE")
-                .of(|one: &Self| one.cause.map_or("", ProblemKind::name).to_owned()),
-            Column::wide("WHAT TO DO").of(|one: &Self| one.hint.clone()),
-        ]
+            })
+            .text("PROBLEM", Self::text)
+            .wide("CAUSE", |one| {
+                one.cause.map_or("", ProblemKind::name).to_owned()
+            })
+            .wide("WHAT TO DO", |one| one.hint.clone())
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::age::Age;
-use super::document::{Cell, Column, Document, Report, Section};
+use super::document::{Cells, Document, Report, Section};
 use super::error::ViewError;
 use super::server::Shown;
 use super::state::State;
@@ -113,14 +113,13 @@ impl Status {
 }
 
 impl Report for Status {
-    fn cells() -> Vec<Cell<Self>> {
-        vec![
-            Column::state("STATE").of(|one| <&str>::from(one.level).to_owned()),
-            Column::text("CLUSTER").of(|one: &Self| one.cluster.clone()),
-            Column::text("ZONES").of(|one: &Self| one.zones.join(" ")),
-            Column::text("VERSION").of(|one: &Self| one.version.to_owned()),
-            Column::time("SINCE").of(|one: &Self| one.since.clone().unwrap_or_default()),
-        ]
+    fn cells(columns: Cells<Self>) -> Cells<Self> {
+        columns
+            .state("STATE", |one| <&str>::from(one.level).to_owned())
+            .text("CLUSTER", |one| one.cluster.clone())
+            .text("ZONES", |one| one.zones.join(" "))
+            .text("VERSION", |one| one.version.to_owned())
+            .time("SINCE", |one| one.since.clone().unwrap_or_default())
     }
 }
 

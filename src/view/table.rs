@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
-use super::document::{Cell, Column, Document, Report, Section, text_of};
+use super::document::{Cells, Document, Report, Section, text_of};
 use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::filter::is_listed;
@@ -164,22 +164,25 @@ impl ServiceRow {
 }
 
 impl Report for ServiceRow {
-    fn cells() -> Vec<Cell<Self>> {
-        vec![
-            Column::state("STATE").of(|one| <&str>::from(one.state).to_owned()),
-            Column::text("SERVICE").of(|one: &Self| format!("{}.{}", one.service, one.namespace)),
-            Column::wide("KIND").of(|one: &Self| one.kind.to_owned()),
-            Column::text("ANSWER").of(|one: &Self| one.answer.to_owned()),
-            Column::text("RETURNED")
-                .of(|one: &Self| format!("{} of {}", one.returned, one.endpoints)),
-            Column::text("CLUSTERS").of(|one: &Self| {
+    fn cells(columns: Cells<Self>) -> Cells<Self> {
+        columns
+            .state("STATE", |one| <&str>::from(one.state).to_owned())
+            .text("SERVICE", |one| {
+                format!("{}.{}", one.service, one.namespace)
+            })
+            .wide("KIND", |one| one.kind.to_owned())
+            .text("ANSWER", |one| one.answer.to_owned())
+            .text("RETURNED", |one| {
+                format!("{} of {}", one.returned, one.endpoints)
+            })
+            .text("CLUSTERS", |one| {
                 let clusters: Vec<String> = one.clusters.iter().map(ClusterCell::to_text).collect();
                 clusters.join(", ")
-            }),
-            Column::wide("ORDER").of(|one: &Self| text_of(one.failover.as_ref())),
-            Column::text("PROBLEM")
-                .of(|one: &Self| one.problem.map_or("", ProblemKind::name).to_owned()),
-        ]
+            })
+            .wide("ORDER", |one| text_of(one.failover.as_ref()))
+            .text("PROBLEM", |one| {
+                one.problem.map_or("", ProblemKind::name).to_owned()
+            })
     }
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::name::ReadName;
-use crate::view::document::{Cell, Column, Report, text_of};
+use crate::view::document::{Cells, Report, text_of};
 use crate::view::endpoint::ListedEndpoint;
 use crate::view::page::limit;
 use crate::wire::records_within;
@@ -110,14 +110,13 @@ impl AnswerReport {
 }
 
 impl Report for AnswerReport {
-    fn cells() -> Vec<Cell<Self>> {
-        vec![
-            Column::text("TYPE").of(|one| one.rtype.clone()),
-            Column::text("RESULT").of(|one: &Self| one.result.to_owned()),
-            Column::text("TTL").of(|one: &Self| text_of(one.ttl.as_ref())),
-            Column::text("RECORDS").of(Self::sizes),
-            Column::text("REASON").of(|one: &Self| one.reason.clone().unwrap_or_default()),
-        ]
+    fn cells(columns: Cells<Self>) -> Cells<Self> {
+        columns
+            .text("TYPE", |one| one.rtype.clone())
+            .text("RESULT", |one| one.result.to_owned())
+            .text("TTL", |one| text_of(one.ttl.as_ref()))
+            .text("RECORDS", Self::sizes)
+            .text("REASON", |one| one.reason.clone().unwrap_or_default())
     }
 }
 

@@ -81,10 +81,8 @@ fn host_of(text: &str) -> String {
         None => (false, text),
     };
     let host = rest.split(['/', '?', '#', ',']).next().unwrap_or_default();
-    let text = match has_scheme || host.contains(['.', ':']) {
-        true => host,
-        false => text,
-    };
+    let is_host = has_scheme || host.contains(['.', ':']);
+    let text = if is_host { host } else { text };
     match text.parse::<Authority>() {
         Ok(authority) => authority.host().trim_matches(['[', ']']).to_owned(),
         Err(_) => text.to_owned(),

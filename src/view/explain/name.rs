@@ -172,9 +172,10 @@ impl<'t> ReadName<'t> {
             (MissingReason::NoService | MissingReason::NoOwner, [.., service, namespace], _) => {
                 let is_watched =
                     watched.is_empty() || watched.iter().any(|one| one.as_str() == *namespace);
-                let why = match is_watched {
-                    true => NO_MIRROR,
-                    false => "the setting namespaces does not have this one",
+                let why = if is_watched {
+                    NO_MIRROR
+                } else {
+                    "the setting namespaces does not have this one"
                 };
                 return format!("no service '{service}' in namespace '{namespace}': {why}");
             }
