@@ -113,13 +113,10 @@ const MIN_QUERIES: u64 = 100;
 /// API server.
 const MAX_REQUESTS: usize = 12 * WATCHES.len();
 
-/// Simulates all faults that take less than a minute, a few at a time.
+/// Simulates all faults, a few at a time.
 pub fn run(steps: &mut Steps) {
-    // A rotation takes a minute. The suite `chaos` runs the rotations.
-    let quick = FAULTS
+    let facts: Vec<_> = FAULTS
         .iter()
-        .filter(|fault| !matches!(fault.simulation, Simulation::Rotation(_)));
-    let facts: Vec<_> = quick
         .map(|fault| {
             let check = || {
                 let outcome = fault.simulate()?;
@@ -139,7 +136,7 @@ pub fn run(steps: &mut Steps) {
 
 impl Fault {
     /// Simulates the fault and counts its effects.
-    pub fn simulate(&self) -> Result<Outcome> {
+    fn simulate(&self) -> Result<Outcome> {
         let (mut all, extra) = (objects()?, extra("nginx-set-4-east")?);
         if let Simulation::EmptyLists = self.simulation {
             all.extend(many_objects());
@@ -295,7 +292,7 @@ impl Outcome {
     }
 
     /// Formats a line of the table of faults.
-    pub fn line(&self) -> String {
+    fn line(&self) -> String {
         let Self {
             fault,
             queries,
@@ -309,7 +306,7 @@ impl Outcome {
     }
 
     /// Fails unless all answers were correct.
-    pub fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let is_correct = self.wrong + self.empty + self.failed == 0;
         ensure!(
             is_correct,

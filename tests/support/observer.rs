@@ -114,11 +114,6 @@ impl fmt::Display for Observation {
 
 // === Queries ===
 
-/// Queries the addresses of `name` once over UDP.
-pub fn addresses_of(server: SocketAddr, name: &str) -> Result<Observation> {
-    Ok(Client::new(server, name)?.ask())
-}
-
 struct Client {
     socket: UdpSocket,
     query: Packet,

@@ -2,10 +2,8 @@
 //!
 //! Index:
 //!
-//! - `api_server`: faults of the API server
 //! - `floods`: floods and slow peers, with an honest client in parallel
 //! - `readers`: readers of the API of a very large table, and the delays of probes and answers
 
-mod api_server;
 mod floods;
 mod readers;

@@ -176,53 +176,6 @@ fn change_of_a_watch_is_an_event_after_its_table() {
     assert_eq!(stream.changes(1), ["down prod/db west db-0"]);
 }
 
-/// Unit tests have slices that arrive one after the other.
-#[test]
-fn gateway_that_goes_down_is_one_event() {
-    let state = |gateway: Gateway| -> Manifest {
-        let services = (0..16).map(|number| {
-            let name = format!("db{number}");
-            (0..3).fold(mirror("prod", &name, "west"), |mirror, host| {
-                let address = format!("10.96.{number}.{}", host + 1);
-                mirror.endpoint_behind(gateway, &format!("{name}-{host}"), &[&address])
-            })
-        });
-        services.chain([east()]).collect()
-    };
-    let server = Server::with_objects(state(Gateway::Up), &[]);
-    let mut stream = EventStream::open(server.api, EVENTS, &[]);
-    let services: Vec<String> = (0..16).map(|number| format!("prod/db{number}")).collect();
-    for (gateway, kind, cause, text) in [
-        (
-            Gateway::Down,
-            "down",
-            json!("no address of its gateway is ready"),
-            "Cluster west is down for 16 services, 48 endpoints: no address of its gateway is ready.",
-        ),
-        (
-            Gateway::Up,
-            "up",
-            Value::Null,
-            "Cluster west is up again for 16 services, 48 endpoints.",
-        ),
-    ] {
-        server.rewrite(&state(gateway).text());
-        let event = stream.next("change").data;
-        assert_eq!(
-            (&event["kind"], &event["cluster"], &event["cause"]),
-            (&json!(kind), &json!("west"), &cause)
-        );
-        assert_eq!(
-            (&event["count"], &event["text"]),
-            (&json!(48), &json!(text))
-        );
-        let named = event["services"].as_array().unwrap();
-        assert!(named.len() == 16 && services.iter().all(|one| named.contains(&json!(one))));
-        server.log.wait(0, text);
-    }
-    assert_eq!(events(&server).len(), 2);
-}
-
 #[test]
 fn query_that_cannot_be_read_is_refused_with_a_sentence() {
     let server = Server::with_objects(east(), &[]);

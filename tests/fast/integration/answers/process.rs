@@ -17,9 +17,6 @@ fn process_metrics_have_the_values_of_the_kernel() {
     let resident = process.memory("VmRSS").unwrap() as f64 * 1024.0;
     let ratio = metric("resident_memory_bytes") / resident;
     assert!((0.5..2.0).contains(&ratio), "{ratio} of {resident} B");
-    let size = process.memory("VmSize").unwrap() as f64 * 1024.0;
-    let ratio = metric("virtual_memory_bytes") / size;
-    assert!((0.5..2.0).contains(&ratio), "{ratio} of {size} B");
 
     let status = fs::read_to_string(process.proc("status")).unwrap();
     let threads = status
@@ -47,34 +44,9 @@ fn process_metrics_have_the_values_of_the_kernel() {
         (begin - 2.0..=unix_seconds() + 2.0).contains(&start),
         "{start}, {begin}"
     );
-    let first = metric("cpu_seconds_total");
-    let is_plausible = |cpu: f64| (0.0..100.0).contains(&cpu);
-    assert!(is_plausible(first), "{first}");
-    let page = server.admin("/metrics").body;
-    for metric in [
-        "cpu_seconds counter",
-        "resident_memory_bytes gauge",
-        "virtual_memory_bytes gauge",
-        "open_fds gauge",
-        "max_fds gauge",
-        "threads gauge",
-        "start_time_seconds gauge",
-    ] {
-        assert!(
-            page.contains(&format!("# TYPE process_{metric}\n")),
-            "{metric}"
-        );
-        let (name, _) = metric.split_once(' ').unwrap();
-        assert!(page.contains(&format!("# HELP process_{name} ")), "{name}");
-    }
-}
-
-#[test]
-fn cpu_time_grows_with_work() {
-    let server = Server::with_objects(sample(), &FLAGS);
-    support::wait::wait_for("CPU time", || {
+    support::wait::wait_for("CPU time of queries", || {
         server.outcome("db.prod.global. A");
-        (server.metric("process_cpu_seconds_total") > 0.05).then_some(())
+        (metric("cpu_seconds_total") > 0.05).then_some(())
     });
 }
 

@@ -195,11 +195,6 @@ fn missing_permission_is_named_with_the_way_out() {
             workloads,
         ),
         (
-            "daemonsets",
-            "cannot list daemonsets in all namespaces at http://",
-            workloads,
-        ),
-        (
             "pods",
             "cannot list pods in namespace dns at http://",
             "grant \"list\" on pods, or set --server",
@@ -213,19 +208,12 @@ fn missing_permission_is_named_with_the_way_out() {
         let api_server = api_server(&[replica("dns", "dns-0", server.api.port())]);
         api_server.forbid(resource);
         let refused = format!("403 {resource} is forbidden");
-        let commands = [
-            &["table"][..],
-            &["explain", "direct.prod.global"],
-            &["events"],
-        ];
-        for command in commands {
-            let ended = query(&api_server, command);
-            for part in [action, &refused, way_out] {
-                assert!(ended.stderr.contains(part), "{} lacks {part}", ended.stderr);
-            }
-            assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-            assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        let ended = query(&api_server, &["table"]);
+        for part in [action, &refused, way_out] {
+            assert!(ended.stderr.contains(part), "{} lacks {part}", ended.stderr);
         }
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     }
 }
 

@@ -167,10 +167,3 @@ fn second_signal_ends_the_server_at_once() {
         assert!(server.exit_code().is_some(), "{first}, {second}");
     }
 }
-
-#[test]
-fn signal_without_grace_period_ends_the_server_with_exit_code_0() {
-    let mut server = Server::with_objects(sample(), &["grace=0s"]);
-    server.signal("TERM");
-    assert_eq!(server.exit_code(), Some(0));
-}

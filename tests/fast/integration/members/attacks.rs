@@ -1,8 +1,7 @@
 //! What a tenant can do with long texts and annotations, and what not.
 
 use serde_json::json;
-use support::objects::{ClusterIp, Manifest, federated, gateway_mirror, local, mirror, objects};
-use support::process::run_global_dns;
+use support::objects::{ClusterIp, Manifest, federated, gateway_mirror, mirror, objects};
 use support::server::Server;
 
 use super::{check_outcomes, problems_of_kind};
@@ -19,62 +18,11 @@ fn pay() -> [ClusterIp; 2] {
     ]
 }
 
-/// Serves `shop/pay` with an order in an annotation of the Service of this cluster.
-fn with_order(order: &str) -> Server {
-    let own = local("shop", "pay").without_selector();
-    let own = own.annotation("global-dns/failover", order);
-    let [east, west] = pay();
-    Server::with_objects(objects().with(east).with(west).with(own), &[])
-}
-
 fn answers(server: &Server) -> Vec<String> {
     let mut answers: Vec<String> = (0..100).map(|_| server.outcome(PAY)).collect();
     answers.sort();
     answers.dedup();
     answers
-}
-
-/// An order of 64 KiB is one problem with a short sentence, in an annotation. As an argument, it is repeated in the error.
-#[test]
-fn order_of_64_kib_is_refused_in_one_sentence() {
-    let long = "east+west:".repeat(6600);
-    assert!(long.len() > 64 * 1024);
-    let sentence = "at most 2560 are allowed";
-    let server = with_order(&long);
-    assert_eq!(server.outcome(PAY), "SERVFAIL");
-    let [problem] = &problems_of_kind(&server, "setting-without-effect")[..] else {
-        panic!("it is not one problem");
-    };
-    let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains(sentence) && detail.len() < 200, "{detail}");
-    server.log.wait(0, "Published table"); // its lines come last
-    let expected = ["shop/pay", "setting-without-effect", detail].map(str::to_owned);
-    let logged = server.log.problems(0);
-    assert_eq!(logged.iter().filter(|one| **one == expected).count(), 1);
-    for path in [
-        "/api/v1/table",
-        "/api/v1/problems",
-        "/api/v1/explain?name=pay.shop",
-    ] {
-        let length = server.api(path).to_string().len();
-        assert!(length < 16 * 1024, "{path}: {length}");
-    }
-    let [east, west] = pay();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("objects.yaml");
-    std::fs::write(&file, objects().with(east).with(west).text()).unwrap();
-    let file = format!("--file={}", file.display());
-    // The flag of `serve` ends the start.
-    let refused = run_global_dns(&[
-        "serve",
-        &file,
-        &format!("services.shop/pay.failover={long}"),
-    ]);
-    assert!(
-        !refused.is_success() && refused.stderr.contains(sentence),
-        "{}",
-        refused.stderr
-    );
 }
 
 /// Each text of an object has 200 KB. The valid service beside them is answered as ever.
