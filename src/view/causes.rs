@@ -10,11 +10,14 @@ use super::document::Section;
 use super::problem::{Counts, PrintContext, ProblemReport};
 use super::state::State;
 use crate::model::problem::ROWS;
-use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey};
+use crate::model::{ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey};
 use crate::table::{Published, Table};
 
-/// Maximum number of causes in a document. The others are counted.
+/// Maximum number of causes of one kind in a document, but for those of the server. The others are counted.
 const MAX_CAUSES: usize = 50;
+/// Of these, those whose services are all in one namespace, and the number of such namespaces: a tenant hides no cause of others.
+const MAX_OF_NAMESPACE: usize = 5;
+const MAX_NAMESPACES: usize = 20;
 
 /// Problems by cause: their kind, and the cluster that they concern.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +36,12 @@ struct Cause {
     /// Since when the cause exists: the age of its oldest problem.
     age: Age,
     counts: Counts,
+    /// The namespace of all services that it affects, if it is one.
+    namespace: Option<Namespace>,
 }
+
+/// The numbers of causes by kind, and by the namespace of their services.
+type Numbers<'c> = BTreeMap<(ProblemKind, Option<&'c Namespace>), usize>;
 
 // === impl Causes ===
 
@@ -66,6 +74,10 @@ impl Causes {
             cause.counts.services = services.len() as u32;
             let failing = services.iter().filter(|one| failing.contains(one));
             cause.counts.failing = failing.count() as u32;
+            // They are sorted.
+            let [first, last] =
+                [services.first(), services.last()].map(|one| Some(&one?.namespace));
+            cause.namespace = first.filter(|_| first == last).cloned();
         }
         causes
     }
@@ -77,6 +89,7 @@ impl Causes {
             first: problem.clone(),
             age: Age::default(),
             counts: Counts::default(),
+            namespace: None,
         });
         cause.counts.count += 1;
         cause.counts.services += u32::from(problem.service.is_some());
@@ -112,7 +125,8 @@ impl Causes {
     /// names that several services have.
     pub(super) fn above_services(&self, context: PrintContext<'_>) -> Section {
         let mut section = self.section_of(context, |cause| {
-            cause.service.is_none() && cause.kind.row().family != Family::Skipped
+            let is_of_one_service = cause.counts.count == 1 && cause.first.service.is_some();
+            !is_of_one_service && cause.first.kind.row().family != Family::Skipped
         });
         // The objects of a table are services.
         let rows = section.rows.iter_mut();
@@ -121,32 +135,30 @@ impl Causes {
     }
 
     /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
-    /// newest. Effects stand below their cause. The first ones are listed, and all of the server.
-    fn section_of(
-        &self,
-        context: PrintContext<'_>,
-        is_shown: impl Fn(&ProblemReport) -> bool,
-    ) -> Section {
+    /// newest. Effects stand below their cause.
+    fn section_of(&self, context: PrintContext<'_>, is_shown: impl Fn(&Cause) -> bool) -> Section {
         let serious = self.by_key.iter();
-        let mut serious: Vec<_> = serious.filter(|(_, one)| one.first.is_serious()).collect();
+        let mut serious: Vec<_> = serious
+            .filter(|(_, one)| one.first.is_serious() && is_shown(one))
+            .collect();
         serious.sort_by_key(|(key, own)| {
             let cause = self.cause_of(key).unwrap_or(own);
             let (kind, failing) = (cause.first.kind, cause.counts.failing);
             let rank = Reverse((cause.state(), failing, kind.row().level, cause.age.since));
             (rank, kind, key.2.is_some())
         });
-        let reports = serious.into_iter();
-        let reports =
-            reports.map(|((_, cluster, _), cause)| cause.report(cluster.as_ref(), context));
-        let mut others = 0;
-        let (listed, more): (Vec<_>, Vec<_>) = reports.filter(is_shown).partition(|one| {
-            let is_of_server = one.kind.row().family == Family::Server;
-            others += usize::from(!is_of_server);
-            is_of_server || others <= MAX_CAUSES
-        });
+        let (mut listed, mut more) = (Vec::new(), 0);
+        let mut numbers = BTreeMap::new();
+        for ((_, cluster, _), cause) in serious {
+            if cause.has_room(&mut numbers) {
+                listed.push(cause.report(cluster.as_ref(), context));
+            } else {
+                more += 1;
+            }
+        }
         let mut section = Section::of::<ProblemReport>("causes", listed);
-        if !more.is_empty() {
-            section.push_text([String::new(), format!("and {} more", more.len())]);
+        if more > 0 {
+            section.push_text([String::new(), format!("and {more} more")]);
         }
         section
     }
@@ -184,6 +196,26 @@ impl Cause {
             Level::Error | Level::Warning => State::Attention,
             Level::Note => State::Ok,
         }
+    }
+
+    /// Returns whether a document has room for it, beside those that are listed: their numbers by kind and namespace.
+    fn has_room<'c>(&'c self, listed: &mut Numbers<'c>) -> bool {
+        let (kind, namespace) = (self.first.kind, self.namespace.as_ref());
+        let of_kind = listed
+            .range((kind, None)..)
+            .take_while(|((one, _), _)| *one == kind);
+        let namespaces = of_kind.filter(|((_, one), _)| one.is_some()).count();
+        let number = listed.get(&(kind, namespace)).copied().unwrap_or_default();
+        let has_room = match namespace {
+            _ if kind.row().family == Family::Server => true,
+            None => number < MAX_CAUSES,
+            Some(_) if number == 0 => namespaces < MAX_NAMESPACES,
+            Some(_) => number < MAX_OF_NAMESPACE,
+        };
+        if has_room {
+            listed.insert((kind, namespace), number + 1);
+        }
+        has_room
     }
 
     /// Describes it. `cluster` is the one that it concerns.
