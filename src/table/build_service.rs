@@ -120,8 +120,7 @@ fn service(
 ) -> Service {
     let own = context.own().and_then(Item::own);
     let is_known = !candidates.is_empty();
-    let is_headless = candidates.iter().any(|one| one.rank == Rank::Headless)
-        || !is_known && own.as_ref().is_some_and(OwnService::is_headless);
+    let is_headless = candidates.iter().any(|one| one.rank == Rank::Headless);
     let (mut federated, mut mirrors) = (BTreeSet::new(), BTreeSet::new());
     let (mut missing, mut hosts) = (Vec::new(), BTreeSet::new());
     for one in &mut candidates {
@@ -143,6 +142,7 @@ fn service(
         kind,
         is_known,
         is_headless,
+        has_headless_own: own.as_ref().is_some_and(OwnService::is_headless),
         mirrors: mirrors.into_iter().collect(),
         federated: federated.into_iter().collect(),
         missing: missing.into(),

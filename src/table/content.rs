@@ -90,6 +90,9 @@ pub enum Claim {
     FailingHeadless,
     /// The service is not headless. Only a setting assigns the short name to it.
     Other,
+    /// The same, beside a headless Service of this cluster that only has settings. If it is the only one, the short name is its own
+    /// without a setting, until a headless service exists (rule M5).
+    OtherWithSettings,
     /// The service is headless. If it is the only one, the short name is its own without a setting.
     Headless,
 }

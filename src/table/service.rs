@@ -46,9 +46,10 @@ pub struct Service {
     /// no endpoints. Without any of these, it is here for its settings or for skipped objects, and hides no name of another
     /// service.
     pub is_known: bool,
-    /// Whether a headless mirror or a headless member of this cluster exists, or nothing but a headless Service of this cluster.
-    /// Such a service claims its short name without a setting.
+    /// Whether a headless mirror or a headless member of this cluster exists. Such a service claims its short name without a setting.
     pub is_headless: bool,
+    /// Whether a headless Service of this cluster has its name, also one that only has settings.
+    pub has_headless_own: bool,
     /// Its problems, sorted.
     pub problems: Box<[Problem]>,
     /// The hash of the answers at its names, if it has names.

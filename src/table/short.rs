@@ -5,7 +5,7 @@
 //! | `shortNames.pinned: {S: N}` | `N`, if it has the service; otherwise none |
 //! | `shortNames.defaultNamespace: N` | `N`, if it has the service |
 //! | neither applies | the only namespace that has a headless service of this name; none, if several have it. An alias comes before its sources |
-//! | no namespace has one | the only namespace with a headless Service of this cluster whose name fails (rules K5, K8) |
+//! | no namespace has one | the only namespace with a headless Service of this cluster that only has settings (rule M5), beside mirrors with cluster IPs or if the name fails (rules K5, K8) |
 //!
 //! A namespace has a service if a mirror or a member of this cluster exists. One that only has settings of
 //! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a setting assigns it to
@@ -70,11 +70,20 @@ pub(super) fn assign_owners(
 
 /// Returns the claim of a service. One that only has settings takes no name from another.
 fn claim(service: &Service) -> Option<Claim> {
-    match (service.is_known, service.is_headless) {
-        (true, true) => Some(Claim::Headless),
-        (true, false) => Some(Claim::Other),
-        (false, true) => service.failure.and(Some(Claim::FailingHeadless)),
-        (false, false) => service.failure.and(Some(Claim::Failing)),
+    if !service.is_known {
+        service.failure?;
+        let is_headless = service.has_headless_own;
+        Some(if is_headless {
+            Claim::FailingHeadless
+        } else {
+            Claim::Failing
+        })
+    } else if service.is_headless {
+        Some(Claim::Headless)
+    } else if service.has_headless_own {
+        Some(Claim::OtherWithSettings)
+    } else {
+        Some(Claim::Other)
     }
 }
 
@@ -100,17 +109,18 @@ fn owner<'c>(
         let has_name = |alias: &ServiceKey| alias.service == *name;
         aliases.any(|one| has_name(one) && claims.get(&one.namespace) == Some(&Claim::Headless))
     };
-    let with = |claim| -> Vec<&Namespace> {
+    let with = |wanted: &[Claim]| -> Vec<&Namespace> {
         let is_pinned = rules.short_names == ShortNames::Pinned;
         let all = claims.iter().filter(|_| !is_pinned);
-        let with = all.filter(|(namespace, one)| **one == claim && !is_source(namespace));
+        let with = all.filter(|(namespace, one)| wanted.contains(one) && !is_source(namespace));
         with.map(|(namespace, _)| namespace).collect()
     };
     let default = rules.default_namespace.as_ref();
     let default = default.and_then(|default| claims.get_key_value(default));
-    let (headless, failing) = (with(Claim::Headless), with(Claim::FailingHeadless));
-    match (default, &headless[..], &failing[..]) {
-        (Some((default, Claim::Other | Claim::Headless)), ..) => Ok(default),
+    let headless = with(&[Claim::Headless]);
+    let others = with(&[Claim::OtherWithSettings, Claim::FailingHeadless]);
+    match (default, &headless[..], &others[..]) {
+        (Some((default, claim)), ..) if *claim >= Claim::Other => Ok(default),
         (_, [only], _) => Ok(only),
         (_, [_, _, ..], _) => Err(NoOwner::Ambiguous),
         (Some((default, _)), [], _) => Ok(default),

@@ -10,8 +10,8 @@ use super::{ask, check};
 use crate::model::{Problem, ServiceKey, key};
 use crate::table::{Rules, Service, Table};
 use crate::testing::{
-    endpoint, exported, gateway, local, mirror, ordered, published, rules, table, table_by,
-    zone_file, zones,
+    endpoint, exported, gateway, local, mirror, ordered, published, rules, service_mirror, table,
+    table_by, zone_file, zones,
 };
 use crate::zone::RecordType;
 
@@ -154,6 +154,17 @@ fn with_setting(namespace: &str, service: &str, annotation: &str, value: &str) -
     service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
     service["metadata"]["annotations"] = json!({annotation: value});
     service
+}
+
+/// A headless Service that only has settings owns its short name if nobody else has it (rule M5).
+#[test]
+fn settings_own_a_short_name_that_nobody_has() {
+    let [mut own, _] = local("shop", "db", &[]);
+    own["spec"]["selector"] = Value::Null;
+    let mut objects = vec![service_mirror("shop", "db", "east", "10.96.7.1"), own];
+    check(&table(&objects), &[("db.global A", "A 10.96.7.1")]);
+    objects.extend(cluster_of_db());
+    check(&table(&objects), &[("db.global A", "A 10.96.0.1")]);
 }
 
 #[test]
