@@ -143,11 +143,7 @@ impl Fault {
         }
         let access = match self.simulation {
             Simulation::Rotation(_) => Access::Credentials,
-            Simulation::Behavior(..)
-            | Simulation::Disorder
-            | Simulation::Undecodable
-            | Simulation::EmptyLists
-            | Simulation::Restore => Access::Open,
+            _ => Access::Open,
         };
         let standin = StandIn::start_with_access(access, Behavior::Normal, &all)?;
         if let Simulation::Restore = self.simulation {
@@ -293,15 +289,8 @@ impl Outcome {
 
     /// Formats a line of the table of faults.
     fn line(&self) -> String {
-        let Self {
-            fault,
-            queries,
-            wrong,
-            empty,
-            failed,
-            converged,
-        } = self;
-        let seconds = converged.as_secs_f64();
+        let (fault, queries, seconds) = (self.fault, self.queries, self.converged.as_secs_f64());
+        let (wrong, empty, failed) = (self.wrong, self.empty, self.failed);
         format!("{fault:32} {queries:8} {wrong:6} {empty:6} {failed:7} {seconds:9.2} s")
     }
 

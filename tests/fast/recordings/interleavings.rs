@@ -140,12 +140,16 @@ fn with_disturbances(recording: &Recording, disturbances: &[(usize, u8)]) -> Vec
     history
 }
 
-/// Returns the services and the problems of a table.
+/// Returns the services and the problems of a table. What explains a problem depends on which of them was seen first.
 fn state(table: &Table) -> (Vec<Service>, Vec<Problem>) {
-    let services = table.sorted_services().into_iter().cloned();
+    let mut services: Vec<Service> = table.sorted_services().into_iter().cloned().collect();
     let mut problems: Vec<Problem> = table.problems().cloned().collect();
+    let of_services = services.iter_mut().flat_map(|one| &mut one.problems);
+    for problem in of_services.chain(&mut problems) {
+        problem.cause = None;
+    }
     problems.sort();
-    (services.collect(), problems)
+    (services, problems)
 }
 
 proptest! {
