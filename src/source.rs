@@ -14,7 +14,7 @@ pub mod file;
 mod flapping;
 pub mod inbox;
 pub mod kube;
-mod log_limiter;
+mod line_limiter;
 mod problem_log;
 mod steady_clock;
 mod turns;

@@ -7,7 +7,7 @@ use tracing::Level;
 
 use super::Feeds;
 use super::events::{TimedChange, Window};
-use super::log_limiter::LogLimiter;
+use super::line_limiter::LineLimiter;
 use super::problem_log::{log_at, log_new};
 use crate::model::{ClusterName, MAX_LISTED, Namespace, Timestamp, list_some};
 use crate::table::Published;
@@ -19,7 +19,7 @@ use crate::table::store::ServiceKeys;
 #[derive(Debug, Default)]
 pub(super) struct ChangeLog {
     window: Window,
-    pub(super) limiter: LogLimiter,
+    pub(super) limiter: LineLimiter,
 }
 
 impl ChangeLog {

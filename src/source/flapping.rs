@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::info;
 
-use super::log_limiter::LogLimiter;
+use super::line_limiter::LineLimiter;
 use super::problem_log::log_limited;
 use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 
@@ -71,7 +71,7 @@ impl Flapping {
     }
 
     /// Ends the minute if it is over, and logs which services changed too often. One that changed less does not flap any more.
-    pub(super) fn end_minute(&mut self, now: Timestamp, limiter: &mut LogLimiter) {
+    pub(super) fn end_minute(&mut self, now: Timestamp, limiter: &mut LineLimiter) {
         if now < self.minute.after(MINUTE) {
             return;
         }
@@ -136,7 +136,7 @@ mod tests {
         let mut flapping = Flapping::default();
         let at = |second: u64| Timestamp::from_seconds(1000 + second);
         let key = |name: &str| service_keys(&[name]).pop_first().unwrap();
-        let mut limiter = LogLimiter::default();
+        let mut limiter = LineLimiter::default();
         flapping.end_minute(at(0), &mut limiter);
         // Its gateway comes and goes; its pods restart one after the other; it changes seldom.
         for (name, changes, answers) in [("db", 15, 2), ("pods", 15, 100), ("web", 5, 2)] {

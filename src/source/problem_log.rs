@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::info;
 
 use super::SteadyClock;
-use super::log_limiter::LogLimiter;
+use super::line_limiter::LineLimiter;
 use crate::failures::Failures;
 use crate::model::{Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::Table;
@@ -49,7 +49,7 @@ pub fn log_problem(problem: &Problem) {
 }
 
 /// Logs a problem, if a line about its namespace may be logged.
-pub(super) fn log_limited(problem: &Problem, limiter: &mut LogLimiter, now: Timestamp) {
+pub(super) fn log_limited(problem: &Problem, limiter: &mut LineLimiter, now: Timestamp) {
     if limiter.admits(problem.namespace(), now) {
         log_problem(problem);
     }
@@ -96,7 +96,7 @@ pub(super) fn log_new(
     next: &Table,
     services: &[(&ServiceKey, Vec<Change>)],
     time: Timestamp,
-    limiter: &mut LogLimiter,
+    limiter: &mut LineLimiter,
 ) {
     let keys = || services.iter().map(|(key, _)| *key);
     let known = last

@@ -65,7 +65,9 @@ pub fn is_subject(text: &str) -> bool {
 impl ReadName<'_> {
     /// Returns the sections of the first page.
     fn sections(&self, endpoints: Section, rest: Section) -> Vec<Section> {
-        let row = self.service.map(|one| ServiceRow::new(self.shown, one));
+        let row = self
+            .service
+            .map(|one| ServiceRow::new(self.shown, one, self.shown.verdict(one)));
         let mut service = Section::of::<ServiceRow>("service", row);
         // There is room for all columns of one row.
         let columns = service.columns.iter_mut();

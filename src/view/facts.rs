@@ -12,7 +12,7 @@ use strum::{VariantArray as _, VariantNames as _};
 
 use super::causes::Causes;
 use super::endpoint::{EndpointState, ListedEndpoint};
-use super::state::{State, main_problem, own_answer, state};
+use super::state::{State, Verdict, main_problem};
 use crate::model::{ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
 use crate::table::{Moment, Published, ServiceKind, Table};
@@ -122,7 +122,7 @@ impl TableFacts {
         let mut states = count(State::VARIANTS, iter::empty());
         let mut failing: BTreeMap<&ServiceKey, Option<ProblemKind>> = BTreeMap::new();
         for service in listed() {
-            let state = state(service, &own_answer(zones, now, service));
+            let state = Verdict::of(zones, now, service).state;
             *states.entry(state).or_default() += 1;
             if state == State::Failing {
                 failing.insert(&service.key, main_problem(service, state));

@@ -16,6 +16,7 @@ use super::filter::Filter;
 use super::kind::View;
 use super::page::{Place, limit};
 use super::problem::PrintContext;
+use super::state::Verdict;
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::{
@@ -239,6 +240,11 @@ impl<'s> Shown<'s> {
             clock: self.clock(),
             table: self.table(),
         }
+    }
+
+    /// Returns the state of a service of the table.
+    pub(super) fn verdict(&self, service: &Service) -> Verdict {
+        Verdict::of(&self.server.zones, &self.published, service)
     }
 
     /// Returns the services with names, sorted.

@@ -7,7 +7,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::model::{Problem, ProblemKind};
 use crate::table::{Endpoint, EndpointLiveness, NameFailure, Published, Service};
-use crate::zone::{Answer, Name, RecordType, Zones, answer, read};
+use crate::zone::{Answer, AnswerResult, Name, RecordType, Zones, answer, read};
 
 /// How bad something is for clients.
 #[derive(Serialize, IntoStaticStr, VariantArray, JsonSchema)]
@@ -24,8 +24,26 @@ pub enum State {
     Failing,
 }
 
+/// The state of a service, and the result of the answer at its own name from which it follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) state: State,
+    pub(super) result: AnswerResult,
+}
+
+impl Verdict {
+    /// Judges a service of a table.
+    pub(super) fn of(zones: &Zones, now: &Published, service: &Service) -> Self {
+        let answer = own_answer(zones, now, service);
+        Self {
+            state: state(service, &answer),
+            result: answer.result(),
+        }
+    }
+}
+
 /// Returns the state of a service with an answer at its own name.
-pub(super) fn state(service: &Service, answer: &Answer<'_>) -> State {
+fn state(service: &Service, answer: &Answer<'_>) -> State {
     let is_reachable =
         matches!(answer, Answer::Data(view, _) if view.endpoints().any(Endpoint::is_alive));
     let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
@@ -59,11 +77,7 @@ fn is_intended(service: &Service) -> bool {
 }
 
 /// Returns the answer at the own name of a service, the best of its types. It is that of the first zone.
-pub(super) fn own_answer<'t>(
-    zones: &'t Zones,
-    now: &'t Published,
-    service: &Service,
-) -> Answer<'t> {
+fn own_answer<'t>(zones: &'t Zones, now: &'t Published, service: &Service) -> Answer<'t> {
     let [name, namespace] = service.key.labels();
     let suffix = zones.iter().next().map(|zone| zone.name_suffix());
     let own = suffix.and_then(|suffix| Name::from_text(&format!("{name}.{namespace}.{suffix}")));
@@ -110,7 +124,7 @@ mod tests {
     fn verdict(objects: &[Value], zones: &[&str]) -> (State, Option<ProblemKind>) {
         let (zones, now) = (zones_of(zones), published(table(objects)));
         let service = now.table.as_ref().unwrap().service("prod", "db").unwrap();
-        let state = state(service, &own_answer(&zones, &now, service));
+        let state = Verdict::of(&zones, &now, service).state;
         (state, main_problem(service, state))
     }
 

@@ -13,7 +13,7 @@ use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::filter::is_listed;
 use super::server::Shown;
-use super::state::{State, main_problem, own_answer, state};
+use super::state::{State, Verdict, main_problem};
 use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, list_some};
 use crate::source::SteadyClock;
 use crate::table::Service;
@@ -107,13 +107,12 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     let (filter, all) = (shown.filter, shown.services());
     let mut selected = Vec::new();
     for service in all.iter().filter(|service| filter.selects(service)) {
-        let answer = own_answer(&shown.server.zones, &shown.published, service);
-        let state = state(service, &answer);
-        if is_listed(&filter.state, state.into()) {
-            selected.push((Reverse(state), *service));
+        let verdict = shown.verdict(service);
+        if is_listed(&filter.state, verdict.state.into()) {
+            selected.push((verdict, *service));
         }
     }
-    selected.sort_by_key(|(state, _)| *state);
+    selected.sort_by_key(|(verdict, _)| Reverse(verdict.state));
     let rows = shown.page(selected, document)?;
     if filter.next.is_none() {
         document
@@ -122,7 +121,7 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     }
     let rows = rows
         .iter()
-        .map(|(_, service)| ServiceRow::new(shown, service));
+        .map(|(verdict, service)| ServiceRow::new(shown, service, *verdict));
     let services = Section::of::<ServiceRow>("services", rows);
     document.sections.push(services);
     document.fail_if(3, filter.unmatched(&all));
@@ -133,20 +132,18 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
 
 impl ServiceRow {
     /// Describes a service of the table that is shown.
-    pub(super) fn new(shown: &Shown<'_>, service: &Service) -> Self {
+    pub(super) fn new(shown: &Shown<'_>, service: &Service, verdict: Verdict) -> Self {
         let clusters = ClusterCell::of_service(service, shown.clock());
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
         let (gate, failover) = (service.gate.as_ref(), service.failover.as_deref());
         let table = shown.table();
-        let answer = own_answer(&shown.server.zones, &shown.published, service);
-        let state = state(service, &answer);
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             kind: service.kind.into(),
-            state,
-            answer: answer.result().into(),
+            state: verdict.state,
+            answer: verdict.result.into(),
             ttl: service.ttl,
             owns_short_name: table.is_some_and(|table| table.owns_short_name(&service.key)),
             returned: sum(|cell| cell.returned),
@@ -158,7 +155,7 @@ impl ServiceRow {
             expected: gate.map_or_else(String::new, |gate| gate.expected.clusters()),
             missing_clusters: missing.map(ToString::to_string).collect(),
             failure: Failure::of_service(service).map(|failure| failure.to_string()),
-            problem: main_problem(service, state),
+            problem: main_problem(service, verdict.state),
         }
     }
 }

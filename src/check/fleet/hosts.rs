@@ -174,7 +174,7 @@ impl<'m> Hosts<'_, 'm> {
             if is_own || Some(ready(cell)) == expected {
                 return true;
             }
-            // Nobody knows whether a cluster that is not compared should be linked.
+            // It is unknown whether a cluster that is not compared should be linked.
             if !is_member && observer.link_to(cluster) == "none" {
                 return false;
             }

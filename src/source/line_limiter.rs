@@ -1,4 +1,4 @@
-//! The limit of log lines about the objects of one namespace: what a tenant writes fills nobody's log.
+//! The limit of log lines about the objects of one namespace: a tenant cannot fill the log.
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -14,12 +14,12 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Counts the lines about each namespace since the start of the second.
 #[derive(Debug, Default)]
-pub(super) struct LogLimiter {
+pub(super) struct LineLimiter {
     second: Timestamp,
     lines: BTreeMap<Text, usize>,
 }
 
-impl LogLimiter {
+impl LineLimiter {
     /// Returns whether a line about a namespace may be logged. Lines about none are not limited.
     pub(super) fn admits(&mut self, namespace: Option<&Text>, now: Timestamp) -> bool {
         let Some(namespace) = namespace else {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn namespace_has_twenty_lines_a_second() {
-        let mut limiter = LogLimiter::default();
+        let mut limiter = LineLimiter::default();
         let [tenant, other] = ["tenant", "other"].map(Text::from);
         let mut admitted = |namespace: Option<&Text>, second| {
             let now = Timestamp::from_seconds(second);
