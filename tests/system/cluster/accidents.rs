@@ -76,7 +76,7 @@ const fn failing(limits: Limits, accident: Accident) -> Accident {
     Accident { limits, ..accident }
 }
 
-/// Runs the commands of the manual: save the values, upgrade, and with `roll_back` the last of them.
+/// Saves the values and upgrades, with the commands of the manual. The last one there rolls back.
 fn upgrade(lab: &Lab, flags: &str) -> Result<()> {
     let commands = Section::read("install.md", "Upgrade and roll back")?
         .texts("sh")?

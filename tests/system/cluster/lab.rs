@@ -31,7 +31,7 @@ pub struct Lab {
     pub cluster: Cluster,
     /// The folder in which commands of the manual run.
     pub folder: PathBuf,
-    /// The first processes of the nodes. Without it, everything in a node ends.
+    /// The first process of each node. With it, everything in the node ends.
     nodes: Vec<Process>,
     networks: Vec<Network>,
     _scheduler: Process,
