@@ -247,7 +247,7 @@ fn server_without_free_descriptors_continues_to_answer() {
     // The clients close their connections. Those that wait in the kernel are served then.
     drop(hoard);
     assert!(ask(&mut connect(&server)).is_some());
-    assert!(server.metric("global_dns_tcp_accept_failures_total") > 1.0);
+    assert!(server.metric("global_dns_tcp_accept_failures_total") >= 1.0);
     // Each of the two listeners logs the failure only once.
     let events = server.log.events().into_iter();
     let failures = events.filter(|event| event["fields"]["message"] == message);
