@@ -9,7 +9,7 @@ use super::told;
 use crate::check::cluster::Caller;
 use crate::check::finding::{Check, Fact, Finding, State, document, items, text};
 use crate::check::probe::Question;
-use crate::check::told::Told;
+use crate::check::told::{Told, Verdict};
 use crate::check::{cluster, objects, way};
 use crate::cli::{CheckArgs, Cluster, is_pod};
 use crate::http::Api;
@@ -66,7 +66,12 @@ async fn diagnose(args: &CheckArgs) -> Document {
             return document("check", "", Vec::new(), &lines);
         }
     };
-    let mut lines = told.findings();
+    let verdict = if is_server {
+        Verdict::Server
+    } else {
+        Verdict::All
+    };
+    let mut lines = told.findings(verdict);
     lines.extend(silent.into_iter().map(|one| {
         let hint = "kubectl describe pod and kubectl logs show more; the other replicas answer";
         Finding::new(State::Attention, Check::Server, one, hint)

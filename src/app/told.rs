@@ -10,11 +10,17 @@ use crate::view::{Filter, View};
 pub(super) async fn read(server: &Api, namespaces: &[Namespace]) -> anyhow::Result<Told> {
     let status = server.status().await?;
     let mut table = table(server).await?;
+    let is_selected = |name: &str| {
+        let mut selected = namespaces.iter().map(Namespace::as_str);
+        namespaces.is_empty() || selected.any(|one| one == name)
+    };
+    table
+        .services
+        .retain(|one| is_selected(text(one, "namespace")));
     // The problems of the server matter to every namespace.
     table.problems.retain(|one| {
         let service = text(one, "service").split_once('/');
-        let mut selected = namespaces.iter().map(Namespace::as_str);
-        service.is_none_or(|(name, _)| namespaces.is_empty() || selected.any(|one| one == name))
+        service.is_none_or(|(namespace, _)| is_selected(namespace))
     });
     Ok(Told { status, table })
 }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use super::remote::{find, show};
-use crate::cli::{ExplainArgs, Output, TableArgs};
-use crate::view::{Filter, View};
+use crate::cli::{ExplainArgs, Output, TableArgs, print};
+use crate::view::{Filter, View, manual_section};
 
 /// The number of endpoints of an explanation as text; with `-o wide` and `-o json`, there are all.
 const FEW: usize = 20;
@@ -34,9 +34,13 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints the explanation of a name. As in kubectl, the name of a service may be with `--namespace`.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    if let Some(kind) = args.kind {
+        print(manual_section(kind))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let server = find(&args.view).await.server()?;
     let filter = Filter {
-        name: Some(args.name),
+        name: args.name,
         namespace: args.view.source.namespace,
         at: args.at,
         limit: (args.print.output == Output::Text).then_some(FEW),

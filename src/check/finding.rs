@@ -5,7 +5,7 @@ use serde_json::Value;
 use strum::IntoStaticStr;
 
 use crate::model::{Level, MAX_LISTED, list_some};
-use crate::view::{Column, Document, Section};
+use crate::view::{Column, Document, Section, manual_command};
 
 /// How bad a finding is, from the least to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
@@ -29,6 +29,8 @@ pub enum State {
 pub enum Check {
     /// A replica answers.
     Server,
+    /// Clients reach every service.
+    Services,
     /// The pods of the replicas.
     Pods,
     /// The API server answers, and its version has no known fault.
@@ -156,8 +158,10 @@ pub fn document(
         let cells = [state, &finding.name, &finding.sentence].map(str::to_owned);
         lines.push(cells, finding);
         if !finding.hint.is_empty() {
-            let hint = format!("→ {}; see {}", finding.hint, finding.anchor);
-            let hint = hint.trim_end_matches("; see ").to_owned();
+            let mut hint = format!("→ {}", finding.hint);
+            if finding.anchor.starts_with("problems.html") {
+                hint = format!("{hint}; more: {}", manual_command(&finding.name));
+            }
             lines.push_text([String::new(), String::new(), hint]);
         }
     }

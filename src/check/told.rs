@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::finding::{Check, Finding, State, list, text};
-use crate::model::ProblemKind;
+use super::finding::{Check, Finding, State, key_of, list, text};
+use crate::model::{Family, ProblemKind};
+use crate::view;
 
 /// What a server says: items of its API.
 #[derive(Debug, Default)]
@@ -28,9 +29,9 @@ pub struct ServerTable {
 }
 
 impl Told {
-    /// Returns the lines about the server and its problems: one for those of one kind in one cluster. Notes are left out: they are
-    /// intended, or normal for a while.
-    pub fn findings(&self) -> Vec<Finding> {
+    /// Returns the lines about the server, its services and its problems: one for problems of one kind in one cluster. Notes are left
+    /// out: they are intended, or normal for a while. What the verdict is not about deserves attention at most.
+    pub fn findings(&self, verdict: Verdict) -> Vec<Finding> {
         let [replica, cluster, version] =
             ["replica", "cluster", "version"].map(|field| text(&self.status, field));
         let replica = match replica {
@@ -51,21 +52,63 @@ impl Told {
         // The server lists the worst first.
         let mut lines: Vec<_> = lines.into_values().collect();
         lines.sort_by_key(|(place, _)| *place);
-        findings.extend(lines.iter().filter_map(|(_, problems)| finding(problems)));
+        let mut of_services = Vec::from_iter(self.failing_services());
+        for finding in lines.iter().filter_map(|(_, problems)| finding(problems)) {
+            let kind = finding.name.parse::<ProblemKind>();
+            if kind.is_ok_and(|kind| kind.row().family == Family::Server) {
+                findings.push(finding);
+            } else {
+                of_services.push(finding);
+            }
+        }
+        for mut finding in of_services {
+            if verdict == Verdict::Server {
+                finding.state = finding.state.min(State::Attention);
+            }
+            findings.push(finding);
+        }
         findings
     }
+
+    /// Returns the line about services that clients cannot reach, if there are any.
+    fn failing_services(&self) -> Option<Finding> {
+        const HINT: &str = "global-dns explain SERVICE.NAMESPACE shows why for each; global-dns table --state failing lists them";
+        let services = self.table.services.iter();
+        let failing =
+            services.filter(|one| text(one, "state") == <&str>::from(view::State::Failing));
+        let described = failing.map(|one| {
+            let name = key_of(one).join("/");
+            match (text(one, "problem"), text(one, "answer")) {
+                ("", answer) => format!("{name} ({answer})"),
+                (problem, _) => format!("{name} ({problem})"),
+            }
+        });
+        let described: Vec<String> = described.collect();
+        let count = described.len();
+        let sentence = format!(
+            "clients cannot reach {count} of {}: {}",
+            self.table.services.len(),
+            list(described)
+        );
+        (count > 0).then(|| Finding::failing(Check::Services, sentence, HINT))
+    }
+}
+
+/// What the exit code is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The server and its services.
+    All,
+    /// The server alone: whoever runs the test of an installation is not in charge of the services.
+    Server,
 }
 
 /// Returns the line for problems of one kind in one cluster.
 fn finding(problems: &[&Value]) -> Option<Finding> {
     let first = *problems.first()?;
-    let kind = text(first, "kind");
-    let state = State::of_level(text(first, "level"))?;
-    // A closed gate is meant to be closed until its clusters have come (rule K8).
-    let is_gate = kind == ProblemKind::ExpectedClustersMissing.name();
     Some(Finding {
-        state: if is_gate { State::Attention } else { state },
-        name: kind.to_owned(),
+        state: State::of_level(text(first, "level"))?,
+        name: text(first, "kind").to_owned(),
         sentence: match problems {
             [one] => dated(one),
             several => {
@@ -131,7 +174,7 @@ mod tests {
         ];
         let told = told(problems.to_vec());
         let lines: Vec<(State, String, String)> = told
-            .findings()
+            .findings(Verdict::All)
             .into_iter()
             .skip(1)
             .map(|one| (one.state, one.name, one.sentence))
@@ -160,7 +203,7 @@ mod tests {
         let one = |number: u32| json!({"kind": "unusable-object", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
         let mut problems: Vec<Value> = (0..1000).map(one).collect();
         problems.push(json!({"kind": "unusable-object", "level": "warning", "cluster": "east"}));
-        let findings = told(problems).findings();
+        let findings = told(problems).findings(Verdict::All);
         assert_eq!(findings.len(), 3);
         assert_eq!(findings[1].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");
     }

@@ -80,6 +80,8 @@ pub enum Command {
     ///   global-dns explain db.prod --at 03:12
     ///   # What objects of a file would answer
     ///   global-dns explain db.prod --file objects.yaml
+    ///   # What a kind of problem means, and what to do
+    ///   global-dns explain --kind gateway-down
     ///
     /// With --file or --direct, the settings of --config apply. A server knows its own.
     ///

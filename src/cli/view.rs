@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use strum::VariantArray as _;
 
 use super::cluster::is_pod;
 use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
 use super::print::{Output, PrintArgs, output};
 use super::values::{parse_name, parse_name_server, parse_subject};
-use crate::model::Timestamp;
+use crate::model::{ProblemKind, Timestamp};
 use crate::table::change::ChangeKind;
 use crate::view::{State, past_time};
 use crate::zone::Name;
@@ -19,8 +19,12 @@ use crate::zone::Name;
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// Name to explain; db.prod and prod/db are short for db.prod.global.; or an address: that of its endpoint
-    #[arg(value_parser = parse_subject)]
-    pub name: String,
+    #[arg(value_parser = parse_subject, required_unless_present = "kind")]
+    pub name: Option<String>,
+
+    /// Print the section of the manual on a kind of problem, without a server
+    #[arg(long, value_name = "KIND", hide_possible_values = true, conflicts_with = "name", value_parser = PossibleValuesParser::new(ProblemKind::VARIANTS.iter().map(<&str>::from)).try_map(|name| name.parse::<ProblemKind>()))]
+    pub kind: Option<ProblemKind>,
 
     /// Show what was answered at this time: 03:12 (the last such local time), 90m (ago), or RFC 3339; only a running server knows it (history in its settings)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = past_time, conflicts_with_all = ["file", "direct"])]

@@ -52,7 +52,9 @@ impl ExpectedClusters {
         let until = time.and_then(Timestamp::from_text);
         if let (Some(time), None) = (time, until) {
             let time = shorten(time);
-            reader.note(format!("'{time}' is not a time such as 2026-12-01T12:00Z"));
+            reader.note(format!(
+                "the time is ignored: '{time}' is not written like 2026-12-01T12:00Z"
+            ));
         }
         Self {
             defect: terms.iter().find_map(ClusterTerm::defect).or(reader.defect),
@@ -121,7 +123,7 @@ mod tests {
             );
         }
         let read = ExpectedClusters::read("east until tomorrow");
-        let defect = "'tomorrow' is not a time such as 2026-12-01T12:00Z";
+        let defect = "the time is ignored: 'tomorrow' is not written like 2026-12-01T12:00Z";
         assert_eq!((read.until, read.defect.as_deref()), (None, Some(defect)));
         // Without a space, it is a part of a name.
         assert_eq!(missing("eastuntil 2026", &["east"]), ["eastuntil2026"]);

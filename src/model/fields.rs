@@ -14,12 +14,19 @@ pub(super) fn unusable(reason: impl fmt::Display) -> Problem {
     Problem::new(ProblemKind::UnusableObject, reason.to_string())
 }
 
+/// Makes the problem that a field, a label or an annotation cannot be used.
+pub(super) fn unusable_field<E: fmt::Display>(field: &str) -> impl FnOnce(E) -> Problem {
+    move |error| unusable(format!("{field}: {error}"))
+}
+
 // === Names ===
 
 /// Returns the key of a service in the namespace of an object.
 pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Problem> {
-    let namespace = Namespace::interned(object.namespace()).map_err(unusable)?;
-    let service = ServiceName::interned(service).map_err(unusable)?;
+    let namespace = Namespace::interned(object.namespace());
+    let namespace = namespace.map_err(unusable_field("metadata.namespace"))?;
+    let service = ServiceName::interned(service);
+    let service = service.map_err(unusable_field("the name of its service"))?;
     Ok(ServiceKey { namespace, service })
 }
 

@@ -110,6 +110,11 @@ pub enum Export {
     Gateway,
     /// `remote-discovery`: for flat networks, without gateways.
     RemoteDiscovery,
+    /// A headless Service is a member of a federated service (label `mirror.linkerd.io/federated`), which only one with a cluster IP can
+    /// be.
+    Federated,
+    /// Almost one of the values, such as `True`.
+    Misspelt,
     /// Another value. By default, no Link selects it. A Link with a custom selector may.
     Other,
 }
@@ -201,7 +206,14 @@ impl Export {
             Self::Gateway => None,
             Self::No => Some("its Service is not exported"),
             Self::RemoteDiscovery => Some(
-                "its Service is exported as remote-discovery, which Linkerd does not support for headless Services",
+                "label mirror.linkerd.io/exported of its Service is remote-discovery, which Linkerd does not read for a headless one: set true",
+            ),
+            Self::Federated => Some(
+                "label mirror.linkerd.io/federated of its Service has no effect on a headless one, for which Linkerd reads \
+                mirror.linkerd.io/exported: true",
+            ),
+            Self::Misspelt => Some(
+                "label mirror.linkerd.io/exported of its Service is almost true or remote-discovery: Linkerd reads exactly these",
             ),
             Self::Other => Some("label mirror.linkerd.io/exported of its Service is not 'true'"),
         }

@@ -10,6 +10,8 @@ pub const HEADLESS_MIRROR: &str = "mirror.linkerd.io/headless-mirror-svc-name";
 pub const REMOTE_FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
 /// Value of a Service that is exported: `true` (through a gateway) or `remote-discovery` (in a flat network).
 pub const EXPORTED: &str = "mirror.linkerd.io/exported";
+/// `member` of a Service that is a member of a federated service.
+pub const FEDERATED: &str = "mirror.linkerd.io/federated";
 /// Cluster of a flat mirror (label); members of a federated service in other clusters (annotation).
 pub const REMOTE_DISCOVERY: &str = "multicluster.linkerd.io/remote-discovery";
 /// Name of the exported Service, on flat mirrors.

@@ -236,11 +236,16 @@ impl<'j> KubeObject<'j> {
         value(self.metadata.annotations.as_ref()?, key)
     }
 
-    /// Returns the annotations with the prefix of this server that it does not know, such as those with a typing error.
+    /// Returns the annotations that look like settings of this server and are none: their prefix is like its own, such as
+    /// `globaldns/` or `global-dns.io/`, or their name has a typing error.
     pub fn unknown_settings(&self) -> impl Iterator<Item = &str> {
         let names = self.metadata.annotations.iter().flatten();
         let names = names.map(|(name, _)| &**name);
-        names.filter(|name| name.starts_with(key::PREFIX) && !key::SETTINGS.contains(name))
+        names.filter(|name| {
+            let prefix = name.split_once('/').map_or("", |(prefix, _)| prefix);
+            let letters = prefix.chars().filter(char::is_ascii_alphanumeric);
+            letters.take(9).eq("globaldns".chars()) && !key::SETTINGS.contains(name)
+        })
     }
 
     /// Returns why selectors cannot be evaluated on the object: its metadata is invalid, it has no name, or a label is

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::fields::{
     cluster_addresses, pod_ports, ports, same_namespace, service_key, shorten, split,
-    strip_cluster, unusable, usable_address,
+    strip_cluster, unusable, unusable_field, usable_address,
 };
 use super::kube_object::{LinkSpec, ServiceSpec, SliceBody};
 use super::{
@@ -28,8 +28,15 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
     if is_federated(service) {
         return federated(service);
     }
-    let cluster = service.label(key::CLUSTER_NAME).unwrap_or_default();
-    let cluster = ClusterName::interned(cluster).map_err(unusable)?;
+    let Some(cluster) = service.label(key::CLUSTER_NAME) else {
+        return Err(unusable(format!(
+            "label {} is missing, which Linkerd sets on each mirror: remove label {} from a Service that is none",
+            key::CLUSTER_NAME,
+            key::MIRRORED_SERVICE
+        )));
+    };
+    let cluster = ClusterName::interned(cluster);
+    let cluster = cluster.map_err(unusable_field(&format!("label {}", key::CLUSTER_NAME)))?;
     let (host, mirrored) = identity(service, &cluster)?;
     let mirror = mirror(service, host, &mirrored, &cluster);
     mirror.map_err(|problem| problem.of_service(&mirrored).of_cluster(&cluster))
@@ -64,7 +71,8 @@ pub(super) fn read_slice(slice: &KubeObject<'_>, owner: Text, body: &SliceBody<'
 /// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
 pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
     let spec: LinkSpec<'_> = link.spec().map_err(unusable)?;
-    ClusterName::interned(&spec.target_cluster_name).map_err(unusable)
+    let cluster = ClusterName::interned(&spec.target_cluster_name);
+    cluster.map_err(unusable_field("spec.targetClusterName"))
 }
 
 /// Reads the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
@@ -125,7 +133,7 @@ fn mirror(
     if let Some(host) = host {
         return Ok(Item {
             host: Some(MirroredHost {
-                hostname: Hostname::interned(host).map_err(unusable)?,
+                hostname: Hostname::interned(host).map_err(unusable_field("its host"))?,
                 parent: intern(service.label(key::HEADLESS_MIRROR).unwrap_or_default()),
                 pod_ports: pod_ports(&spec),
             }),

@@ -67,10 +67,17 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
             Err(problem) => return Err(problem),
         }
     };
+    let is_federated = spec.is_headless() && service.label(key::FEDERATED) == Some("member");
+    let is_almost = |value: &str| {
+        let value = value.to_ascii_lowercase();
+        ["true", "yes", "remote-discovery", "remote_discovery"].contains(&&*value)
+    };
     let export = match service.label(key::EXPORTED) {
+        None if is_federated => Export::Federated,
         None => Export::No,
         Some("true") => Export::Gateway,
         Some("remote-discovery") => Export::RemoteDiscovery,
+        Some(value) if is_almost(value) => Export::Misspelt,
         Some(_) => Export::Other,
     };
     let kind = ItemKind::Own(OwnService { export, form });

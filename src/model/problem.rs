@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{Display, IntoStaticStr, VariantArray};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 use super::{ClusterName, Line, MAX_LISTED, ObjectRef, ServiceKey, Text, Timestamp, list_some};
 
@@ -76,7 +76,7 @@ pub enum Family {
 
 /// The kinds of problems. The set is fixed, because kinds are values of a metric label. Their names are those in JSON, in
 /// metrics and in the log, and the anchors of their sections in the manual.
-#[derive(Serialize, Deserialize, Display, IntoStaticStr, VariantArray, JsonSchema)]
+#[derive(Serialize, Deserialize, Display, EnumString, IntoStaticStr, VariantArray, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,8 +111,6 @@ pub enum ProblemKind {
     IgnoredSetting,
     /// A cluster offers one address where others offer pods (rule K1).
     NoHostnames,
-    /// The first step of an order that is held is down (rule K5a).
-    HeldStepDown,
     /// Not the first step of a failover order answers.
     StandbyAnswers,
     /// The step of a failover order that answers has no endpoint, so that the name fails (rule K5).
@@ -129,6 +127,8 @@ pub enum ProblemKind {
     GatewayDown,
     /// A Service with a cluster IP has no ready endpoint.
     ServiceNotReady,
+    /// The first step of an order that is held is down (rule K5a).
+    HeldStepDown,
     /// Pods of this cluster are not ready.
     PodNotReady,
     /// A headless mirror has no endpoint mirror, or lists hosts that have none.
@@ -235,7 +235,7 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
             shortNames.which: pinned"),
         row(K::Shadowed, Conflict, Warning, "Name hides another name",
-            "query the hidden service by its name with a namespace, or rename one of the two"),
+            "query the hidden service by its name with a namespace; rename one of the two, or remove one of two zones"),
         row(K::ClusterName, Conflict, Warning, "Cluster name is not unique",
             "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers")
             .explains(&[K::Endpoint]),
@@ -250,35 +250,31 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::NotMirrorable, Conflict, Warning, "Exported service cannot be mirrored",
             "change the Service as the detail says, or do not export it: kubectl label service {service} -n {namespace} \
             mirror.linkerd.io/exported-"),
-        row(K::SettingWithoutEffect, State, Error, "Setting of a service has no effect",
-            "correct what the detail names: kubectl annotate service {service} -n {namespace} --overwrite ANNOTATION=VALUE; or the \
-            settings; link a cluster that is unknown")
+        row(K::SettingWithoutEffect, State, Error, "Setting of a service is wrong",
+            "correct it: kubectl edit service {service} -n {namespace}, or services of the settings; or link a cluster that is unknown")
             .explains(&[K::StepWithoutEndpoint]),
-        row(K::IgnoredSetting, State, Note, "Setting is ignored",
+        row(K::IgnoredSetting, State, Note, "Setting has no effect here",
             "set an annotation on the Service of this cluster, which alone decides: Linkerd copies that of an exported Service to its \
             mirrors; for a default order, nothing, or export the service so that each cluster has an address of its own"),
         row(K::NoHostnames, State, Warning, "Cluster has one address where others have pods",
             "turn on enableHeadlessServices for the link of cluster {cluster}, and export the service as a headless one there"),
-        row(K::HeldStepDown, State, Warning, "Step of a held failover order is down",
-            "repair the cluster of the step, or let another step answer with the command in the detail"),
         row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
             "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each")
             .told_by(&["step"]),
         row(K::StepWithoutEndpoint, State, Error, "Failover step has no endpoint",
-            "export the service in a cluster of this step; if its cluster is lost, let another step answer: kubectl annotate \
-            service {service} -n {namespace} --overwrite global-dns/failover=ORDER")
+            "export the service in a cluster of this step; if its cluster is lost, let another step answer with the command in the detail")
             .told_by(&["failing"]),
         row(K::UnknownAlias, State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct aliases"),
         row(K::AutoWithPods, State, Warning, "Failover order moves a service with pods by itself",
             "remove auto: from the order of a database, so that a person moves its clients"),
-        row(K::ExpectedClustersMissing, State, Error, "Name waits for expected clusters",
-            "link these clusters and export the service there; if one of them is retired, remove it: kubectl annotate service \
-            {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS")
+        row(K::ExpectedClustersMissing, State, Warning, "Name waits for expected clusters",
+            "link these clusters and export the service there; if one of them is retired, remove it: kubectl edit service \
+            {service} -n {namespace}")
             .told_by(&["failing"]),
         row(K::ClusterMissing, State, Warning, "Expected cluster is missing",
-            "link the cluster and export the service there; if it is retired, remove it: kubectl annotate service \
-            {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS"),
+            "link the cluster and export the service there; if it is retired, remove it: kubectl edit service \
+            {service} -n {namespace}"),
         row(K::GatewayDown, State, Warning, "Gateway is down",
             "check the gateway in cluster {cluster} and the network to it (linkerd multicluster gateways); gatewayDown decides \
             the answers meanwhile")
@@ -287,6 +283,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "check the pods of the exported Service in cluster {cluster}: it may be scaled to zero; gatewayDown decides the \
             answers meanwhile")
             .told_by(&["down"]),
+        row(K::HeldStepDown, State, Warning, "Step of a held failover order is down",
+            "repair the cluster of the step, or let another step answer with the command in the detail"),
         row(K::PodNotReady, State, Note, "Pods are not ready",
             "kubectl describe pod -n {namespace} shows the readiness probe that fails")
             .told_by(&["left", "shrank"]),

@@ -77,13 +77,13 @@ impl ServiceSettings {
         for key in service.unknown_settings().take(MAX_UNKNOWN) {
             let nearest = most_similar(key, key::SETTINGS.map(str::to_owned));
             let reason = match nearest {
-                Some(nearest) => format!("no annotation has this name; the nearest is {nearest}"),
-                None => format!("the annotations are {}", key::SETTINGS.join(", ")),
+                Some(nearest) => format!("no setting has this name; the nearest is {nearest}"),
+                None => format!("the settings are {}", key::SETTINGS.join(", ")),
             };
-            settings.note_unreadable(&shorten(key), &reason);
+            settings.note_unreadable(&shorten(key), &format!("ignored: {reason}"));
         }
         settings.read_ttl(service);
-        let rule = "it is not last-resort or include";
+        let rule = "ignored: it is not last-resort or include";
         settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule);
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
@@ -119,15 +119,15 @@ impl ServiceSettings {
 
     /// Reads the TTL. Outside of its range, the nearest one counts.
     fn read_ttl(&mut self, object: &KubeObject<'_>) {
-        let rule = "it is not a number of seconds";
+        let rule = "ignored: it is not a number of seconds, such as 5";
         let Some(ttl) = self.read::<u32>(object, key::TTL, rule) else {
             return;
         };
         let (least, most) = (*TTL_RANGE.start(), *TTL_RANGE.end());
         let counts = ttl.clamp(least, most);
         if counts != ttl {
-            let text = format!("TTL {ttl} is not between {least} and {most}; {counts} counts");
-            self.unused.push(text.into());
+            let text = format!("corrected to {counts}: {ttl} is not between {least} and {most}");
+            self.note_unreadable(key::TTL, &text);
         }
         self.ttl = Some(counts);
     }
@@ -137,7 +137,8 @@ impl ServiceSettings {
         let value = object.annotation(key)?;
         let octets = value.len();
         if octets > MAX_OCTETS {
-            let reason = format!("it has {octets} octets; at most {MAX_OCTETS} are allowed");
+            let reason =
+                format!("ignored: it has {octets} octets; at most {MAX_OCTETS} are allowed");
             self.note_defect(key, value, Some(&reason));
             return None;
         }

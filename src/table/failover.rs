@@ -138,36 +138,63 @@ impl Failover {
         self.steps[self.answering].health
     }
 
-    /// Returns what is wrong with the step that answers, if something is.
-    pub(super) fn problem(&self, key: &ServiceKey) -> Option<Problem> {
+    /// Returns what is wrong with the step that answers, if something is. `standby` are the clusters that are alive and do not answer.
+    pub(super) fn problem(
+        &self,
+        key: &ServiceKey,
+        standby: &BTreeSet<ClusterName>,
+        own: &ClusterName,
+    ) -> Option<Problem> {
         let (number, order) = (self.answering + 1, &self.order);
-        let step = || format!("step {number} of {order}, {}", self.answering_text());
+        let step = format!("step {number} of {order}, {}", self.answering_text());
         let (kind, detail) = match self.answering_health() {
-            StepHealth::Empty => (ProblemKind::StepWithoutEndpoint, step()),
-            StepHealth::Down if !order.is_auto && order.count() > 1 => {
-                (ProblemKind::HeldStepDown, self.held_step_down(key))
-            }
-            _ if self.answering > 0 => (ProblemKind::StandbyAnswers, step()),
+            StepHealth::Empty if order.is_auto => (ProblemKind::StepWithoutEndpoint, step),
+            StepHealth::Empty => (
+                ProblemKind::StepWithoutEndpoint,
+                format!("{step}; {}", self.remedy(key, standby, own)),
+            ),
+            StepHealth::Down if !order.is_auto => (
+                ProblemKind::HeldStepDown,
+                format!(
+                    "{step}: no other takes over; {}",
+                    self.remedy(key, standby, own)
+                ),
+            ),
+            _ if self.answering > 0 => (ProblemKind::StandbyAnswers, step),
             _ => return None,
         };
         Some(Problem::new(kind, detail))
     }
 
-    /// Describes that the first step of an order that is held is down: no other takes over. Says the command that lets the first step
-    /// that is alive answer.
-    fn held_step_down(&self, ServiceKey { namespace, service }: &ServiceKey) -> String {
-        let (order, first) = (&self.order, self.answering_text());
-        let detail = format!("{order}: {first} is down, and no other step takes over");
-        let mut steps = self.steps.iter();
-        let Some(alive) = steps.position(|step| step.health == StepHealth::Alive) else {
-            return detail;
+    /// Says which clusters could answer in place of the first step of an order that is held, and what makes the first of them answer.
+    fn remedy(
+        &self,
+        ServiceKey { namespace, service }: &ServiceKey,
+        standby: &BTreeSet<ClusterName>,
+        own: &ClusterName,
+    ) -> String {
+        let place = |one: &&ClusterName| self.order.step_of(one, own).unwrap_or(usize::MAX);
+        let Some(first) = standby.iter().min_by_key(place) else {
+            return "no other cluster is alive".to_owned();
         };
-        let mut steps = order.step_texts();
-        steps[..=alive].rotate_right(1);
-        let (alive, order) = (&steps[0], steps.join(":"));
-        format!(
-            "{detail}; to let {alive} answer: kubectl annotate service {service} -n {namespace} global-dns/failover={order} --overwrite"
-        )
+        let mut steps = self.order.step_texts();
+        match self.order.step_of(first, own) {
+            Some(step) => steps[..=step].rotate_right(1),
+            None => steps.insert(0, first.to_string()),
+        }
+        // What cannot be read must not reach a shell.
+        let is_readable = |c: char| c.is_ascii_alphanumeric() || "-+*".contains(c);
+        steps.retain(|step| step.chars().all(is_readable));
+        let (alive, order) = (list_some(standby, MAX_LISTED), steps.join(":"));
+        let command = match self.origin {
+            OrderOrigin::Annotation => format!(
+                "kubectl annotate service {service} -n {namespace} --overwrite 'global-dns/failover={order}'"
+            ),
+            OrderOrigin::ServiceSetting | OrderOrigin::DefaultSetting => {
+                format!("set services.{namespace}/{service}.failover to {order}")
+            }
+        };
+        format!("alive: {alive}; to let {} answer: {command}", steps[0])
     }
 }
 
@@ -299,6 +326,7 @@ impl Gate {
     /// Returns the problem of expected clusters that are missing, if there are any.
     pub(super) fn problem(&self) -> Option<Problem> {
         let names = list_some(&self.missing, MAX_LISTED);
+        let first = self.missing.first()?;
         let problem = match self.closes_until {
             Some(end) => {
                 let detail = format!("not answered; waits for {names} until {}", end.to_text());
@@ -306,7 +334,7 @@ impl Gate {
             }
             None => Problem::new(ProblemKind::ClusterMissing, names),
         };
-        (!self.missing.is_empty()).then_some(problem)
+        Some(problem.of_unknown(first))
     }
 }
 

@@ -38,6 +38,9 @@ fn membership(
 pub(super) fn non_member(context: BuildContext<'_>) -> Option<Arc<Problem>> {
     let item = context.own()?;
     let own = item.own().filter(OwnService::is_headless)?;
+    if misread_export(own).is_some() {
+        return None; // that says it
+    }
     let ServiceKey { namespace, service } = context.key;
     let detail = match membership(context.key, item, own, context).err()? {
         None => "it is not a member: localMembers is none".to_owned(),
@@ -63,6 +66,7 @@ pub(super) fn candidate<'s>(
         context.report(found.filter(|_| service == *context.key));
     };
     report(exported_problem(source, context));
+    report(misread_export(own));
     let candidate = match own.form {
         OwnForm::Headless { has_selector } => {
             let is_by_mirror = membership(&service, item, own, context).ok()?;
@@ -86,6 +90,17 @@ pub(super) fn candidate<'s>(
         report(why.map(|why| Problem::new(ProblemKind::NotMirrorable, why)));
     }
     Some(candidate)
+}
+
+/// Reports a Service that somebody meant to export with a label that Linkerd does not read for it.
+fn misread_export(own: OwnService) -> Option<Problem> {
+    let is_misread = match own.export {
+        Export::RemoteDiscovery => own.is_headless(),
+        Export::Federated | Export::Misspelt => true,
+        Export::No | Export::Gateway | Export::Other => false,
+    };
+    let why = own.export.defect().filter(|_| is_misread)?;
+    Some(Problem::new(ProblemKind::NotMirrorable, why))
 }
 
 /// Returns whether other clusters can mirror an exported Service of this one with its pods. Linkerd says nothing about what it does
@@ -187,11 +202,11 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, report: impl Fn(Problem)) -> 
 /// a member only because of a mirror.
 fn not_exported(own: OwnService, is_by_mirror: bool, rules: &Rules) -> Option<Problem> {
     // A Link with a selector of its own may mirror one with another value.
-    let why = own.export.defect();
-    let why = why.filter(|_| own.export != Export::Other)?;
-    let until = match is_by_mirror {
-        true => ", and only while a mirror of its name exists",
-        false => "",
+    let why = own.export.defect().filter(|_| own.export == Export::No)?;
+    let until = if is_by_mirror {
+        ", and only while a mirror of its name exists"
+    } else {
+        ""
     };
     let cluster = &rules.cluster_name;
     let detail = format!("cluster '{cluster}' is a member here only{until}: {why}");

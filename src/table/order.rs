@@ -64,7 +64,8 @@ pub(super) fn order_of(
             OrderOrigin::DefaultSetting => (ProblemKind::IgnoredSetting, "failover.default: "),
             _ => (ProblemKind::SettingWithoutEffect, ""),
         };
-        let detail = format!("{setting}{order}: the service has one address for all its clusters");
+        let detail =
+            format!("ignored: {setting}{order}: the service has one address for all its clusters");
         context.report([Problem::new(kind, detail)]);
         return None;
     }
@@ -80,8 +81,8 @@ pub(super) fn order_of(
 /// K5a).
 fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
     let (rules, own) = (context.rules, &context.rules.cluster_name);
-    let report = |defect: String, unknown: Option<&str>| {
-        let detail = format!("{defect}: {}", shorten(&order.to_string()));
+    let text = shorten(&order.to_string());
+    let report = |detail: String, unknown: Option<&str>| {
         let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
         context.report([unknown.into_iter().fold(problem, Problem::of_unknown)]);
     };
@@ -95,19 +96,21 @@ fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
             _ => {}
         }
     }
-    for (names, defect) in [
-        (unknown, "no mirror and no Link names cluster"),
-        (unreadable, "this is not the name of a cluster:"),
+    for (names, reason) in [
+        (unknown, "no mirror and no Link names it"),
+        (unreadable, "it is not the name of a cluster"),
     ] {
         let quoted = names.iter().map(|name| format!("'{name}'"));
         let listed = list_some(quoted, MAX_LISTED);
         if let Some(first) = names.first() {
-            report(format!("{defect} {listed}"), Some(*first));
+            let detail =
+                format!("counts as a cluster without endpoints, {reason}: {listed} in {text}");
+            report(detail, Some(*first));
         }
     }
     if order.terms().filter(|term| term.is(own, own)).count() > 1 {
-        let defect = format!("'local' and '{own}' are one cluster; its first place counts");
-        report(defect, None);
+        let detail = format!("corrected, its first place counts: 'local' and '{own}' in {text}");
+        report(detail, None);
     }
 }
 
@@ -139,9 +142,13 @@ pub(super) fn order(
     let debounce = debounced(&order, &health, context);
     let answering = debounce.as_ref().and_then(|one| one.answering);
     let answering = answering.map_or(0, |one| one.step);
+    let mut standby = BTreeSet::new();
     for one in candidates {
         if one.role == Role::Answers && step_of(one) != Some(answering) {
             one.role = Role::Standby;
+            if one.endpoints.iter().any(Endpoint::is_alive) {
+                standby.extend(one.clusters.iter().cloned());
+            }
         }
     }
     let hides = |step: &&usize| **step + 1 < order.count() && order.is_auto;
@@ -162,7 +169,7 @@ pub(super) fn order(
         origin,
         answering,
     };
-    context.report(failover.problem(context.key));
+    context.report(failover.problem(context.key, &standby, own));
     (failover, debounce)
 }
 

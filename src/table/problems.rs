@@ -9,6 +9,7 @@ use super::content::Table;
 use super::context::BuildContext;
 use super::endpoint::MissingHost;
 use super::failover::Gate;
+use super::links::{ClusterLink, LinkState};
 use super::service::Service;
 use super::short::hidden_by_zone;
 use crate::model::{
@@ -68,14 +69,34 @@ impl Table {
     /// Returns the detail of a problem to print it: with the nearest name, if a setting names a cluster that nothing here knows.
     /// Each call searches up to 2,000 names.
     pub fn detail_of(&self, problem: &Problem) -> Line {
-        let nearest = problem.unknown.as_ref().and_then(|unknown| {
-            let known = self.links.known.iter().take(MAX_SEARCHED);
-            most_similar(unknown, known.map(ToString::to_string))
-        });
-        match nearest {
+        let unknown = problem.unknown.as_ref();
+        match unknown.and_then(|name| self.nearest_cluster(name)) {
             Some(nearest) => format!("{}; the nearest name is '{nearest}'", problem.detail).into(),
             None => problem.detail.clone(),
         }
+    }
+
+    /// Returns the most similar name of a cluster, if nothing here knows a cluster of this name. Searches up to 2,000 names.
+    pub fn nearest_cluster(&self, unknown: &str) -> Option<String> {
+        if self.knows_cluster(unknown) {
+            return None;
+        }
+        let known = self.links.known.iter().take(MAX_SEARCHED);
+        most_similar(unknown, known.map(ToString::to_string))
+    }
+
+    /// Returns whether a mirror or a Link names a cluster, or it is this one.
+    pub fn knows_cluster(&self, name: &str) -> bool {
+        let name = ClusterName::interned(name);
+        name.is_ok_and(|name| self.links.known.contains(&name))
+    }
+
+    /// Returns the clusters that a Link names, after aliases.
+    pub fn linked_clusters(&self) -> BTreeSet<&ClusterName> {
+        let is_linked =
+            |one: &&ClusterLink| matches!(one.state, LinkState::Linked | LinkState::Frozen);
+        let linked = self.links.clusters.values().filter(is_linked);
+        linked.map(|one| &one.cluster).collect()
     }
 
     /// Returns the problems of the short names that depend on changed services, and the one of all links.

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::age::Age;
 use super::document::Section;
+use super::filter::Filter;
 use super::problem::{Counts, PrintContext, ProblemReport};
 use super::state::State;
 use crate::model::problem::ROWS;
 use crate::model::{ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey};
-use crate::table::{Published, Table};
+use crate::table::{Published, Service, Table};
 
 /// Maximum number of causes of one kind in a document, but for those of the server. The others are counted.
 const MAX_CAUSES: usize = 50;
@@ -121,12 +122,19 @@ impl Causes {
         self.section_of(context, |_| true)
     }
 
-    /// Returns the section of those that are more than a problem of one service: of the server, its source and clusters, and of
-    /// names that several services have.
-    pub(super) fn above_services(&self, context: PrintContext<'_>) -> Section {
+    /// Returns the section of those that are more than a problem in the row of one service: of the server, its source and clusters, of
+    /// objects that are skipped, and of names that several services have.
+    pub(super) fn above_services(&self, context: PrintContext<'_>, filter: &Filter) -> Section {
         let mut section = self.section_of(context, |cause| {
-            let is_of_one_service = cause.counts.count == 1 && cause.first.service.is_some();
-            !is_of_one_service && cause.first.kind.row().family != Family::Skipped
+            // Objects that are skipped may make no service.
+            if cause.first.kind.row().family == Family::Skipped {
+                let own = cause.first.namespace();
+                return own.is_none_or(|own| filter.has_namespace(own));
+            }
+            let service = cause.first.service.as_ref().map(ServiceKey::labels);
+            let service =
+                service.and_then(|[name, namespace]| context.table?.service(namespace, name));
+            cause.counts.count > 1 || !service.is_some_and(Service::should_answer)
         });
         // The objects of a table are services.
         let rows = section.rows.iter_mut();
@@ -222,11 +230,17 @@ impl Cause {
     fn report(&self, cluster: Option<&ClusterName>, context: PrintContext<'_>) -> ProblemReport {
         let mut report = ProblemReport::new(&self.first, context);
         if self.counts.count > 1 {
-            report.subject = Line::default();
             report.service = None;
-            if self.first.kind.row().family != Family::Server {
-                report.detail = Line::default();
-            }
+            let subject = std::mem::take(&mut report.subject);
+            report.detail = match self.first.kind.row().family {
+                Family::Server => report.detail,
+                // The row of each service says more.
+                Family::State => Line::default(),
+                Family::Skipped | Family::Conflict => {
+                    let more = self.counts.count - 1;
+                    format!("{subject}: {}; and {more} more", report.detail).into()
+                }
+            };
         }
         report.cluster = cluster.map(ToString::to_string);
         if let Some(cluster) = cluster {

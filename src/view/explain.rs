@@ -16,6 +16,7 @@ use serde_json::json;
 use super::document::{Column, Document, Section};
 use super::endpoint::EndpointReport;
 use super::error::ViewError;
+use super::manual::manual_command;
 use super::page::{MAX_LIMIT, limit};
 use super::problem::ProblemReport;
 use super::server::Shown;
@@ -75,10 +76,10 @@ impl ReadName<'_> {
         let (problems, answers) = (self.all_problems(), AnswerReport::all(self));
         vec![
             self.head(),
-            ProblemReport::section(&problems, self.shown.print_context()),
-            what_to_do(&problems),
             service,
             Section::of::<AnswerReport>("answers", &answers),
+            ProblemReport::section(&problems, self.shown.print_context()),
+            what_to_do(&problems),
             self.records(&answers),
             endpoints,
             rest,
@@ -160,8 +161,8 @@ fn what_to_do(problems: &[Problem]) -> Section {
     let causes = problems.iter().filter(|one| one.cause.is_none());
     let hints = causes.map(|one| (one.kind, one.hint()));
     for (kind, hint) in hints.filter(|hint| told.insert(hint.clone())) {
-        let page = kind.anchor();
-        section.push_text([kind.to_string(), format!("{hint}; in the manual: {page}")]);
+        let more = manual_command(kind.name());
+        section.push_text([kind.to_string(), format!("{hint}; more: {more}")]);
     }
     section
 }

@@ -114,6 +114,7 @@ impl Report for ProblemReport {
     fn cells(columns: Cells<Self>) -> Cells<Self> {
         columns
             .state("LEVEL", |one| match one.level {
+                _ if one.counts.is_some_and(|counts| counts.failing > 0) => "failing".to_owned(),
                 Level::Error => "failing".to_owned(),
                 Level::Warning => "attention".to_owned(),
                 Level::Note => "note".to_owned(),

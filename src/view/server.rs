@@ -117,6 +117,31 @@ impl Server {
         ] {
             problems.extend(problem_of_failures(kind, failures, self.feeds.clock));
         }
+        let table = now.table.iter();
+        problems.extend(table.flat_map(|table| self.hidden_namespaces(table)));
+        problems
+    }
+
+    /// Returns the problems of zones that take the names of a namespace from a zone above them.
+    fn hidden_namespaces(&self, table: &Table) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for outer in self.zones.iter() {
+            let suffix = format!(".{}", outer.name_suffix());
+            for inner in self.zones.iter() {
+                let Some(namespace) = inner.name.as_str().strip_suffix(&suffix) else {
+                    continue;
+                };
+                let services = table.services_in(namespace);
+                let count = services.filter(|one| one.should_answer()).count();
+                if count > 0 {
+                    let (inner, outer) = (inner.name.as_str(), outer.name.as_str());
+                    let detail = format!(
+                        "zone {inner} hides the names of namespace '{namespace}' in zone {outer}: {count} services"
+                    );
+                    problems.push(Problem::new(ProblemKind::Shadowed, detail).of_name(inner));
+                }
+            }
+        }
         problems
     }
 

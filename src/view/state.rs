@@ -92,8 +92,8 @@ fn own_answer<'t>(zones: &'t Zones, now: &'t Published, service: &Service) -> An
         .unwrap_or(Answer::Refused)
 }
 
-/// Returns the kind of the problem of a service that matters most to clients: if it fails, why; else the worst one. That of a cluster
-/// without a Link is not one of the service.
+/// Returns the kind of the problem of a service that matters most to clients: if it fails, why; else the worst one; or its cause. That of
+/// a cluster without a Link is not one of the service.
 pub(super) fn main_problem(service: &Service, state: State) -> Option<ProblemKind> {
     let kinds = service.problems.iter().map(|problem| problem.kind);
     let worst = kinds.min_by_key(|kind| std::cmp::Reverse(kind.row().level));
@@ -104,11 +104,16 @@ pub(super) fn main_problem(service: &Service, state: State) -> Option<ProblemKin
         NameFailure::StepWithoutEndpoint => ProblemKind::StepWithoutEndpoint,
         NameFailure::EndpointMirrorsMissing => ProblemKind::MissingHost,
     });
-    if state == State::Failing {
-        of_failure.or(of_endpoints).or(worst)
+    let main = if state == State::Failing {
+        // What does not fail by itself is hidden by a zone.
+        let hidden = Some(ProblemKind::Shadowed);
+        of_failure.or(of_endpoints).or(worst).or(hidden)
     } else {
         worst.or(of_endpoints)
-    }
+    };
+    let mut problems = service.problems.iter();
+    let explained = problems.find(|problem| Some(problem.kind) == main);
+    explained.and_then(|effect| effect.cause).or(main)
 }
 
 #[cfg(test)]
@@ -192,7 +197,7 @@ mod tests {
             (
                 "an order of clusters that do not export it",
                 vec![order],
-                (Failing, Some(K::StepWithoutEndpoint)),
+                (Failing, Some(K::SettingWithoutEffect)),
             ),
         ] {
             assert_eq!(verdict(&objects, &["global"]), expected, "{what}");

@@ -117,7 +117,7 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     if filter.next.is_none() {
         document
             .sections
-            .push(shown.causes().above_services(shown.print_context()));
+            .push(shown.causes().above_services(shown.print_context(), filter));
     }
     let rows = rows
         .iter()

@@ -279,8 +279,8 @@ pub fn faults() -> Vec<Fault> {
         fault(
             "a setting cannot be read",
             |fleet| fleet.0[HUB].annotate("global-dns/gateway-down", "never"),
-            &["prod/db: in hub: Setting of a service has no effect"],
-            "correct what the detail names",
+            &["prod/db: in hub: Setting of a service is wrong"],
+            "correct it: kubectl edit service db -n prod",
         ),
         fault(
             "a short name has another owner",

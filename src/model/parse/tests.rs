@@ -297,13 +297,13 @@ fn invalid_annotation_of_this_server_is_reported() {
     assert_eq!((bad.ttl, bad.gateway_down), (None, None));
     assert_eq!(
         *bad.unused[0],
-        *"annotation global-dns/ttl: it is not a number of seconds: soon"
+        *"annotation global-dns/ttl: ignored: it is not a number of seconds, such as 5: soon"
     );
     let value = "x".repeat(40);
     assert_eq!(
         *bad.unused[1],
         *format!(
-            "annotation global-dns/gateway-down: it has 200000 octets; at most 1024 are allowed: {value}"
+            "annotation global-dns/gateway-down: ignored: it has 200000 octets; at most 1024 are allowed: {value}"
         )
     );
 }
@@ -408,22 +408,21 @@ fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
         ServiceSettings::of_own(&KubeObject::read(&object)).unused
     };
     let known = key::SETTINGS.join(", ");
+    let nearest = "no setting has this name; the nearest is global-dns/failover".to_owned();
     for (name, reason) in [
+        ("global-dns/fail-over", nearest.clone()),
+        ("globaldns/failover", nearest.clone()),
+        ("global-dns.io/failover", nearest),
         (
-            "fail-over",
-            "no annotation has this name; the nearest is global-dns/failover".to_owned(),
-        ),
-        (
-            "something-else-altogether",
-            format!("the annotations are {known}"),
+            "global-dns/something-else-altogether",
+            format!("the settings are {known}"),
         ),
     ] {
-        let name = format!("global-dns/{name}");
         let mut annotations = json!({key::TTL: "5", "example.org/x": "y"});
-        annotations[&name] = json!("east");
+        annotations[name] = json!("east");
         assert_eq!(
             unreadable(annotations),
-            [&*format!("annotation {name}: {reason}")]
+            [&*format!("annotation {name}: ignored: {reason}")]
         );
     }
     let other = json!({"example.org/x": "y"});

@@ -143,11 +143,10 @@ fn local_member_that_is_not_exported_is_reported() {
     let exported_as = |value: &str| json!({"mirror.linkerd.io/exported": value});
     // Flat mirroring does not support headless Services. Other values are for Links with a custom selector.
     objects[4]["metadata"]["labels"] = exported_as("remote-discovery");
-    let detail = "cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is exported as remote-discovery, which Linkerd \
-                  does not support for headless Services";
+    let detail = "label mirror.linkerd.io/exported of its Service is remote-discovery, which Linkerd does not read for a headless one: set true";
     assert_eq!(
         conflicts(&table(&objects)),
-        conflict("not-exported", "prod/db", detail)
+        conflict("not-mirrorable", "prod/db", detail)
     );
     objects[4]["metadata"]["labels"] = exported_as("to-west");
     assert_eq!(conflicts(&table(&objects)), Vec::new());
@@ -381,15 +380,14 @@ fn mirrors_may_only_lower_the_ttl() {
     assert_eq!(settled(None, "3", "10"), (3, none()));
     assert_eq!(settled(Some("20"), "10", "30"), (10, none()));
     assert_eq!(settled(Some("20"), "30", "30"), (20, none()));
-    let limits =
-        "Setting of a service has no effect: prod/db: TTL 300 is not between 1 and 30; 30 counts";
+    let limits = "Setting of a service is wrong: prod/db: annotation global-dns/ttl: corrected to 30: 300 is not between 1 and 30";
     assert_eq!(
         settled(Some("300"), "30", "30"),
         (30, vec![limits.to_owned()])
     );
-    let copied = "Setting is ignored: Service/prod/db-east: annotation global-dns/ttl: it is not a number of seconds: soon";
+    let copied = "Setting has no effect here: Service/prod/db-east: annotation global-dns/ttl: ignored: it is not a number of seconds, such as 5: soon";
     assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
-    let own = "Setting of a service has no effect: prod/db: annotation global-dns/ttl: it is not a number of seconds: soon";
+    let own = "Setting of a service is wrong: prod/db: annotation global-dns/ttl: ignored: it is not a number of seconds, such as 5: soon";
     assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
 }
 

@@ -85,17 +85,23 @@ fn first_step_of_a_held_order_that_is_down_is_reported_with_the_command() {
             "east:west",
             [false, true],
             &[
-                "east:west: east is down, and no other step takes over; to let west answer: kubectl annotate service web \
-               -n prod global-dns/failover=west:east --overwrite",
+                "step 1 of east:west, east: no other takes over; alive: west; to let west answer: set services.prod/web.failover to \
+                west:east",
             ][..],
         ),
         (
             "east:west",
             [false, false],
-            &["east:west: east is down, and no other step takes over"],
+            &["step 1 of east:west, east: no other takes over; no other cluster is alive"],
         ),
         ("east:west", [true, false], &[]),
-        ("east", [false, true], &[]),
+        (
+            "east",
+            [false, true],
+            &[
+                "step 1 of east, east: no other takes over; alive: west; to let west answer: set services.prod/web.failover to west:east",
+            ],
+        ),
         ("auto:east:west", [false, true], &[]),
     ] {
         let table = table_by(&ordered(order), &gateways(east, west));
@@ -118,7 +124,7 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
             .collect::<Vec<_>>()
     };
     server.see(1, &gateways(true, true));
-    let detail = "no mirror and no Link names cluster 'wset': wset:east";
+    let detail = "counts as a cluster without endpoints, no mirror and no Link names it: 'wset' in wset:east";
     assert_eq!(unknown(&server), [detail]);
     // Who prints the problem searches the nearest name.
     let mut problems = server.table.problems();
@@ -151,10 +157,15 @@ fn names_that_cannot_be_read_or_that_nothing_knows_are_one_problem() {
     assert_eq!(service.failure, Some(NameFailure::StepWithoutEndpoint));
     let order = "eest!+b_d+n1:n2:n3:n4:n5:n6:west";
     let unknown = "'n1', 'n2', 'n3', 'n4', 'n5' and 1 more";
+    let what = "counts as a cluster without endpoints";
     let detail = format!(
-        "no mirror and no Link names cluster {unknown}: {order}; this is not the name of a cluster: 'eest!', 'b_d': {order}"
+        "{what}, no mirror and no Link names it: {unknown} in {order}; {what}, it is not the name of a cluster: 'eest!', 'b_d' in {order}"
     );
-    let step = format!("step 1 of {order}, eest!+b_d+n1");
+    // What cannot be read is not in the command.
+    let step = format!(
+        "step 1 of {order}, eest!+b_d+n1; alive: east, west; to let west answer: kubectl annotate service web -n prod --overwrite \
+        'global-dns/failover=west:n2:n3:n4:n5:n6'"
+    );
     let problems = service.problems.iter();
     let problems: Vec<_> = problems
         .map(|one| (one.kind, one.count, one.detail.as_str()))

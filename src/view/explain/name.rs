@@ -11,6 +11,8 @@ use crate::zone::{Grammar, MissingReason, Name, Reading, Scope, View, read, yiel
 
 /// Maximum number of namespaces in a sentence.
 const MAX_LISTED: usize = 30;
+/// Maximum number of clusters in a sentence.
+const MAX_LACKING: usize = 5;
 /// Why there is no service, and what to do.
 const NO_MIRROR: &str =
     "it has no mirror here; export it in its cluster, and check that the cluster is linked";
@@ -149,7 +151,65 @@ impl<'t> ReadName<'t> {
             Some(format!(", port '{name}' over {protocol}"))
         };
         text += &view.port.and_then(describe_port).unwrap_or_default();
-        text + &counted(&counted_ones)
+        text += &counted(&counted_ones);
+        if view.scope < Scope::Cluster {
+            text += &self.describe_lacking(view.service);
+        }
+        text
+    }
+
+    /// Names the linked clusters that lack a service which others of them have (L2b).
+    fn describe_lacking(&self, service: &Service) -> String {
+        let mut lacking = self.table.linked_clusters();
+        let linked = lacking.len();
+        for own in service.all_clusters() {
+            lacking.remove(own);
+        }
+        if lacking.is_empty() || lacking.len() == linked {
+            return String::new();
+        }
+        let lacking = list_some(lacking, MAX_LACKING);
+        format!("; linked, without this service: {lacking}")
+    }
+
+    /// Describes why the cluster before the name of a service, as the labels have it, has no name.
+    fn describe_no_cluster(&self, labels: &[&str]) -> String {
+        let Some(service) = self.service else {
+            return "a service without endpoints in that cluster".to_owned();
+        };
+        let [name, namespace] = service.key.labels();
+        let cluster = match labels {
+            [.., cluster, own, last] if [*own, *last] == [name, namespace] => cluster,
+            [.., cluster, _] => cluster,
+            _ => "",
+        };
+        let federated = service.federated.iter();
+        if federated.clone().any(|one| one.as_str() == cluster) {
+            let all = list_some(federated, MAX_LACKING);
+            return format!(
+                "one address stands for the clusters {all}, so that none has a name of its own"
+            );
+        }
+        let is_linked = self
+            .table
+            .linked_clusters()
+            .into_iter()
+            .any(|one| one.as_str() == cluster);
+        if is_linked {
+            return format!(
+                "cluster '{cluster}' is linked, and this service is not mirrored from it: export it there with ports, and with \
+                hostnames if it is headless"
+            );
+        }
+        let mut own = service.all_clusters();
+        let is_known = self.table.knows_cluster(cluster) || own.any(|one| one.as_str() == cluster);
+        match self.table.nearest_cluster(cluster) {
+            _ if is_known => format!("the service has no endpoint in cluster '{cluster}'"),
+            Some(nearest) => format!(
+                "no mirror and no Link names a cluster '{cluster}'; the nearest name is '{nearest}'"
+            ),
+            None => format!("no mirror and no Link names a cluster '{cluster}'"),
+        }
     }
 
     /// Describes why the name does not exist.
@@ -183,7 +243,9 @@ impl<'t> ReadName<'t> {
                 "a short name that no service has"
             }
             (MissingReason::NoEndpoint, ..) => "a service without endpoints",
-            (MissingReason::NoCluster, ..) => "a service without endpoints in that cluster",
+            (MissingReason::NoCluster, labels, _) => {
+                return self.describe_no_cluster(labels);
+            }
             (MissingReason::NoHost, ..) => "a cluster without an endpoint of that hostname",
             (MissingReason::NoPort, ..) => "a name without an endpoint with that port",
         }

@@ -216,7 +216,7 @@ fn missing_name_has_its_reason_the_problems_and_the_nearest_names() {
         ),
         (
             "west.db.prod.global",
-            "a service without endpoints in that cluster",
+            "the service has no endpoint in cluster 'west'",
             &of_db,
         ),
         (
@@ -270,17 +270,12 @@ fn local_service_that_is_not_a_member_has_a_problem_with_the_command() {
     let exported = "mirror.linkerd.io/exported";
     let objects = [
         own("plain", json!({})),
-        own("flat", json!({exported: "remote-discovery"})),
-        own("odd", json!({exported: "True"})),
+        own("odd", json!({exported: "mine"})),
         own("good", json!({exported: "true"})),
     ]
     .concat();
     for (name, why) in [
         ("plain", "its Service is not exported"),
-        (
-            "flat",
-            "its Service is exported as remote-discovery, which Linkerd does not support for headless Services",
-        ),
         (
             "odd",
             "label mirror.linkerd.io/exported of its Service is not 'true'",

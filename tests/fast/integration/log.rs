@@ -196,7 +196,7 @@ fn annotations_forge_no_lines() {
     check("log", &log);
     for part in [
         "problem=",
-        "annotation global-dns/ttl: it is not a number of seconds: x\\n2026",
+        "annotation global-dns/ttl: ignored: it is not a number of seconds, such as 5: x\\n2026",
         "annotation global-dns/expected-clusters: ",
     ] {
         assert!(log.contains(part), "{part}: {log}");

@@ -89,18 +89,25 @@ fn first_look_and_explanations_say_that_the_api_server_fails() {
     let server = Server::of_cluster(&standin.kubeconfig, &[]);
     wait_for("the first table", || server.status()["generation"].as_u64());
     let url = format!("--server=http://{}", server.api);
-    // What is said above the row of the service.
-    let above = |arguments: &[&str]| {
+    // In the list, the problem is above the services; in an explanation, below the answer and above its endpoints.
+    let says = |arguments: &[&str], below: &str| {
         let text = run_global_dns(arguments).stdout;
-        let row = text.find("db.prod  ").unwrap_or_else(|| panic!("{text}"));
-        text[..row].contains("source-unavailable")
+        let end = text.find(below).unwrap_or_else(|| panic!("{text}"));
+        text[..end].contains("source-unavailable")
     };
-    let commands: [&[&str]; 2] = [&["table", &url], &["explain", "db.prod", &url]];
-    assert!(commands.iter().all(|command| !above(command)));
+    let commands: [(&[&str], &str); 2] = [
+        (&["table", &url], "db.prod  "),
+        (&["explain", "db.prod", &url], "endpoints:"),
+    ];
+    assert!(
+        commands
+            .iter()
+            .all(|(command, below)| !says(command, below))
+    );
     standin.set_behavior(Behavior::InternalErrors);
     standin.lose_history();
-    for command in commands {
-        wait_for("the problem", || above(command).then_some(()));
+    for (command, below) in commands {
+        wait_for("the problem", || says(command, below).then_some(()));
     }
 }
 

@@ -63,12 +63,12 @@ fn name_waits_for_expected_clusters_for_an_hour() {
     let [[level, subject, detail]] = &problems(&server, "expected-clusters-missing")[..] else {
         panic!("{}", server.status());
     };
-    assert_eq!([level, subject], ["error", "prod/db"]);
+    assert_eq!([level, subject], ["warning", "prod/db"]);
     assert!(
         detail.starts_with("not answered; waits for north until 20"),
         "{detail}"
     );
-    let gauge = "global_dns_problems{kind=\"expected-clusters-missing\",level=\"error\"}";
+    let gauge = "global_dns_problems{kind=\"expected-clusters-missing\",level=\"warning\"}";
     assert_eq!(server.metric(gauge), 1.0);
     // The cluster comes, and leaves again: no process remembers that the name was answered.
     server.rewrite(&manifest(&["east", "west", "north"]));
