@@ -298,9 +298,13 @@ pub fn faults() -> Vec<Fault> {
             "a server has another version",
             |fleet| {
                 fleet.0[EAST].alteration =
-                    Some(&[("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")]);
+                    Some(&[(concat!("\"", env!("CARGO_PKG_VERSION"), "\""), "\"0.0.9\"")]);
             },
-            &["versions of global-dns: 0.0.9 in east; 0.1.0 in hub and west"],
+            &[concat!(
+                "versions of global-dns: 0.0.9 in east; ",
+                env!("CARGO_PKG_VERSION"),
+                " in hub and west"
+            )],
             "same version",
         ),
         fault(

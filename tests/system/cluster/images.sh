@@ -8,6 +8,8 @@ cd -- "$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")/../../.."
 program=tests/run
 # shellcheck source=tests/tools/install.sh
 source tests/tools/install.sh
+# shellcheck source=.ci/project
+source .ci/project
 # shellcheck source=tests/image/builder.sh
 source tests/image/builder.sh
 
@@ -38,4 +40,6 @@ mapfile -t libraries < <(ldd "$(command -v dig)" "$(command -v sleep)" | grep -o
 write_image localhost/tools:1 '["/usr/bin/sleep", "infinity"]' "$(command -v dig)=/usr/bin/dig" "$(command -v sleep)=/usr/bin/sleep" \
     "${libraries[@]}"
 write_image registry.k8s.io/coredns/coredns:v1.12.0 '["/coredns"]' "$coredns=/coredns"
-write_archive localhost/global-dns:test localhost/global-dns:0.1.0
+# The name in the manual.
+# shellcheck disable=SC2154 # .ci/project sets it
+write_archive localhost/global-dns:test "registry.example.com/dns/global-dns:$version"

@@ -143,9 +143,7 @@ run() {
     daemon containerd containerd --config "$folder/settings/containerd.toml"
     until ctr version >/dev/null 2>&1; do sleep 0.1; done
     for archive in "$images"/*.tar; do ctr -n k8s.io images import "$archive"; done
-    for tag in tools:1=registry.k8s.io/e2e-test-images/agnhost:2.53 global-dns:0.1.0=registry.example.com/dns/global-dns:0.1.0; do
-        ctr -n k8s.io images tag "localhost/${tag%%=*}" "${tag#*=}"
-    done
+    ctr -n k8s.io images tag localhost/tools:1 registry.k8s.io/e2e-test-images/agnhost:2.53
     daemon kubelet kubelet --config "$folder/settings/kubelet.yaml" --kubeconfig "$kubeconfig" \
         --hostname-override "$node" --node-ip "10.250.0.1$number" --v=1
     daemon kube-proxy kube-proxy --config "$folder/settings/kube-proxy.yaml" --hostname-override "$node"
