@@ -20,7 +20,7 @@ declare -A package_of=(
     [chromium]=chromium [prometheus]=prometheus [promtool]=prometheus
     [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [mvn]=maven [musl-gcc]=musl-tools
     [git]=git [shellcheck]=shellcheck
-    [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2
+    [jq]=jq [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2
 )
 
 # Installs the Debian packages of those commands that are missing.
@@ -175,6 +175,17 @@ install_go_tool() { # NAME MODULE PACKAGE LDFLAGS TAGS DIRECTORY
         (cd -- "$6/source" && GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=0 \
             go build -trimpath -ldflags "$4" -tags "$5" -o "$6/$1" "$3") &&
         rm -r -- "$6/source"
+}
+
+# Programs that cargo installs, with their versions and flags.
+declare -A version_of=([cargo-deny]=0.20.2 [cargo-cyclonedx]=0.5.9 [mdbook]=0.5.4)
+declare -A flags_of=([mdbook]="--no-default-features --features search")
+
+# Installs a program with cargo, and adds it to PATH.
+crate() { # CRATE
+    local version=${version_of[$1]} flags
+    read -ra flags <<<"${flags_of[$1]:-}"
+    cache_once "$1" "$version" install_crate "$1" "$version" "${flags[@]}" && PATH=$cached/bin:$PATH
 }
 
 # shellcheck disable=SC2317 # called by cache_once

@@ -1,17 +1,15 @@
-//! `helm lint`, invalid values that Helm refuses by name, and the content of the package.
+//! `helm lint`, and invalid values that Helm refuses by name.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use support::commands::command;
 use support::output::print_line;
-use support::process::run;
 use support::repository::repository;
 
 use crate::chart::values::{matrix, minimum, with, with_settings};
-use support::helm::{chart, helm, helm_without_values, try_template};
+use support::helm::{chart, helm, try_template};
 
 /// Values as in a file of values, and a part of the error. Only the first lines do not have the minimum values.
 const INVALID: &str = r#"
@@ -116,31 +114,5 @@ fn no_value_of_an_enum_is_a_boolean_of_yaml() -> Result<()> {
     for boolean in ["y", "n", "yes", "no", "on", "off", "true", "false"] {
         ensure!(!found.contains(boolean), "{boolean}");
     }
-    Ok(())
-}
-
-/// Helm stores the package in the cluster, in the Secret of each revision of a release.
-#[test]
-fn the_package_has_no_manual_and_no_examples() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let place = folder.path().display().to_string();
-    let ended = helm_without_values(&["package", &chart(), "--destination", &place])?;
-    ensure!(ended.is_success(), "{}", ended.stderr);
-    let package = fs::read_dir(&folder)?.next().context("no package")??;
-    let listed = run(command("tar").arg("-tzf").arg(package.path())).stdout;
-    let paths = listed.lines().filter_map(|path| path.split('/').nth(1));
-    let expected = [
-        ".helmignore",
-        "Chart.yaml",
-        "README.md",
-        "dashboards",
-        "templates",
-        "values.schema.json",
-        "values.yaml",
-    ];
-    ensure!(
-        paths.collect::<BTreeSet<_>>() == expected.into(),
-        "{listed}"
-    );
     Ok(())
 }
