@@ -28,12 +28,6 @@ pub struct Rendered {
 pub fn helm(arguments: &[&str], values: &Value) -> Result<ProcessOutput> {
     let mut file = NamedTempFile::with_suffix(".yaml")?;
     write!(file, "{values}")?;
-    let file = file.path().display().to_string();
-    helm_without_values(&[arguments, &["--values", &file]].concat())
-}
-
-/// Runs `helm`.
-pub fn helm_without_values(arguments: &[&str]) -> Result<ProcessOutput> {
     static HELM: OnceLock<PathBuf> = OnceLock::new();
     let helm = match HELM.get() {
         Some(found) => found,
@@ -48,7 +42,8 @@ pub fn helm_without_values(arguments: &[&str]) -> Result<ProcessOutput> {
     for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
         command.env(variable, home.path());
     }
-    Ok(run(command.args(arguments)))
+    let values = command.args(arguments).arg("--values").arg(file.path());
+    Ok(run(values))
 }
 
 /// Returns the folder of the chart.

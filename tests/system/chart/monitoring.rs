@@ -65,15 +65,15 @@ fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
     Ok(())
 }
 
-/// The table has the severity of each alert. Each alert refers to its section, or to that of the kind of problem.
+/// The table has the severity of each alert. Each alert refers to its section, which the layer `release` looks for in the pages, or
+/// to that of the kind of problem.
 #[test]
 fn manual_has_each_alert() -> Result<()> {
     let manual = fs::read_to_string(repository("charts/global-dns/docs/src/operate.md"))?;
     let (_, rest) = manual.split_once("\n## Alerts\n").context("no chapter")?;
     let chapter = rest.split("\n## ").next().unwrap_or_default();
     let rows = chapter.lines().filter(|line| line.starts_with("| [`"));
-    let sections = chapter.lines().filter_map(|line| line.strip_prefix("### "));
-    let (mut expected_rows, mut expected_sections) = (Vec::new(), Vec::new());
+    let mut expected_rows = Vec::new();
     for rule in rules()? {
         let name = rule["alert"].as_str().context("no name")?.to_owned();
         let anchor = name.to_lowercase();
@@ -89,14 +89,12 @@ fn manual_has_each_alert() -> Result<()> {
         let page = format!("https://docs.example.com/dns/{page}");
         let url = &rule["annotations"]["runbook_url"];
         ensure!(*url == page, "{name}: {url}");
-        expected_sections.push(name);
     }
-    ensure!(expected_sections.len() == 12, "{expected_sections:?}");
-    ensure!(sections.eq(&expected_sections), "sections differ");
+    ensure!(expected_rows.len() == 12, "{expected_rows:?}");
     for (row, expected) in rows.zip(&expected_rows) {
         ensure!(row.starts_with(expected), "{row}: {expected}");
     }
-    print_line(&format!("{} alerts", expected_sections.len()));
+    print_line(&format!("{} alerts", expected_rows.len()));
     Ok(())
 }
 

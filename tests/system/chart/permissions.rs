@@ -1,4 +1,5 @@
-//! The server with the token of its service account: the installed roles allow exactly the requests that it sends.
+//! The server with the token of its service account: the installed roles allow exactly the requests that it sends. So do those of
+//! viewers for the requests of `check`, which sends those of all commands.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,15 +11,17 @@ use support::cluster::Cluster;
 use support::commands::global_dns;
 use support::objects;
 use support::output::print_line;
+use support::process;
 use support::server::{Server, WaitUntil};
 use support::steps::Steps;
 use support::wait::eventually;
 use tempfile::TempDir;
 
-use crate::chart::values::{minimum, with_settings};
+use crate::chart::values::{minimum, with, with_settings};
 use support::helm::{NAMESPACE, RELEASE, arguments, chart, helm, template};
 
 const ACCOUNT: &str = "system:serviceaccount:dns:global-dns";
+const VIEWER: &str = "system:serviceaccount:dns:viewer";
 /// The namespace of Links.
 const LINKS: &str = "linkerd-multicluster";
 
@@ -41,6 +44,12 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": RELEASE}});
         ensure!(cluster.get(&role)?.is_none(), "the ClusterRole still exists");
         check_sufficient(cluster, audit, &values, &["10.96.0.70"], "prod")
+    });
+    steps.step("viewers_may_do_what_the_commands_ask", || {
+        let viewer = json!([{"kind": "ServiceAccount", "name": "viewer", "namespace": NAMESPACE}]);
+        let values = with(json!({"rbac": {"viewer": {"subjects": viewer}}}));
+        install(cluster, &values)?;
+        check_viewer(cluster, audit, template(&values)?.pods().swap_remove(0))
     });
 }
 
@@ -82,7 +91,7 @@ fn check_sufficient(
     for (verb, resource, namespace) in permissions {
         eventually("the permission", || {
             ensure!(
-                is_allowed(cluster, verb, resource, namespace)?,
+                is_allowed(cluster, ACCOUNT, verb, resource, namespace)?,
                 "the account may not {verb} {resource} in namespace '{namespace}'"
             );
             Ok(())
@@ -99,11 +108,11 @@ fn check_sufficient(
         ("list", "leases", ""),
     ] {
         ensure!(
-            !is_allowed(cluster, verb, resource, namespace)?,
+            !is_allowed(cluster, ACCOUNT, verb, resource, namespace)?,
             "the account may {verb} {resource} in namespace '{namespace}'"
         );
     }
-    let before = audit.requests()?.len();
+    let before = audit.requests(ACCOUNT)?.len();
     let server = serve(cluster, values)?;
     server.wait_until_ready();
     let endpoints = server.try_items("endpoints")?;
@@ -120,7 +129,7 @@ fn check_sufficient(
     });
     let expected = BTreeSet::from(expected);
     eventually("every kind of request", || {
-        let requests = audit.requests()?;
+        let requests = audit.requests(ACCOUNT)?;
         for request in &requests[before..] {
             ensure!(request.code < 400, "{request:?}");
         }
@@ -135,7 +144,7 @@ fn check_sufficient(
     ensure!(ready.body == "ok\n", "/readyz returns: {}", ready.body);
     let log = server.log.lines().join("\n");
     ensure!(!log.contains("forbidden: User"), "{log}");
-    let asked = audit.requests()?.len() - before;
+    let asked = audit.requests(ACCOUNT)?.len() - before;
     print_line(&format!(
         "{asked} requests of the server's account, none forbidden; list and watch of 2 resources, in namespace '{namespace}'; \
          Links and Leases in '{LINKS}'"
@@ -143,15 +152,68 @@ fn check_sufficient(
     Ok(())
 }
 
+/// Checks that `check` gets every answer that it asks for as a viewer, and that viewers have no other permissions. The pod is not
+/// ready, so that it asks for no port-forward.
+fn check_viewer(cluster: &Cluster, audit: &Audit, mut pod: Value) -> Result<()> {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": NAMESPACE, "name": "viewer"}});
+    cluster.put(&account)?;
+    pod["spec"]["nodeName"] = json!("gone");
+    cluster.put(&pod)?;
+    for (is_expected, verb, resource, namespace) in [
+        (true, "get", "pods/portforward", NAMESPACE),
+        (true, "create", "pods/portforward", NAMESPACE),
+        (false, "create", "pods/portforward", "prod"),
+        (false, "list", "pods", "prod"),
+        (false, "get", "pods", NAMESPACE),
+        (false, "list", "secrets", NAMESPACE),
+        (false, "watch", "services", ""),
+    ] {
+        eventually("the permission", || {
+            let is_allowed = is_allowed(cluster, VIEWER, verb, resource, namespace)?;
+            ensure!(
+                is_allowed == is_expected,
+                "{verb} {resource} in '{namespace}'"
+            );
+            Ok(())
+        })?;
+    }
+    let kubeconfig = kubeconfig_of(cluster, "viewer")?;
+    let ended = process::run(global_dns(&["check", "--kubeconfig"]).arg(kubeconfig));
+    ensure!(!ended.stdout.contains("forbidden"), "{ended:?}");
+    eventually("every kind of request", || {
+        let requests = audit.requests(VIEWER)?;
+        ensure!(
+            requests.iter().all(|request| request.code != 403),
+            "{requests:?}"
+        );
+        let mut kinds: Vec<String> = requests
+            .iter()
+            .filter(|request| !request.resource.is_empty())
+            .map(|request| format!("{} {}", request.verb, request.resource))
+            .collect();
+        kinds.sort();
+        kinds.dedup();
+        let expected = "create subjectaccessreviews, get nodes, list daemonsets, list deployments, list links, list namespaces, list pods, \
+                        list services";
+        ensure!(kinds.join(", ") == expected, "{kinds:?}");
+        Ok(())
+    })
+}
+
+/// Writes the kubeconfig of the administrator with the token of a service account.
+fn kubeconfig_of(cluster: &Cluster, account: &str) -> Result<PathBuf> {
+    let token = cluster.token(NAMESPACE, account)?;
+    let kubeconfig = fs::read_to_string(&cluster.kubeconfig)?;
+    ensure!(kubeconfig.contains("token-of-admin"), "{kubeconfig}");
+    let path = cluster.directory().join(format!("kubeconfig-of-{account}"));
+    fs::write(&path, kubeconfig.replace("token-of-admin", &token))?;
+    Ok(path)
+}
+
 /// Starts the server with the flags and variables of the pod, except for listeners and access to the API server.
 fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
     let rendered = template(values)?;
-    // The kubeconfig of the administrator with the token of the service account.
-    let token = cluster.token(NAMESPACE, RELEASE)?;
-    let kubeconfig = fs::read_to_string(&cluster.kubeconfig)?;
-    ensure!(kubeconfig.contains("token-of-admin"), "{kubeconfig}");
-    let path = cluster.directory().join("kubeconfig-of-the-account");
-    fs::write(&path, kubeconfig.replace("token-of-admin", &token))?;
+    let path = kubeconfig_of(cluster, RELEASE)?;
     let mut command = global_dns(&arguments(rendered.container()?)?);
     command.envs(rendered.variables(&service_address(cluster)?)?);
     for listener in ["--listen", "--admin-listen", "--api-listen"] {
@@ -167,8 +229,15 @@ fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
     ))
 }
 
-/// Returns whether the authorizer currently allows a request of the account.
-fn is_allowed(cluster: &Cluster, verb: &str, resource: &str, namespace: &str) -> Result<bool> {
+/// Returns whether the authorizer currently allows a request of an account.
+fn is_allowed(
+    cluster: &Cluster,
+    account: &str,
+    verb: &str,
+    resource: &str,
+    namespace: &str,
+) -> Result<bool> {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let group = match resource {
         "endpointslices" => "discovery.k8s.io",
         "links" => "multicluster.linkerd.io",
@@ -176,8 +245,8 @@ fn is_allowed(cluster: &Cluster, verb: &str, resource: &str, namespace: &str) ->
         _ => "",
     };
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
-        "user": ACCOUNT,
-        "resourceAttributes": {"verb": verb, "group": group, "resource": resource, "namespace": namespace},
+        "user": account,
+        "resourceAttributes": {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace},
     }});
     let answer = cluster.post(
         "/apis/authorization.k8s.io/v1/subjectaccessreviews",
@@ -232,8 +301,8 @@ impl Audit {
         ]
     }
 
-    /// Returns all requests of the server's account so far.
-    fn requests(&self) -> Result<Vec<Request>> {
+    /// Returns all requests of an account so far.
+    fn requests(&self, account: &str) -> Result<Vec<Request>> {
         let text = fs::read_to_string(self.file("log")).unwrap_or_default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let events: Vec<Value> = whole
@@ -242,7 +311,7 @@ impl Audit {
             .collect::<Result<_, _>>()?;
         let of_account = events
             .iter()
-            .filter(|event| event["user"]["username"] == ACCOUNT);
+            .filter(|event| event["user"]["username"] == *account);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let request = |event: &Value| Request {
             verb: text(&event["verb"]),

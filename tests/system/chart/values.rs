@@ -72,6 +72,7 @@ node ports, DNS over TLS:
 an API behind an Ingress, external addresses:
   service: {externalIPs: [192.0.2.53]}
   api: {hosts: [dns.example.com, "2001:db8::1"]}
+  networkPolicy: {apiFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ingress}}}]}
 
 common labels and annotations, monitoring:
   commonLabels: {example.com/team: dns, app.kubernetes.io/name: not-this, app.kubernetes.io/component: not-this}
@@ -147,6 +148,7 @@ another API server:
 the longest name:
   fullnameOverride: a-name-of-63-octets-which-is-the-longest-one-that-is-possible-x
   dashboard: {enabled: true}
+  rbac: {viewer: {subjects: [{kind: Group, name: dns}, {kind: ServiceAccount, name: viewer, namespace: dns}]}}
 
 an image by its digest:
   image:
@@ -179,7 +181,13 @@ pub fn with_settings(settings: &Value) -> Value {
     values
 }
 
-/// Returns combinations of values with their names, and the ready value files, which install without further values.
+/// Objects of GitOps with values for the chart, as a JSON pointer in the last document of each file.
+const EXAMPLES: [(&str, &str); 2] = [
+    ("flux", "/spec/values"),
+    ("argo-cd", "/spec/source/helm/valuesObject"),
+];
+
+/// Returns combinations of values with their names, and the ready value files and examples, which install without further values.
 pub fn matrix() -> Vec<(String, Value)> {
     let combinations: Map<String, Value> = serde_saphyr::from_str(COMBINATIONS).unwrap();
     let combinations = combinations
@@ -190,5 +198,12 @@ pub fn matrix() -> Vec<(String, Value)> {
         let text = std::fs::read_to_string(&file).unwrap();
         (name.to_owned(), serde_saphyr::from_str(&text).unwrap())
     });
-    combinations.chain(files).collect()
+    let examples = EXAMPLES.map(|(name, pointer)| {
+        let file = repository(&format!("charts/global-dns/examples/{name}.yaml"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        let last = text.rsplit("\n---\n").next().unwrap();
+        let object: Value = serde_saphyr::from_str(last).unwrap();
+        (name.to_owned(), object.pointer(pointer).unwrap().clone())
+    });
+    combinations.chain(files).chain(examples).collect()
 }

@@ -395,7 +395,15 @@ fn check_objects(cluster: &Cluster) -> Result<()> {
     let services = fs::read_to_string(repository("coredns/gke-cloud-dns.yaml"))?;
     let mut objects: Vec<Value> = Vec::new();
     for text in services.split("\n---\n") {
-        objects.push(serde_saphyr::from_str(text)?);
+        let service: Value = serde_saphyr::from_str(text)?;
+        let is_server = |label: &str, value| {
+            service["spec"]["selector"][format!("app.kubernetes.io/{label}")] == value
+        };
+        ensure!(
+            is_server("instance", "global-dns") && is_server("component", "server"),
+            "{text}"
+        );
+        objects.push(service);
     }
     ensure!(objects.len() == 2, "{objects:?}");
     for heading in OBJECTS {
