@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
@@ -36,7 +35,7 @@ use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
-pub use inbox::{Update, Updates};
+pub use inbox::{Outcome, Update, Updates};
 use problem_log::log_limited;
 pub use problem_log::{log_ended, log_problem, problem_of_failures};
 pub use steady_clock::SteadyClock;
@@ -221,7 +220,16 @@ impl<'p> UpdateLoop<'p> {
                 object,
                 arrival,
             } => self.apply(kind, key, object, arrival),
-            Update::Reset { lists, doubt } => self.reset(lists, doubt),
+            Update::Reset {
+                lists,
+                is_certain,
+                outcome,
+            } => {
+                let applied = self.reset(lists, is_certain);
+                if let Some(outcome) = outcome {
+                    _ = outcome.send(applied); // the source may have stopped
+                }
+            }
             Update::Leases(poll) => self.timers.links.note_leases(poll, self.timers.now),
         }
     }
@@ -311,15 +319,10 @@ impl<'p> UpdateLoop<'p> {
     }
 
     /// Applies complete lists. When all feeds are listed, the first lists replace the current table, if there is one.
-    fn reset(&mut self, lists: Vec<(Feed, Objects)>, doubt: Option<oneshot::Sender<()>>) {
-        if let Some(doubt) = doubt
-            && lists
-                .iter()
-                .any(|(feed, objects)| self.lacks_most(feed, objects))
-        {
-            // The source may have stopped.
-            _ = doubt.send(());
-            return;
+    fn reset(&mut self, lists: Vec<(Feed, Objects)>, is_certain: bool) -> Outcome {
+        let mut all = lists.iter();
+        if !is_certain && all.any(|(feed, objects)| self.lacks_most(feed, objects)) {
+            return Outcome::Doubted;
         }
         let old = self.store.skipped().clone();
         for (feed, mut objects) in lists {
@@ -335,11 +338,13 @@ impl<'p> UpdateLoop<'p> {
             // The first table may be empty.
             self.has_news |= self.unlisted.remove(&feed);
         }
-        self.has_news |= self.store.take_changed();
+        let is_news = self.store.take_changed();
+        self.has_news |= is_news;
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
             log_limited(problem, &mut self.log.limiter, self.timers.now);
         }
+        Outcome::Applied { is_news }
     }
 
     /// Returns whether a list has less than a tenth of the objects that its feed had, or none. It may be complete, well-formed

@@ -144,16 +144,28 @@ impl Feeds {
 
     /// Notes activity on a feed, which ends its failure.
     pub fn note_activity(&self, feed: &Feed) {
-        let ended = self.end_failure(feed);
+        self.note_heard(feed);
+        self.end_failure(feed);
+    }
+
+    /// Notes that a feed was heard from.
+    pub(super) fn note_heard(&self, feed: &Feed) {
+        if let Some(state) = self.state.lock().get_mut(feed) {
+            state.last_activity = Instant::now();
+        }
+    }
+
+    /// Ends the failure of a feed.
+    pub(super) fn end_failure(&self, feed: &Feed) {
+        let ended = self.take_failure(feed);
         log_ended(&ended, [], self.clock.now());
     }
 
-    /// Ends the failure of a feed. Returns the problem that is over, unless a feed still fails that began to fail at about the same
+    /// Takes the failure of a feed. Returns the problem that is over, unless a feed still fails that began to fail at about the same
     /// time: the last one ends the outage of the API server.
-    fn end_failure(&self, feed: &Feed) -> Option<Problem> {
+    fn take_failure(&self, feed: &Feed) -> Option<Problem> {
         let mut states = self.state.lock();
         let state = states.get_mut(feed)?;
-        state.last_activity = Instant::now();
         state.logged.clear();
         let (_, since) = state.failure.take()?;
         let mut others = states.values().filter_map(|one| one.failure.as_ref());
@@ -320,13 +332,13 @@ mod tests {
         for feed in [&first, &last] {
             feeds.note_failure(feed, "refused");
         }
-        assert_eq!(feeds.end_failure(&first), None);
-        assert_eq!(feeds.end_failure(&first), None);
-        let problem = feeds.end_failure(&last).unwrap();
+        assert_eq!(feeds.take_failure(&first), None);
+        assert_eq!(feeds.take_failure(&first), None);
+        let problem = feeds.take_failure(&last).unwrap();
         assert_eq!(*problem.subject(), *last.to_string());
         assert!(problem.since().is_some());
-        assert_eq!(feeds.end_failure(&last), None);
-        assert!(feeds.end_failure(&forbidden).is_some());
+        assert_eq!(feeds.take_failure(&last), None);
+        assert!(feeds.take_failure(&forbidden).is_some());
     }
 
     #[test]

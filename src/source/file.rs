@@ -169,8 +169,12 @@ fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), Closed
     let mut links = lists.iter().filter(|(feed, _)| feed.kind == Kind::Link);
     let has_links = links.any(|(_, links)| !links.is_empty());
     // A person writes files, so they are not doubted.
-    let doubt = None;
-    updates.send(Update::Reset { lists, doubt })?;
+    let update = Update::Reset {
+        lists,
+        is_certain: true,
+        outcome: None,
+    };
+    updates.send(update)?;
     for feed in feeds.all() {
         feeds.note_listed(&feed, (!has_links).then_some(LinkList::NotGiven));
     }

@@ -34,12 +34,25 @@ pub enum Update {
     Reset {
         /// Each feed with all its objects.
         lists: Vec<(Feed, Objects)>,
-        /// If a list lacks most objects of its feed, lists are not applied, and this says so. Without it, they are applied in
-        /// any case.
-        doubt: Option<oneshot::Sender<()>>,
+        /// Whether they are applied although one of them lacks most objects of its feed.
+        is_certain: bool,
+        /// Gets what became of them.
+        outcome: Option<oneshot::Sender<Outcome>>,
     },
     /// The Leases of mirror controllers (rule L1).
     Leases(LeasePoll),
+}
+
+/// What became of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// They were not applied: one lacks most objects of its feed.
+    Doubted,
+    /// They were applied.
+    Applied {
+        /// Whether they differ from what was known.
+        is_news: bool,
+    },
 }
 
 /// The sender that a source uses.
@@ -197,7 +210,11 @@ mod tests {
             },
             Objects::new(),
         )];
-        Update::Reset { lists, doubt: None }
+        Update::Reset {
+            lists,
+            is_certain: true,
+            outcome: None,
+        }
     }
 
     /// Returns what waits: the name of an object, with a mark if it was deleted, or `list`.

@@ -1,3 +1,4 @@
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -156,7 +157,11 @@ async fn clusters_stay_linked_while_a_restarted_source_lists() {
 
 /// Returns an update with lists that are not doubted.
 fn read(lists: Vec<(Feed, Objects)>) -> Update {
-    Update::Reset { lists, doubt: None }
+    Update::Reset {
+        lists,
+        is_certain: true,
+        outcome: None,
+    }
 }
 
 /// An update loop with a first table.
@@ -256,13 +261,20 @@ async fn list_that_lacks_most_objects_is_not_applied() {
             namespace: None,
         };
         let lists = vec![(services, objects.collect())];
-        let (doubt, doubted) = oneshot::channel();
+        let (outcome, applied) = oneshot::channel();
         let doubtful = Update::Reset {
             lists: lists.clone(),
-            doubt: Some(doubt),
+            is_certain: false,
+            outcome: Some(outcome),
         };
         update_loop.send(doubtful).await;
-        assert_eq!(doubted.await.is_ok(), is_doubted, "{case}");
+        let is_news = known != listed;
+        let expected = if is_doubted {
+            Outcome::Doubted
+        } else {
+            Outcome::Applied { is_news }
+        };
+        assert_eq!(applied.await, Ok(expected), "{case}");
         let expected = if is_doubted { known } else { listed };
         assert_eq!(update_loop.services(), expected, "{case}");
         update_loop.send(read(lists)).await;

@@ -29,6 +29,9 @@ pub(crate) enum Failure {
     /// The connection ended. Servers and proxies often end a watch in this way.
     #[error("{0}")]
     Ended(String),
+    /// Nothing was heard from a watch for too long.
+    #[error("the watch is silent")]
+    Silent,
     /// The response, or an event, cannot be parsed. The feed must be listed.
     #[error("{0}")]
     Unreadable(String),

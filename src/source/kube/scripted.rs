@@ -14,7 +14,7 @@ use kube::client::{Body, ClientBuilder};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 /// The resource version of its lists.
 pub(super) const VERSION: u64 = 1000;
@@ -33,6 +33,8 @@ pub(super) enum Behavior {
     InternalErrors,
     /// Watches are accepted. Nothing is sent on them, not even their end.
     WatchesSilent,
+    /// Watches are accepted and end in time. A proxy keeps what they send.
+    WatchesBuffered,
     /// Every request gets 429.
     TooManyRequests,
     /// Lists that name a version get this status.
@@ -256,9 +258,22 @@ impl ScriptedServer {
         state.watches.retain(|(_, sender)| !sender.is_closed());
         state.watches.push((query.feed, sender));
         let end = Instant::now() + query.lasts;
-        let lines = stream::unfold(receiver, move |mut receiver| async move {
-            match timeout_at(end, receiver.recv()).await {
-                Ok(Some(line)) => Some((Ok::<_, Infallible>(line), receiver)),
+        if state.behavior == Behavior::WatchesBuffered {
+            let nothing = async move {
+                sleep_until(end).await;
+                Ok::<_, Infallible>(String::new())
+            };
+            return Response::new(Answered::from_stream(stream::once(nothing)));
+        }
+        // The API server sends a bookmark before the end.
+        let mark = end - Duration::from_secs(2);
+        let lines = stream::unfold((receiver, mark), move |(mut receiver, until)| async move {
+            match timeout_at(until, receiver.recv()).await {
+                Ok(Some(line)) => Some((Ok::<_, Infallible>(line), (receiver, until))),
+                Err(_) if until < end => {
+                    let version = json!({"metadata": {"resourceVersion": VERSION.to_string()}});
+                    Some((Ok(line("BOOKMARK", &version)), (receiver, end)))
+                }
                 Ok(None) | Err(_) => None,
             }
         });

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::scripted::{Behavior, RecordedRequest, ScriptedServer, VERSION, Verb};
 use super::*;
 use crate::model::Kind;
-use crate::source::Update;
+use crate::source::{Outcome, Update};
 use crate::testing::{endpoint, mirror};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -42,12 +42,16 @@ impl Replica {
         let watch = run(server.client(), relist, feeds.clone(), sender);
         let (seen, updates) = mpsc::unbounded_channel();
         let forward = async move {
+            let mut known = Vec::new();
             loop {
                 inbox.wait().await;
                 for mut update in inbox.take() {
                     // The update loop accepts every list here.
-                    if let Update::Reset { doubt, .. } = &mut update {
-                        *doubt = None;
+                    if let Update::Reset { outcome, lists, .. } = &mut update {
+                        let is_news = !known.contains(lists);
+                        known.push(lists.clone());
+                        let sender = outcome.take();
+                        _ = sender.map(|one| one.send(Outcome::Applied { is_news }));
                     }
                     if seen.send(update).is_err() {
                         return;
@@ -223,7 +227,45 @@ async fn watch_that_is_silent_for_fifty_seconds_is_broken() {
     }
     let waited = start.elapsed();
     assert!((47 * SECOND..53 * SECOND).contains(&waited), "{waited:?}");
-    assert!(replica.feeds.age() < 5 * SECOND);
+    assert!(replica.feeds.age() > 47 * SECOND);
+}
+
+/// A list shows that nothing was missed, and few follow. Of what a proxy keeps, lists find the changes until an event arrives.
+#[tokio::test(start_paused = true)]
+async fn lists_replace_a_watch_that_delivers_nothing() {
+    for behavior in [Behavior::WatchesSilent, Behavior::WatchesBuffered] {
+        let server = ScriptedServer::new();
+        let replica = Replica::start_ready(&server, NEVER).await;
+        server.set_behavior(behavior);
+        server.end_watches();
+        sleep(3 * MINUTE).await;
+        let start = Instant::now();
+        let mut oldest = Duration::ZERO;
+        while start.elapsed() < HOUR {
+            assert_eq!(replica.feeds.problems(), [], "{behavior:?}");
+            sleep(SECOND).await;
+            oldest = oldest.max(replica.feeds.age());
+        }
+        let lists = server.count(Verb::List, start);
+        assert!((4 * WATCHES..=7 * WATCHES).contains(&lists), "{lists}");
+        assert!(oldest < 15 * MINUTE, "{oldest:?}");
+        // What the watch of Services should have delivered.
+        server.set_items(
+            SERVICES,
+            vec![endpoint("prod", "db", "east", "db-0", &["10.0.0.1"])],
+        );
+        while replica.feeds.problems().is_empty() {
+            sleep(SECOND).await;
+        }
+        let start = Instant::now();
+        sleep(10 * MINUTE).await;
+        let lists = server.count(Verb::List, start);
+        assert!((30..60).contains(&lists), "{lists}");
+        assert_eq!(replica.feeds.problems().len(), 1);
+        server.set_behavior(Behavior::Normal);
+        sleep(2 * MINUTE).await;
+        assert_eq!(replica.feeds.problems(), [], "{behavior:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,9 +12,11 @@
 //!   seen, after a failure with growing pauses. A watch that is silent for longer is broken.
 //! - A list is sent when it is complete ([`Requests`]), and through one [limiter](super::limiter). If the update loop doubts it,
 //!   because it lacks most objects, the next one is consistent, follows after [`DOUBT_PAUSE`], and is applied in any case.
-//! - Activity of a feed is a complete list, an opened watch, or an event. A refused, broken or endless response is not
-//!   activity, so the age of the table grows until the next success. It also grows while the first list is read, which
-//!   takes seconds for 100,000 objects.
+//! - Activity of a feed is a complete list, an event, or a bookmark. A refused, broken or endless response and an opened watch are
+//!   not, so the age of the table grows until the next of these. It also grows while the first list is read, which takes seconds for
+//!   100,000 objects.
+//! - A watch without an event or a bookmark for two turns makes its feed list once. If nothing was missed, the next such list is rare.
+//!   Else lists replace the watch until it delivers, and that is a problem.
 //!
 //! All EndpointSlices are in one watch, although most do not matter: selectors would split them into several watches, between
 //! which a slice moves when its labels change, in either order. Measured in a release build, with slices as a real API server
@@ -40,7 +42,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
-use super::super::{Feed, Feeds, Update, Updates, log_problem};
+use super::super::{Feed, Feeds, Outcome, Update, Updates, log_problem};
 use super::failure::{Failure, within};
 use super::limiter::Limiters;
 use super::lines::{EventKind, WatchEvent};
@@ -63,6 +65,18 @@ const UNDEFINED_POLL: Duration = Duration::from_secs(12);
 const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 /// A watch that is lost twice within this time is lost again and again. client-go starts its pauses again after it, too.
 const CALM_PERIOD: Duration = Duration::from_secs(2 * 60);
+/// What is wrong with a watch that does not deliver.
+const DEAF: &str = "the watch delivers nothing, although objects change: a proxy may buffer it; lists replace it meanwhile";
+/// How many watches without an event or a bookmark make a feed list. The API server sends a bookmark at the end of each.
+const SILENT_TURNS: u32 = 2;
+/// The time from a list that shows that nothing was missed to the next one, at first and later, before jitter. The alert on the age of
+/// the table needs less than 15 minutes.
+const CALM_LISTS: [Duration; 2] = [Duration::from_secs(5 * 60), Duration::from_secs(12 * 60)];
+/// The shortest and the longest time between lists in place of a watch that does not deliver, and how many times that of the list.
+const DEAF_LISTS: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(10 * 60)];
+const DEAF_FACTOR: u32 = 20;
+/// The shortest watch.
+const MIN_WATCH: Duration = Duration::from_secs(5);
 /// The version of the first list, which may have any version.
 const ANY_VERSION: &str = "0";
 
@@ -80,6 +94,19 @@ pub(super) struct Watcher {
     next_list: Instant,
     /// When the watch was last lost.
     lost: Option<Instant>,
+    silence: Silence,
+}
+
+/// What is known of a watch that nothing is heard from: a proxy may buffer it, a cache of the API server may be stuck, or nothing
+/// changes and bookmarks are lost.
+#[derive(Debug, Default)]
+struct Silence {
+    /// Watches without an event or a bookmark, one after the other.
+    turns: u32,
+    /// When the feed is listed because of the silence. `None`: after [`SILENT_TURNS`].
+    due: Option<Instant>,
+    /// Whether a list had changes that the watch did not deliver.
+    is_deaf: bool,
 }
 
 /// Why a feed is listed.
@@ -88,11 +115,39 @@ enum Reason {
     Due,
     /// The last list lacks most objects. The next one is consistent and applied in any case.
     Doubt,
+    /// Nothing is heard from the watch.
+    Silence,
     /// The watch has lost events, or cannot continue from its version.
     Lost {
         /// Whether it was lost a short time ago, too.
         is_repeated: bool,
     },
+}
+
+// === impl Silence ===
+
+impl Silence {
+    /// Returns whether the feed must be listed. Watches end at full seconds.
+    fn is_due(&self) -> bool {
+        let soon = Instant::now() + Duration::from_secs(1);
+        let is_over = self.due.is_none_or(|due| due <= soon);
+        self.turns >= SILENT_TURNS && is_over
+    }
+
+    /// Notes a list because of the silence, which took some time. `is_news`: it had changes that the watch did not deliver.
+    fn note_list(&mut self, is_news: bool, duration: Duration) {
+        self.is_deaf |= is_news;
+        let [soon, later] = CALM_LISTS;
+        let [shortest, longest] = DEAF_LISTS;
+        let pause = if self.is_deaf {
+            (duration * DEAF_FACTOR).clamp(shortest, longest)
+        } else if self.due.is_none() {
+            soon
+        } else {
+            later
+        };
+        self.due = Some(Instant::now() + jittered(pause));
+    }
 }
 
 // === impl Watcher ===
@@ -119,6 +174,7 @@ impl Watcher {
             version: ANY_VERSION.to_owned(),
             next_list: Instant::now() + jittered(relist * turn / kinds),
             lost: None,
+            silence: Silence::default(),
         }
     }
 
@@ -133,21 +189,40 @@ impl Watcher {
     /// Lists, and watches until the feed must be listed again.
     async fn list_and_watch(&mut self, reason: Reason) -> Reason {
         let is_doubt = matches!(reason, Reason::Doubt);
+        let is_silent = matches!(reason, Reason::Silence);
+        let started = Instant::now();
         let Some((objects, version)) = self.list(reason).await else {
-            self.send_list(Objects::new(), None);
+            self.send_list(Objects::new(), true, None);
             let undefined = Some(LinkList::Undefined);
             self.feeds.note_listed(&self.requests.feed, undefined);
             sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;
             return Reason::Due;
         };
+        let duration = started.elapsed();
         self.version = version;
-        let (doubt, doubted) = oneshot::channel();
-        self.send_list(objects, Some(doubt).filter(|_| !is_doubt));
+        let (outcome, applied) = oneshot::channel();
+        self.send_list(objects, is_doubt, Some(outcome));
         // The update loop has the list before it decides about links.
-        self.feeds.note_listed(&self.requests.feed, None);
-        if doubted.await.is_ok() {
-            sleep(DOUBT_PAUSE).await;
-            return Reason::Doubt;
+        if is_silent {
+            self.feeds.note_heard(&self.requests.feed);
+        } else {
+            self.feeds.note_listed(&self.requests.feed, None);
+        }
+        match applied.await {
+            Ok(Outcome::Doubted) => {
+                sleep(DOUBT_PAUSE).await;
+                return Reason::Doubt;
+            }
+            Ok(Outcome::Applied { is_news }) if is_silent => {
+                self.silence.note_list(is_news, duration);
+            }
+            // The update loop has ended.
+            Ok(Outcome::Applied { .. }) | Err(_) => {}
+        }
+        if self.silence.is_deaf {
+            self.note_failure(&Failure::Broken(DEAF.to_owned()));
+        } else if is_silent {
+            self.feeds.end_failure(&self.requests.feed);
         }
         self.watch_until_due().await
     }
@@ -186,10 +261,18 @@ impl Watcher {
         self.requests.list(None).await
     }
 
-    fn send_list(&self, objects: Objects, doubt: Option<oneshot::Sender<()>>) {
-        let lists = vec![(self.requests.feed.clone(), objects)];
+    fn send_list(
+        &self,
+        objects: Objects,
+        is_certain: bool,
+        outcome: Option<oneshot::Sender<Outcome>>,
+    ) {
         // Without a receiver, this watcher is dropped.
-        _ = self.updates.send(Update::Reset { lists, doubt });
+        _ = self.updates.send(Update::Reset {
+            lists: vec![(self.requests.feed.clone(), objects)],
+            is_certain,
+            outcome,
+        });
     }
 
     // --- watches ---
@@ -200,6 +283,9 @@ impl Watcher {
         tokio::select! {
             failure = self.watch_repeatedly() => {
                 info!(reason = %failure, "Listing again");
+                if matches!(failure, Failure::Silent) {
+                    return Reason::Silence;
+                }
                 let last = self.lost.replace(Instant::now());
                 let is_repeated = last.is_some_and(|last| last.elapsed() < CALM_PERIOD);
                 // Versions expire now and then, which is no failure.
@@ -230,11 +316,16 @@ impl Watcher {
             if !is_doubtful || duration > LONGEST_PAUSE {
                 pauses.reset();
             }
+            if duration > WATCH_TIMEOUT.mul_f64(0.9) {
+                self.silence.turns += 1;
+            }
             match failure {
-                Failure::Gone(_) | Failure::Unreadable(_) => return failure,
+                Failure::Gone(_) | Failure::Unreadable(_) | Failure::Silent => return failure,
+                _ if self.silence.is_due() => return Failure::Silent,
                 _ if !is_doubtful => {}
                 failure => {
-                    if !is_ended {
+                    // A list may have shown that nothing was missed.
+                    if !is_ended && self.silence.due.is_none() {
                         self.note_failure(&failure);
                     }
                     sleep(pauses.next()).await;
@@ -250,14 +341,24 @@ impl Watcher {
             let check = self.requests.check_version(&self.version);
             self.limiters.checks.run(false, check).await?;
         }
-        let watch = self.requests.watch(&self.version, WATCH_TIMEOUT);
+        let deaf_until = self.silence.due.filter(|_| self.silence.is_deaf);
+        let rest = deaf_until.map(|due| due.saturating_duration_since(Instant::now()));
+        // One that works again sends a bookmark before it ends.
+        let duration = rest.map_or(WATCH_TIMEOUT, |rest| rest.clamp(MIN_WATCH, WATCH_TIMEOUT));
+        let watch = self.requests.watch(&self.version, duration);
         let mut events = within(MAX_SILENCE, watch).await?;
+        if self.silence.turns == 0 {
+            self.feeds.end_failure(&self.requests.feed);
+        }
         loop {
+            let rest = rest.filter(|_| self.silence.is_deaf);
+            let limit = rest.map_or(MAX_SILENCE, |rest| rest.max(MIN_WATCH));
+            let Some(event) = within(limit.min(MAX_SILENCE), events.next()).await? else {
+                return Err(Failure::Ended("the watch ended".to_owned()));
+            };
+            self.silence = Silence::default();
             self.feeds.note_activity(&self.requests.feed);
-            match within(MAX_SILENCE, events.next()).await? {
-                Some(event) => self.apply(event),
-                None => return Err(Failure::Ended("the watch ended".to_owned())),
-            }
+            self.apply(event);
         }
     }
 
