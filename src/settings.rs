@@ -46,7 +46,8 @@ pub struct Settings {
     /// Name of this cluster, as in the Links of the other clusters: names, certificates and replica sets contain it.
     #[default(constant(DEFAULT_CLUSTER_NAME))]
     pub cluster_name: ClusterName,
-    /// Zones to answer for. If a name is in several, the longest one decides. Never make a zone a search domain.
+    /// Zones to answer for: `global`, `{name: clusterset.local, grammar: mcs}`, or `{name: svc.west.example, cluster: west}` for the own
+    /// names of another cluster. If a name is in several, the longest one decides. Never make a zone a search domain.
     #[schemars(length(min = 1))]
     #[default(vec![constant("global")])]
     pub zones: Vec<ZoneSetting>,

@@ -53,6 +53,7 @@
 //! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`; one without a member that can be read offers nothing. | `src/model/parse/tests.rs` |
 //! | K4 | An object may change its kind in place, and a service its kind in one cluster only. A mirror may exist for some milliseconds before its slice, and may be deleted and added again with another address within milliseconds. | `tests/fast/recordings` (25, 28) |
 //! | K9 | A zone with the grammar `mcs` has the names of KEP-1645 and no others (see [`zone`](crate::zone)), over the same table. The target of an SRV record of a cluster IP is the name of the service, and equal records occur once. | `tests/fast/conformance/kep1645.rs` |
+//! | K10 | A zone of one cluster has the endpoints of that cluster without its label: no alias, no member of this cluster, no federated address. No order applies; expected clusters apply as to `C.S.N.Z`. | `tests/fuzz/checks/worlds.rs`, `tests/fast/conformance/zones.rs` |
 //!
 //! An alias has the items of its sources, beside its own, so that all rules act once for it, with the settings for the alias. All its
 //! names are its own. A service has at most 128 distinct ports.

@@ -268,15 +268,16 @@ pub(crate) fn published(table: Table) -> Published {
     }
 }
 
-/// Returns zones with these names. Those with `=mcs` have that grammar.
+/// Returns zones with these names. Those with `=mcs` have that grammar, others with `=` are of that cluster.
 pub(crate) fn zones(names: &[&str]) -> Zones {
     let zone = |name: &&str| Zone {
-        name: name.trim_end_matches("=mcs").parse().unwrap(),
+        name: name.split('=').next().unwrap().parse().unwrap(),
         ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
-        grammar: match *name {
-            name if name.ends_with("=mcs") => Grammar::Mcs,
-            _ => Grammar::Global,
+        grammar: match name.split_once('=') {
+            None => Grammar::Global,
+            Some((_, "mcs")) => Grammar::Mcs,
+            Some((_, cluster)) => Grammar::Cluster(cluster.parse().unwrap()),
         },
     };
     Zones(names.iter().map(zone).collect())

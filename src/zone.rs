@@ -34,6 +34,12 @@
 //! | `_P._R.S.N.svc.Z` | none | as `S.N.svc.Z`, for the port |
 //! | `C.S.N.svc.Z` | none | none: it is empty if there are endpoints with a hostname, and NXDOMAIN otherwise |
 //!
+//! A zone of one cluster has Kubernetes' own names of what is mirrored from it (rule K10, `tests/fast/conformance/zones.rs`):
+//!
+//! | name | A, AAAA, SRV |
+//! |---|---|
+//! | `S.N.Z`, `H.S.N.Z` and their `_P._R.` forms | as `C.S.N.Z` and `H.C.S.N.Z` in other zones, with such names as targets |
+//!
 //! - A name exists if it owns a record, or if an existing name is below it (RFC 8020). Every other name is NXDOMAIN
 //!   (`tests/support/names.txt`, `src/zone/tests.rs`).
 //! - A canonical name with records hides a short name, and the conflict is reported (`src/zone/tests.rs`). An empty

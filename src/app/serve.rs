@@ -34,6 +34,9 @@ use crate::view;
 use crate::wire::Access;
 use crate::zone::Zones;
 
+/// The settings of the resolver of this pod.
+const RESOLVER: &str = "/etc/resolv.conf";
+
 /// Time for which the server answers although it is not ready, so that clients leave it. Until then, kube-proxy sends queries also to
 /// a pod that terminates, if no other one is ready. Afterwards, the two failures of the probe take at most 6 s, and the long-lived UDP
 /// sockets of CoreDNS left within 9.4 s.
@@ -89,6 +92,9 @@ impl Server {
         args: &SourceArgs,
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
+        let resolver = std::fs::read_to_string(RESOLVER).unwrap_or_default(); // without it, there is no search list
+        let checked = settings.check_cluster_domain(&resolver);
+        checked.map_err(anyhow::Error::msg)?;
         let own = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
         let given = match settings.answers.ns_addresses.as_slice() {
             [] => addresses_from(SERVICE_IPS)?,

@@ -41,6 +41,12 @@ impl Settings {
             failback_delay: self.failover.back.0,
             unlinked_after: self.links.unlinked_after.0,
             has_mcs_zones: has(Grammar::Mcs),
+            zone_clusters: self
+                .zones
+                .iter()
+                .filter_map(ZoneSetting::cluster)
+                .cloned()
+                .collect(),
         }
     }
 
@@ -50,7 +56,7 @@ impl Settings {
             name: zone.name.clone(),
             ttl: self.ttl,
             ns_addresses: ns_addresses.to_vec(),
-            grammar: zone.grammar,
+            grammar: zone.grammar.clone(),
         };
         Zones(self.zones.iter().map(zone).collect())
     }
@@ -94,8 +100,10 @@ impl Settings {
 /// Returns the number of octets after the label of the namespace in the names of a zone.
 fn longest_base(zone: &ZoneSetting) -> usize {
     let own = zone.name.wire().len();
-    match zone.grammar {
+    match &zone.grammar {
         Grammar::Global => own,
         Grammar::Mcs => own + b"\x03svc".len(),
+        // The names lack the label of their cluster.
+        Grammar::Cluster(cluster) => own.saturating_sub(1 + cluster.as_str().len()),
     }
 }

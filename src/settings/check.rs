@@ -66,6 +66,65 @@ impl Settings {
                 ));
             }
         }
+        self.check_zone_clusters()
+    }
+
+    /// Returns an error if a zone is of a cluster that has no mirrors here, or another name.
+    fn check_zone_clusters(&self) -> Result<(), String> {
+        for zone in &self.zones {
+            let (name, Some(cluster)) = (&zone.name, zone.cluster()) else {
+                continue;
+            };
+            let mut renamed = self.cluster_aliases.values();
+            let alias = self.cluster_aliases.get(cluster);
+            if *cluster == self.cluster_name {
+                return Err(format!(
+                    "zone {name} is of '{cluster}', this cluster (clusterName), whose names its own DNS answers: name another cluster"
+                ));
+            } else if self.exclude_clusters.contains(cluster) {
+                return Err(format!(
+                    "zone {name} is of cluster '{cluster}', which excludeClusters excludes: remove one of them"
+                ));
+            } else if let Some(alias) = alias.filter(|_| renamed.all(|new| new != cluster)) {
+                return Err(format!(
+                    "zone {name} is of cluster '{cluster}', which clusterAliases calls '{alias}': name that"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no zone of another cluster is this cluster's own domain, or above or below it. Kubernetes writes the domain into
+    /// the search list of a pod: `search prod.svc.cluster.local svc.cluster.local cluster.local`.
+    ///
+    /// # Errors
+    ///
+    /// For the first zone that is. `resolv_conf` is the text of `/etc/resolv.conf`.
+    pub fn check_cluster_domain(&self, resolv_conf: &str) -> Result<(), String> {
+        let lines = resolv_conf.lines();
+        let lists = lines.filter_map(|line| line.strip_prefix("search "));
+        let entries = lists.flat_map(str::split_whitespace);
+        let domains = entries.filter_map(|entry| entry.strip_prefix("svc."));
+        for domain in domains.filter_map(|domain| domain.parse::<ZoneName>().ok()) {
+            for zone in &self.zones {
+                let (name, Some(cluster)) = (&zone.name, zone.cluster()) else {
+                    continue;
+                };
+                let place = if *name == domain {
+                    "is"
+                } else if name.is_below(&domain) {
+                    "is below"
+                } else if domain.is_below(name) {
+                    "is above"
+                } else {
+                    continue;
+                };
+                return Err(format!(
+                    "zones: zone {name} {place} the domain of this cluster, {domain} (/etc/resolv.conf): choose the domain of \
+                     cluster '{cluster}'"
+                ));
+            }
+        }
         Ok(())
     }
 

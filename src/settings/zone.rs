@@ -5,9 +5,10 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::ClusterName;
 use crate::zone::{Grammar, ZoneName};
 
-/// A zone to answer for: `global`, or `{name: clusterset.local, grammar: mcs}`.
+/// A zone to answer for: `global`, `{name: clusterset.local, grammar: mcs}`, or `{name: svc.west.example, cluster: west}`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "ZoneForm", into = "ZoneForm")]
 #[schemars(with = "ZoneForm")]
@@ -26,18 +27,23 @@ const NAME: &str = "^[a-zA-Z0-9.-]+$";
 #[serde(
     untagged,
     deny_unknown_fields,
-    expecting = "expected the name of a zone, such as global, or {name: clusterset.local, grammar: mcs}"
+    expecting = "expected the name of a zone, such as global, {name: clusterset.local, grammar: mcs}, or {name: svc.west.example, \
+                 cluster: west}"
 )]
 enum ZoneForm {
     /// The name of a zone with the names of this server, such as `global`.
     Name(#[schemars(regex(pattern = NAME))] String),
-    /// A zone with its grammar: `{name: clusterset.local, grammar: mcs}`.
+    /// A zone with its grammar, or with its cluster: `{name: clusterset.local, grammar: mcs}`, `{name: svc.west.example, cluster: west}`.
     Full {
         /// Name of the zone.
         #[schemars(regex(pattern = NAME))]
         name: String,
-        /// Grammar of the names in it.
-        grammar: Grammar,
+        /// Grammar of the names in it, if it is of no single cluster.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        grammar: Option<Grammar>,
+        /// Cluster whose services have Kubernetes' own names in it, such as `db-0.db.prod.svc.west.example`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cluster: Option<ClusterName>,
     },
 }
 
@@ -45,6 +51,16 @@ enum ZoneForm {
 const MCS: &str = "mcs";
 
 // === impl ZoneSetting ===
+
+impl ZoneSetting {
+    /// Returns the cluster whose names it has, if it has those of one.
+    pub(super) fn cluster(&self) -> Option<&ClusterName> {
+        match &self.grammar {
+            Grammar::Cluster(cluster) => Some(cluster),
+            Grammar::Global | Grammar::Mcs => None,
+        }
+    }
+}
 
 /// Parses the value of the flag: `ZONE` or `ZONE=mcs`.
 impl FromStr for ZoneSetting {
@@ -67,9 +83,22 @@ impl TryFrom<ZoneForm> for ZoneSetting {
     type Error = String;
 
     fn try_from(form: ZoneForm) -> Result<Self, String> {
-        let (name, grammar) = match form {
-            ZoneForm::Name(name) => (name, Grammar::Global),
-            ZoneForm::Full { name, grammar } => (name, grammar),
+        let (name, grammar, cluster) = match form {
+            ZoneForm::Name(name) => (name, None, None),
+            ZoneForm::Full {
+                name,
+                grammar,
+                cluster,
+            } => (name, grammar, cluster),
+        };
+        let grammar = match (grammar, cluster) {
+            (grammar, None) => grammar.unwrap_or(Grammar::Global),
+            (None, Some(cluster)) => Grammar::Cluster(cluster),
+            (Some(_), Some(_)) => {
+                return Err(format!(
+                    "zone {name} has a grammar and a cluster; remove one of them"
+                ));
+            }
         };
         let name = name.parse()?;
         Ok(Self { name, grammar })
@@ -79,9 +108,15 @@ impl TryFrom<ZoneForm> for ZoneSetting {
 impl From<ZoneSetting> for ZoneForm {
     fn from(ZoneSetting { name, grammar }: ZoneSetting) -> Self {
         let name = name.as_str().trim_end_matches('.').to_owned();
-        match grammar {
-            Grammar::Global => Self::Name(name),
-            Grammar::Mcs => Self::Full { name, grammar },
+        let (grammar, cluster) = match grammar {
+            Grammar::Global => return Self::Name(name),
+            Grammar::Mcs => (Some(grammar), None),
+            Grammar::Cluster(cluster) => (None, Some(cluster)),
+        };
+        Self::Full {
+            name,
+            grammar,
+            cluster,
         }
     }
 }

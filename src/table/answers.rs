@@ -64,6 +64,7 @@ pub(super) fn hash_of(part: &impl Hash) -> u64 {
 impl Hash for Service {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.key, self.failure.is_some()).hash(state);
+        self.alone.hash(state);
         self.missing_clusters().hash(state);
         let missing = self.missing.iter().map(MissingHost::labels);
         let missing = missing.filter(|labels| self.endpoints_at(labels).is_empty());

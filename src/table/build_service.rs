@@ -1,19 +1,20 @@
 //! Builds one service: `candidates` → `choose` → `order` → `service`.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::candidate::{Candidate, cluster_ip, merge};
 use super::choose::{choose, kind_of};
 use super::context::{BuildContext, BuiltService, ServiceTimers};
-use super::endpoint::Rank;
+use super::endpoint::{Rank, Source};
 use super::failover::{Gate, StepHealth};
 use super::local::non_member;
 use super::name_index::compute::name_index;
 use super::order::{kept_order, order, order_of, resolve};
 use super::{MissingHost, NameFailure, Service, headless, local};
 use crate::model::{
-    Item, ItemKind, Kind, MAX_LISTED, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
-    list_some,
+    ClusterName, Item, ItemKind, Kind, MAX_LISTED, ObjectRef, OwnService, Problem, ProblemKind,
+    ServiceKey, list_some,
 };
 
 /// Builds one service.
@@ -54,6 +55,10 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
         ttl,
         gateway_down,
         ..Service::default()
+    };
+    let decided = Service {
+        alone: alone(&decided, context),
+        ..decided
     };
     let service = service(decided, context, candidates);
     let is_any = service.is_known || !service.problems.is_empty() || is_set;
@@ -111,6 +116,28 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
     candidates
 }
 
+/// Builds an alias without its sources, for zones of one cluster. It waits for clusters as the alias does.
+fn alone(decided: &Service, context: BuildContext<'_>) -> Option<Box<Service>> {
+    let BuildContext { key, rules, .. } = context;
+    if rules.zone_clusters.is_empty() || rules.aliases.sources_of(key).is_empty() {
+        return None;
+    }
+    let is_own = |(object, item): &Source<'_>| object.service(&item.service) == *key;
+    let items = context.items.iter().copied().filter(is_own);
+    let own = BuildContext {
+        items: &items.collect::<Vec<_>>(),
+        problems: &RefCell::default(),
+        ..context
+    };
+    let (ttl, _) = resolve(own); // a source lowers that of the alias
+    let decided = Service {
+        failover: None,
+        ttl,
+        ..decided.clone()
+    };
+    Some(Box::new(service(decided, own, candidates(own))))
+}
+
 /// Completes a service for which people have decided: with what its candidates say of it, with their endpoints, and with its
 /// problems.
 fn service(
@@ -153,6 +180,12 @@ fn service(
         ..decided
     };
     service.failure = failure(&service);
+    let of_zones = context.rules.zone_clusters.iter();
+    let has_names = |cluster: &&ClusterName| {
+        let own = service.without_alias();
+        own.has_names_at(&[cluster.as_str()])
+    };
+    service.zone_clusters = of_zones.filter(has_names).cloned().collect();
     service.answers = service.hash_of_answers();
     service.report_state(context);
     let mut problems: Vec<Problem> = context.problems.take().into_values().collect();

@@ -1,5 +1,6 @@
 //! The [`Table`]: all services, the owners of short names, and the indexes that answers need. A [`Published`] one has numbers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
@@ -66,6 +67,8 @@ struct NamespaceServices {
     services: SharedMap<ServiceName, Arc<Service>>,
     /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
     with_names: usize,
+    /// The number of services with names in the zone of each of these clusters. It is not zero.
+    of_clusters: BTreeMap<ClusterName, usize>,
 }
 
 /// The owner of the short name `S.Z`, and the namespaces that have such a service.
@@ -208,6 +211,12 @@ impl Table {
         namespace.is_some_and(|namespace| namespace.with_names > 0)
     }
 
+    /// Returns the same for the zone of one cluster.
+    pub fn has_names_of(&self, cluster: &ClusterName, namespace: &str) -> bool {
+        let namespace = self.namespaces.get(namespace);
+        namespace.is_some_and(|namespace| namespace.of_clusters.contains_key(cluster))
+    }
+
     /// Returns whether a service has names.
     pub fn has_names(&self) -> bool {
         let mut namespaces = self.namespaces.iter();
@@ -233,6 +242,15 @@ impl Table {
         // The namespace is removed first, so that its nodes are copied once for each build and not for each of its services.
         self.namespaces.remove_mut(namespace);
         changed.with_names = changed.with_names + usize::from(has_names) - usize::from(had_names);
+        for cluster in new.iter().flat_map(|new| &new.zone_clusters) {
+            *changed.of_clusters.entry(cluster.clone()).or_default() += 1;
+        }
+        for cluster in old.iter().flat_map(|old| &old.zone_clusters) {
+            if let Some(count) = changed.of_clusters.get_mut(cluster) {
+                *count -= 1;
+            }
+        }
+        changed.of_clusters.retain(|_, count| *count > 0);
         set(&mut changed.services, service, new);
         if !changed.services.is_empty() {
             self.namespaces.insert_mut(namespace.clone(), changed);

@@ -35,6 +35,11 @@ pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
     for cluster in clusters.collect::<BTreeSet<_>>() {
         changes.extend(cluster_changes(versions, cluster, is_moved));
     }
+    // What a source of an alias also has changes zones of one cluster alone.
+    let alone = versions.map(|one| one.alone.as_deref());
+    if changes.is_empty() && alone.iter().any(Option::is_some) {
+        return diff(alone[0], alone[1]);
+    }
     let changes = changes.into_iter().map(|change| change.of_service(key));
     changes.collect()
 }

@@ -336,6 +336,9 @@ fn octets_of(version: Option<&Service>) -> usize {
         octets += size_of::<Problem>() + problem.detail.len();
         octets += size_of_val(&*problem.objects);
     }
+    if service.alone.is_some() {
+        octets += octets_of(service.alone.as_deref());
+    }
     octets += size_of_val(&*service.mirrors) + size_of_val(&*service.federated);
     octets + size_of_val(&*service.missing) + size_of_val(&*service.hosts)
 }

@@ -51,6 +51,8 @@ pub struct Rules {
     pub unlinked_after: Duration,
     /// Whether a zone has the grammar `mcs`, which needs the common ports of services (rule K9).
     pub has_mcs_zones: bool,
+    /// The clusters with a zone of their own, by their names after aliases.
+    pub zone_clusters: BTreeSet<ClusterName>,
 }
 
 /// The headless Services of this cluster that are members (rule M5).

@@ -54,6 +54,10 @@ pub struct Service {
     pub problems: Box<[Problem]>,
     /// The hash of the answers at its names, if it has names.
     pub answers: Option<u64>,
+    /// An alias without its sources, if there are zones of one cluster: these have what that cluster calls so.
+    pub alone: Option<Box<Self>>,
+    /// The clusters in whose own zones it has names.
+    pub zone_clusters: Box<[ClusterName]>,
 }
 
 /// The namespace and the name of a host that a headless mirror lists.
@@ -129,6 +133,11 @@ impl Service {
             [.., cluster] => self.awaits(cluster),
         };
         fails || !self.range_at(scope).is_empty() || self.missing_at(scope).is_some()
+    }
+
+    /// Returns the service without the members that an alias adds. Its endpoints in one other cluster are mirrors from there.
+    pub fn without_alias(&self) -> &Self {
+        self.alone.as_deref().unwrap_or(self)
     }
 
     /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.

@@ -7,7 +7,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::model::{Problem, ProblemKind};
 use crate::table::{Endpoint, EndpointLiveness, NameFailure, Published, Service};
-use crate::zone::{Answer, AnswerResult, Name, RecordType, Zones, answer, read};
+use crate::zone::{Answer, AnswerResult, Name, RecordType, Zone, Zones, answer, read};
 
 /// How bad something is for clients.
 #[derive(Serialize, IntoStaticStr, VariantArray, JsonSchema)]
@@ -76,10 +76,10 @@ fn is_intended(service: &Service) -> bool {
             && endpoints.all(|one| one.liveness == EndpointLiveness::NotReady)
 }
 
-/// Returns the answer at the own name of a service, the best of its types. It is that of the first zone.
+/// Returns the answer at the own name of a service, the best of its types. It is that of the first zone of all clusters.
 fn own_answer<'t>(zones: &'t Zones, now: &'t Published, service: &Service) -> Answer<'t> {
     let [name, namespace] = service.key.labels();
-    let suffix = zones.iter().next().map(|zone| zone.name_suffix());
+    let suffix = zones.of_own_names().map(Zone::name_suffix);
     let own = suffix.and_then(|suffix| Name::from_text(&format!("{name}.{namespace}.{suffix}")));
     let (Some(own), Some(table)) = (own, &now.table) else {
         return Answer::Refused;

@@ -164,9 +164,13 @@ fn write_each(f: &mut fmt::Formatter<'_>, ips: &[&[impl fmt::Display]; 2]) -> fm
 /// Returns the names of a service that own records, sorted. Some may belong to another service.
 pub fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
     let bases = bases_of_service(zone, table, service);
+    let service = match zone.grammar {
+        Grammar::Cluster(_) => service.without_alias(),
+        Grammar::Global | Grammar::Mcs => service,
+    };
     let names = bases.iter().flat_map(|base| {
         let endpoints = service.endpoints.iter();
-        endpoints.flat_map(|endpoint| names_of_endpoint(zone.grammar, endpoint, base))
+        endpoints.flat_map(|endpoint| names_of_endpoint(&zone.grammar, endpoint, base))
     });
     names.collect()
 }
@@ -182,17 +186,27 @@ pub(crate) fn bases_of_service(zone: &Zone, table: &Table, service: &Service) ->
 }
 
 /// Returns the names at and below `base` that have the records of an endpoint.
-pub(crate) fn names_of_endpoint(grammar: Grammar, endpoint: &Endpoint, base: &str) -> Vec<String> {
+pub(crate) fn names_of_endpoint(grammar: &Grammar, endpoint: &Endpoint, base: &str) -> Vec<String> {
     let [host, cluster] = endpoint.labels();
-    let is_global = grammar == Grammar::Global;
-    let scopes = [
-        (String::new(), endpoint.is_selected()),
-        (format!("{cluster}."), is_global && !cluster.is_empty()),
-        (format!("{host}.{cluster}."), !host.is_empty()),
-    ];
+    let mut scopes = Vec::new();
+    match grammar {
+        Grammar::Cluster(of) if of.as_str() != cluster => return scopes,
+        Grammar::Cluster(_) => scopes.push(String::new()),
+        Grammar::Global | Grammar::Mcs if endpoint.is_selected() => scopes.push(String::new()),
+        Grammar::Global | Grammar::Mcs => {}
+    }
+    if *grammar == Grammar::Global && !cluster.is_empty() {
+        scopes.push(format!("{cluster}."));
+    }
+    if !host.is_empty() {
+        scopes.push(match grammar {
+            Grammar::Cluster(_) => format!("{host}."),
+            Grammar::Global | Grammar::Mcs => format!("{host}.{cluster}."),
+        });
+    }
     let mut names = Vec::new();
-    for (scope, _) in scopes.into_iter().filter(|(_, exists)| *exists) {
-        let has_ports = is_global || scope.is_empty();
+    for scope in scopes {
+        let has_ports = *grammar != Grammar::Mcs || scope.is_empty();
         for port in endpoint.ports.iter().filter(|_| has_ports) {
             let protocol = port.protocol.label();
             let name = port.name.as_ref();

@@ -25,10 +25,18 @@
 //!
 //! The specification allows no records at `C.S.N.svc.Z`. That name exists only if endpoints with a hostname are below
 //! it. There are no short names.
+//!
+//! A zone of one cluster has its services without the members that an alias adds, and without the label of the cluster:
+//!
+//! | name | meaning |
+//! |---|---|
+//! | `S.N.Z`, `H.S.N.Z` | what `C.S.N` and `H.C.S.N` are in other zones |
+//! | `_P._R.` before either | the endpoints that have the port |
 
 use super::name::Name;
 use super::reading::{Failure, MissingReason, Reading, Scope, Targets, View, selectable};
 use super::{Grammar, Zone, Zones};
+use crate::model::ClusterName;
 use crate::table::{NameFailure, Property, Service, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
@@ -73,13 +81,14 @@ fn read_in<'t>(
         .iter_mut()
         .zip(own)
         .for_each(|(to, label)| *to = label);
-    match &*labels {
-        [] => Reading::Apex(zone, zones.parent(zone)),
-        ["ns", "dns"] => Reading::NsHost(zone),
-        ["dns"] if zone.grammar == Grammar::Mcs => Reading::Empty(zone),
-        ["dns-version"] => Reading::Version(zone),
-        labels if zone.grammar == Grammar::Mcs => read_mcs(zone, table, name, labels),
-        labels => below_apex(zone, table, name, labels),
+    match (&*labels, &zone.grammar) {
+        ([], _) => Reading::Apex(zone, zones.parent(zone)),
+        (["ns", "dns"], _) => Reading::NsHost(zone),
+        (["dns-version"], _) => Reading::Version(zone),
+        (labels, Grammar::Global) => below_apex(zone, table, name, labels),
+        (["dns"], _) => Reading::Empty(zone),
+        (labels, Grammar::Mcs) => read_mcs(zone, table, name, labels),
+        (labels, Grammar::Cluster(cluster)) => read_of_cluster(zone, cluster, table, name, labels),
     }
 }
 
@@ -167,6 +176,38 @@ fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) 
         Reading::Empty(zone)
     } else {
         missing(reason)
+    }
+}
+
+/// Interprets the labels below the apex of a zone of one cluster.
+fn read_of_cluster<'t>(
+    zone: &'t Zone,
+    cluster: &ClusterName,
+    table: &'t Table,
+    name: &Name,
+    labels: &[&str],
+) -> Reading<'t> {
+    let (prefix, path) = Prefix::split(labels);
+    let missing = |reason| Reading::Missing(zone, reason);
+    let [scope @ .., service, namespace] = path else {
+        let is_parent = |namespace| table.has_names_of(cluster, namespace);
+        return match path {
+            [namespace] if prefix == Prefix::None && is_parent(namespace) => Reading::Empty(zone),
+            _ => missing(MissingReason::NoService),
+        };
+    };
+    if is_of_zone(path) {
+        return missing(MissingReason::NoForm); // this name has no ports
+    }
+    let Some(service) = table.service(namespace, service) else {
+        return missing(MissingReason::NoService);
+    };
+    let (service, cluster) = (service.without_alias(), cluster.as_str());
+    let targets = Targets::OfCluster(name.start_of(labels.len() - 2));
+    match scope {
+        [] => look_up(zone, service, &[cluster], prefix, targets),
+        [host] => look_up(zone, service, &[host, cluster], prefix, targets),
+        _ => missing(MissingReason::NoForm),
     }
 }
 

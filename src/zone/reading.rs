@@ -67,6 +67,8 @@ pub enum Targets {
     /// The form of zones with the grammar `mcs`: the target of a cluster IP is the name of the service (rule K9). Label `S`
     /// starts at this octet of the question's name.
     Mcs(usize),
+    /// The form of zones of one cluster: `H.` and the question's name from label `S` on, which starts at this octet.
+    OfCluster(usize),
 }
 
 /// The scope of an owner name within a service, the widest first.
@@ -176,8 +178,8 @@ impl<'t> View<'t> {
     pub(super) fn targets_of_their_own(&self) -> Members<'t> {
         let members = self.members.requiring(Property::WithPorts);
         match self.targets {
-            Targets::SameFamily(_) | Targets::Canonical(_) => members,
             Targets::Mcs(_) => members.requiring(Property::Host),
+            _ => members,
         }
     }
 

@@ -68,6 +68,8 @@ enum Labels<'a> {
     Fixed(&'static [u8]),
     /// `H.C` of an endpoint. A cluster IP has no `H`, and that of a federated service no `C` either (rule K2).
     Host(&'a Endpoint),
+    /// `H` of an endpoint, if it has one.
+    Hostname(&'a Endpoint),
     /// `H.C.S.N` of an endpoint.
     HostOf(&'a Endpoint, &'a ServiceKey),
 }
@@ -144,9 +146,9 @@ impl Answer<'_> {
                 .map(|ip| Data::Addresses(ip.into()))
                 .try_for_each(|data| visit(Record::answer(context.question, zone.ttl, data))),
             Self::Text(zone) => {
-                let text = match zone.grammar {
+                let text = match &zone.grammar {
                     Grammar::Mcs => MCS_DNS_VERSION,
-                    Grammar::Global => DNS_VERSION,
+                    Grammar::Global | Grammar::Cluster(_) => DNS_VERSION,
                 };
                 visit(Record::answer(context.question, zone.ttl, Data::Txt(text)))
             }
@@ -250,6 +252,7 @@ impl<'a> RecordName<'a> {
             Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
             Targets::Mcs(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
             Targets::Mcs(at) => (Labels::Host(endpoint), at),
+            Targets::OfCluster(at) => (Labels::Hostname(endpoint), at),
         };
         let rest = &question.wire()[at..];
         Self { labels, rest }
@@ -260,6 +263,7 @@ impl<'a> RecordName<'a> {
     pub fn first_labels(&self) -> (&'static [u8], [&'a str; 4]) {
         let (endpoint, [service, namespace]) = match self.labels {
             Labels::Fixed(labels) => return (labels, [""; 4]),
+            Labels::Hostname(endpoint) => return (b"", [endpoint.labels()[0], "", "", ""]),
             Labels::Host(endpoint) => (endpoint, ["", ""]),
             Labels::HostOf(endpoint, key) => (endpoint, key.labels()),
         };

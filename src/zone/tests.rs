@@ -50,9 +50,10 @@ fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
     }
 }
 
-/// Asserts the answers to questions, such as `db.prod.global A`. The zone `set` has the grammar `mcs`.
+/// Asserts the answers to questions, such as `db.prod.global A`. The zone `set` has the grammar `mcs`, and `one`
+/// that of cluster `east`.
 fn check(table: &Table, cases: &[(&str, &str)]) {
-    let zones = zones(&["global", "set=mcs"]);
+    let zones = zones(&["global", "set=mcs", "one=east"]);
     for (question, expected) in cases {
         let (name, rtype) = question.split_once(' ').unwrap();
         let rtype = RecordType(type_number(rtype));

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::name::Name;
-use crate::model::ServiceName;
+use crate::model::{ClusterName, ServiceName};
 
 /// TTL and MINIMUM of the SOA record, seconds: the TTL of negative answers (RFC 2308 section 5).
 pub(super) const NEGATIVE_TTL: u32 = 5;
@@ -38,14 +38,17 @@ pub struct Zone {
     pub grammar: Grammar,
 }
 
-/// The grammar of the names of services in a zone (rule K9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+/// The grammar of the names of services in a zone (rules K9, K10).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grammar {
     /// The names of this server, such as `S.N.Z`.
     Global,
     /// The names of the Multi-Cluster Services API (KEP-1645), such as `S.N.svc.Z`.
     Mcs,
+    /// Kubernetes' own names of one cluster: `S.N.Z` is what `C.S.N.Z` is elsewhere (rule K10). The setting `cluster` chooses it.
+    #[serde(skip)]
+    Cluster(ClusterName),
 }
 
 /// All zones that are served, in the order in which they were given. A name belongs to the longest zone that matches.
@@ -63,6 +66,11 @@ impl ZoneName {
     /// Returns the name in wire format, lower case, root label included.
     pub fn wire(&self) -> &[u8] {
         &self.wire
+    }
+
+    /// Returns whether the name is below another zone's. A name is not below itself.
+    pub fn is_below(&self, above: &Self) -> bool {
+        self.is_strictly_below(&above.wire)
     }
 
     /// Returns whether the name is below another name in wire format. A name is not below itself.
@@ -119,7 +127,7 @@ impl Zone {
     /// Returns what follows the namespace in the names of services: `global.` or `svc.clusterset.local.`.
     pub fn name_suffix(&self) -> String {
         match self.grammar {
-            Grammar::Global => self.name.to_string(),
+            Grammar::Global | Grammar::Cluster(_) => self.name.to_string(),
             Grammar::Mcs => format!("svc.{}", self.name),
         }
     }
@@ -153,7 +161,7 @@ impl Zones {
 
     /// Returns the nearest zone above a zone.
     pub fn parent(&self, zone: &Zone) -> Option<&Zone> {
-        let is_below = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
+        let is_below = |other: &&Zone| zone.name.is_below(&other.name);
         let above = self.iter().filter(is_below);
         above.max_by_key(|zone| zone.name.wire.len())
     }
@@ -167,6 +175,13 @@ impl Zones {
         let mut children: Vec<_> = self.iter().filter(is_child).collect();
         children.sort_by_key(|zone| Reverse(zone.name.wire.len()));
         children
+    }
+
+    /// Returns the zone in which services have their own names: the first one that is not of one cluster, or else the first one.
+    pub fn of_own_names(&self) -> Option<&Zone> {
+        let mut zones = self.iter();
+        let shared = zones.find(|zone| !matches!(zone.grammar, Grammar::Cluster(_)));
+        shared.or(self.0.first())
     }
 
     /// Returns all zones, in the order in which they were given.

@@ -54,7 +54,7 @@ pub(super) fn read_asked(
         texts.extend(name_of_object(table, text));
     }
     let mut all: Vec<&Zone> = zones.iter().collect();
-    all.sort_by_key(|zone| zone.grammar == Grammar::Mcs);
+    all.sort_by_key(|zone| zone.grammar != Grammar::Global);
     let with_zones = texts.iter().flat_map(|text| {
         let zones = all.iter();
         zones.filter_map(move |zone| Name::from_text(&format!("{text}.{}", zone.name_suffix())))

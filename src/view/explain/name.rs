@@ -33,7 +33,7 @@ pub(super) struct ReadName<'t> {
     pub(super) key: Option<ServiceKey>,
     /// The labels below the zone, without `svc` in a zone with the grammar `mcs`.
     labels: Vec<&'t str>,
-    is_mcs: bool,
+    grammar: &'t Grammar,
 }
 
 /// Returns whether a name exists (RFC 8020).
@@ -47,10 +47,10 @@ impl<'t> ReadName<'t> {
     pub(super) fn new(shown: &'t Shown<'_>, table: &'t Table, name: &'t Name) -> Self {
         let zones = &*shown.server.zones;
         let zone = zones.find(name);
-        let is_mcs = zone.is_some_and(|(zone, _)| zone.grammar == Grammar::Mcs);
+        let grammar = zone.map_or(&Grammar::Global, |(zone, _)| &zone.grammar);
         let count = zone.map_or(name.count(), |(_, count)| count);
         let mut labels: Vec<&str> = name.labels(count).into_iter().flatten().collect();
-        labels.pop_if(|last| is_mcs && *last == "svc");
+        labels.pop_if(|last| *grammar == Grammar::Mcs && *last == "svc");
         let mut read = Self {
             reading: read(zones, table, name),
             reply: NameReply::of_name(zones, &shown.published, name),
@@ -61,7 +61,7 @@ impl<'t> ReadName<'t> {
             table,
             name,
             labels,
-            is_mcs,
+            grammar,
         };
         read.service = match &read.reading {
             Reading::View(_, view) => Some(view.service),
@@ -84,7 +84,7 @@ impl<'t> ReadName<'t> {
             [.., service, namespace] => self.table.service(namespace, service),
             _ => None,
         };
-        if self.is_mcs {
+        if *self.grammar != Grammar::Global {
             return canonical;
         }
         let canonical = canonical.filter(|service| !yields(self.table, service));
@@ -219,13 +219,18 @@ impl<'t> ReadName<'t> {
         let own: Vec<&str> = own.copied().collect();
         let short = own.last().and_then(|label| self.table.short_name(label));
         match (reason, own.as_slice(), short) {
-            (MissingReason::NoForm, ..) if self.is_mcs => {
-                "not a valid form of name: those of KEP-1645 look like db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc"
-            }
-            (MissingReason::NoForm, ..) => {
-                "not a valid form of name: names look like db.prod, west.db.prod and db-0.west.db.prod, also without the namespace, \
-                 and with _sql._tcp before them"
-            }
+            (MissingReason::NoForm, ..) => match self.grammar {
+                Grammar::Mcs => {
+                    "not a valid form of name: those of KEP-1645 look like db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc"
+                }
+                Grammar::Cluster(_) => {
+                    "not a valid form of name: those of one cluster look like db.prod and db-0.db.prod, and with _sql._tcp before them"
+                }
+                Grammar::Global => {
+                    "not a valid form of name: names look like db.prod, west.db.prod and db-0.west.db.prod, also without the \
+                     namespace, and with _sql._tcp before them"
+                }
+            },
             (MissingReason::NoOwner, [.., name], Some(short)) => {
                 return describe_no_owner(name, short);
             }
@@ -265,9 +270,12 @@ impl<'t> ReadName<'t> {
             }),
             (None, None) => match (&problem.name, &problem.cluster) {
                 (Some(name), _) => self.is_concerned(problem.kind, name),
-                (None, Some(cluster)) => self
-                    .service
-                    .is_some_and(|service| service.all_clusters().any(|own| own == cluster)),
+                (None, Some(cluster)) => {
+                    let of_service = self.service.iter();
+                    let mut clusters = of_service.flat_map(|service| service.all_clusters());
+                    *self.grammar == Grammar::Cluster(cluster.clone())
+                        || clusters.any(|own| own == cluster)
+                }
                 (None, None) => false,
             },
         };

@@ -121,7 +121,7 @@ fn names_of(zone: &Zone, service: &Service, base: &str, has_port: bool) -> Vec<(
     for endpoint in service.endpoints.iter().take(MAX_COMPARED) {
         let [host, cluster] = endpoint.labels();
         let (scope, host) = (format!("{host}.{cluster}."), format!("{host}."));
-        let of_endpoint = names_of_endpoint(zone.grammar, endpoint, base).into_iter();
+        let of_endpoint = names_of_endpoint(&zone.grammar, endpoint, base).into_iter();
         for name in of_endpoint.filter(|name| name.starts_with('_') == has_port) {
             let of_kubernetes = (host != ".").then(|| name.replacen(&scope, &host, 1));
             names.extend(of_kubernetes.map(|written| (written, name.clone())));

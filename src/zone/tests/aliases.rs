@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::{Problem, ProblemKind, ServiceKey};
+use crate::table::diff::diff;
 use crate::table::{Aliases, LocalMembers, Rules, ServiceKind};
 use crate::testing::{Server, backends, gateway, ordered, service_mirror};
 
@@ -20,6 +21,7 @@ fn aliased() -> Rules {
     Rules {
         aliases: Aliases::new([(key("prod"), sources)].into()).unwrap(),
         has_mcs_zones: true,
+        zone_clusters: ["east".parse().unwrap()].into(),
         ..rules()
     }
 }
@@ -132,6 +134,37 @@ fn own_members_belong_to_the_alias() {
             ),
         ],
     );
+}
+
+/// A zone of one cluster has them alone, also if a source has the same ones. That such a member goes is a change.
+#[test]
+fn zone_of_one_cluster_has_no_members_of_an_alias_but_its_own() {
+    let own = endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "fd00::1"]);
+    let tables = [
+        with(vec![mirror("prod", "db", "east"), own]),
+        with(Vec::new()),
+    ];
+    let of_source = [
+        ("db.db-east.one A", "A 10.96.0.1, A 10.96.0.2"),
+        ("db-1.db.db-east.one A", "A 10.96.0.2"),
+    ];
+    for table in &tables {
+        check(table, &of_source);
+        check(table, &[("db-1.db.prod.one A", "NXDOMAIN one.")]);
+    }
+    let target = "SRV 0 10 26257 db-0.db.prod.one.";
+    for (question, own, of_alias) in [
+        ("db.prod.one A", "A 10.96.0.1", "NXDOMAIN one."),
+        ("_sql._tcp.db.prod.one SRV", target, "NXDOMAIN one."),
+        ("db-0.db.prod.one AAAA", "AAAA fd00::1", "NXDOMAIN one."),
+        ("prod.one A", "NODATA one.", "NXDOMAIN one."),
+    ] {
+        check(&tables[0], &[(question, own)]);
+        check(&tables[1], &[(question, of_alias)]);
+    }
+    let services = tables.each_ref().map(|table| table.find(&key("prod")));
+    assert!(!diff(services[0], services[1]).is_empty());
+    assert_ne!(tables[0].answers_hash(), tables[1].answers_hash());
 }
 
 /// A headless Service of this cluster joins because an alias names it, also under its own name.

@@ -116,16 +116,9 @@ fn names_of_the_zone_itself_have_no_ports() {
 fn zone_file_begins_with_records_of_the_zone_itself() {
     let zones = zones(&["global"]);
     let now = published(shop());
-    let head = |name: &str| {
-        let zone = zones
-            .iter()
-            .find(|zone| zone.name.as_str() == name)
-            .unwrap();
-        let file = zone_file(&zones, zone, &now);
-        file.lines().take(4).map(str::to_owned).collect::<Vec<_>>()
-    };
+    let file = zone_file(&zones, &zones.0[0], &now);
     assert_eq!(
-        head("global.")[..],
+        file.lines().take(4).collect::<Vec<_>>(),
         [
             "global.\t5\tIN\tSOA\tns.dns.global. hostmaster.global. 1790000000 7200 1800 86400 5",
             "global.\t5\tIN\tNS\tns.dns.global.",
@@ -187,11 +180,8 @@ fn zone_file_delegates_the_nearest_child_zones_only() {
     let zones = zones(&["global", "a.global", "b.a.global", "other.test"]);
     let now = published(shop());
     let delegations = |name: &str| -> Vec<String> {
-        let zone = zones
-            .iter()
-            .find(|zone| zone.name.as_str() == name)
-            .unwrap();
-        let text = zone_file(&zones, zone, &now);
+        let zone = zones.iter().find(|zone| zone.name.as_str() == name);
+        let text = zone_file(&zones, zone.unwrap(), &now);
         let owner = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
         let servers = text.lines().filter(|line| line.contains("\tNS\t"));
         servers.map(owner).collect()

@@ -1,9 +1,8 @@
 //! Names of services with cluster IPs.
 
 use super::*;
-use crate::model::GatewayDown;
 use crate::table::Rules;
-use crate::testing::{backends, federated, gateway, service_mirror};
+use crate::testing::{backends, federated, service_mirror};
 
 /// Returns the mirror of `prod/web` in east through a gateway, with its slice.
 fn through_gateway() -> Vec<Value> {
@@ -75,76 +74,6 @@ fn federated_service_of_one_cluster_is_a_step_of_an_order() {
         let federation = federated("prod", "web", "10.96.1.9", members);
         let table = table(&[own.clone(), west.clone(), federation]);
         check(&table, &[("web.prod.global A", expected)]);
-    }
-}
-
-/// Its address must not displace the pods of a cluster (rule K3).
-#[test]
-fn federated_service_without_a_readable_member_offers_nothing() {
-    let table = table(&[
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        gateway("prod", "db-0-east", false),
-        federated("prod", "db", "10.96.1.9", "db@"),
-        federated("prod", "web", "10.96.1.8", "No_Name@east"),
-    ]);
-    check(
-        &table,
-        &[
-            ("db.prod.global A", "A 10.96.0.1"),
-            ("web.prod.global A", "NXDOMAIN global."),
-        ],
-    );
-}
-
-/// Two Links to one cluster (rule M6): what is down of one goes while the other is alive, unless the name includes it.
-#[test]
-fn source_that_is_down_leaves_an_endpoint_that_another_source_has_alive() {
-    let with = |gateway_down, is_north_up| {
-        let rules = Rules {
-            cluster_aliases: [("north".parse().unwrap(), "east".parse().unwrap())].into(),
-            gateway_down,
-            ..rules()
-        };
-        let objects = [
-            service_mirror("prod", "web", "east", "10.96.1.1"),
-            backends("prod", "web-east", true, false),
-            service_mirror("prod", "web", "north", "10.96.1.2"),
-            backends("prod", "web-north", true, is_north_up),
-            mirror("prod", "db", "east"),
-            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-            gateway("prod", "db-0-east", false),
-            mirror("prod", "db", "north"),
-            endpoint("prod", "db", "north", "db-0", &["10.96.0.2"]),
-            gateway("prod", "db-0-north", is_north_up),
-        ];
-        table_by(&rules, &objects)
-    };
-    let (rule, include) = (GatewayDown::LastResort, GatewayDown::Include);
-    for (gateway_down, is_north_up, of_web, of_db) in [
-        (rule, true, "A 10.96.1.2", "A 10.96.0.2"),
-        (
-            rule,
-            false,
-            "A 10.96.1.1, A 10.96.1.2",
-            "A 10.96.0.1, A 10.96.0.2",
-        ),
-        (
-            include,
-            true,
-            "A 10.96.1.1, A 10.96.1.2",
-            "A 10.96.0.1, A 10.96.0.2",
-        ),
-    ] {
-        check(
-            &with(gateway_down, is_north_up),
-            &[
-                ("web.prod.global A", of_web),
-                ("east.web.prod.global A", of_web),
-                ("db.prod.global A", of_db),
-                ("db-0.east.db.prod.global A", of_db),
-            ],
-        );
     }
 }
 

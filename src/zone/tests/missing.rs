@@ -21,6 +21,7 @@ fn some() -> Vec<Value> {
 fn table_of(objects: &[Value]) -> Table {
     let rules = Rules {
         has_mcs_zones: true,
+        zone_clusters: ["east".parse().unwrap()].into(),
         ..rules()
     };
     table_by(&rules, objects)
@@ -46,6 +47,10 @@ fn name_fails_if_its_only_endpoints_are_hosts_without_an_endpoint_mirror() {
             ("west.db.global A", "SERVFAIL"),
             ("db-0.west.db.prod.svc.set A", "SERVFAIL"),
             ("db-1.west.db.prod.svc.set A", "NXDOMAIN set."),
+            ("db.prod.one A", "A 10.96.0.1"),
+            ("db-1.db.prod.one A", "SERVFAIL"),
+            ("_tcp.db-1.db.prod.one A", "NODATA one."),
+            ("db-2.db.prod.one A", "NXDOMAIN one."),
             // No records, but names below, whether they fail or not. A resolver that minimizes names asks for NS.
             ("west.db.prod.svc.set A", "NODATA set."),
             ("_tcp.west.db.prod.global A", "NODATA global."),
@@ -67,6 +72,7 @@ fn names_above_fail_if_no_endpoint_is_left() {
             ("db.global A", "SERVFAIL"),
             ("db.prod.svc.set A", "SERVFAIL"),
             ("prod.svc.set A", "NODATA set."),
+            ("prod.one A", "NXDOMAIN one."),
             ("east.db.prod.global A", "NXDOMAIN global."),
         ],
     );

@@ -13,7 +13,7 @@ use support::objects::{
 use support::server::Server;
 use support::wire::Transport;
 
-use crate::conformance::cases::{Expectation, answer, check, check_with_edns_and_without};
+use crate::conformance::cases::{Expectation, answer, check, check_with_edns_and_without, refused};
 
 const SOA: &str = "clusterset.local. 5 IN SOA ns.dns.clusterset.local. hostmaster.clusterset.local. SERIAL 7200 1800 \
                    86400 5";
@@ -142,22 +142,14 @@ fn srv(name: &str, targets: &[(u16, &str)]) -> String {
     targets.iter().map(record).collect()
 }
 
-/// A question and its whole answer.
-type Question<'a> = (&'a str, Expectation);
-
 /// Sends questions about names below `svc.clusterset.local.`
-fn check_below_svc(server: &Server, questions: &[Question<'_>]) {
-    let whole = |(question, expect): &Question<'_>| {
-        let (name, rtype) = question.split_once(' ').unwrap();
-        (
-            format!("{name}.svc.clusterset.local. {rtype}"),
-            expect.clone(),
-        )
+fn check_below_svc<Q: AsRef<str>>(server: &Server, questions: &[(Q, Expectation)]) {
+    let whole = |(question, _): &(Q, Expectation)| {
+        question.as_ref().replace(' ', ".svc.clusterset.local. ")
     };
-    let questions: Vec<(String, Expectation)> = questions.iter().map(whole).collect();
-    let questions = questions
-        .iter()
-        .map(|(question, expect)| (question.as_str(), expect.clone()));
+    let texts: Vec<String> = questions.iter().map(whole).collect();
+    let questions = texts.iter().zip(questions);
+    let questions = questions.map(|(text, (_, expect))| (text.as_str(), expect.clone()));
     check_with_edns_and_without(server, &questions.collect::<Vec<_>>());
 }
 
@@ -268,7 +260,7 @@ fn s2_3_2_srv_of_a_service_with_cluster_ips_targets_its_own_name() {
 /// are NOT required."
 #[test]
 fn s2_3_3_and_s2_4_3_there_are_no_ptr_records() {
-    let refused = crate::conformance::cases::refused().option("EDE 20");
+    let refused = refused().option("EDE 20");
     let questions = [
         ("1.40.96.10.in-addr.arpa. PTR", refused.clone()),
         ("10.2.96.10.in-addr.arpa. PTR", refused),
@@ -289,11 +281,10 @@ fn s2_3_4_a_service_with_cluster_ips_has_no_record_of_one_cluster() {
         "10-96-40-1.east.web.prod",
     ];
     for rtype in ["A", "AAAA", "SRV", "TXT"] {
-        let questions: Vec<String> = names.iter().map(|name| format!("{name} {rtype}")).collect();
-        let questions = questions
-            .iter()
-            .map(|question| (question.as_str(), nxdomain()));
-        check_below_svc(&server, &questions.collect::<Vec<_>>());
+        check_below_svc(
+            &server,
+            &names.map(|name| (format!("{name} {rtype}"), nxdomain())),
+        );
     }
 }
 
@@ -342,8 +333,6 @@ fn s2_4_1_a_host_of_a_headless_service_resolves_to_its_address() {
         let expect = answer(&addresses(&name, &[address]));
         (format!("{name} A"), expect)
     });
-    let hosts = hosts.each_ref();
-    let hosts = hosts.map(|(question, expect)| (question.as_str(), expect.clone()));
     check_below_svc(&server, &hosts);
     let is = |name: &str, address: &str| answer(&addresses(name, &[address]));
     check_below_svc(
@@ -496,17 +485,10 @@ fn s2_4_4_a_headless_service_has_no_record_of_one_cluster() {
     for rtype in ["A", "AAAA", "SRV", "TXT", "ANY"] {
         let question = |name: &str| format!("{name} {rtype}");
         let names = ["hub.db.prod", "east.db.prod", "west.db.prod"];
-        let mut questions: Vec<(String, Expectation)> = names
-            .iter()
-            .map(|name| (question(name), nodata()))
-            .collect();
+        check_below_svc(&server, &names.map(|name| (question(name), nodata())));
         // `north` has no endpoint.
-        questions.push((question("north.db.prod"), nxdomain()));
-        questions.push((question("_sql._tcp.east.db.prod"), nxdomain()));
-        let questions = questions
-            .iter()
-            .map(|(question, expect)| (question.as_str(), expect.clone()));
-        check_below_svc(&server, &questions.collect::<Vec<_>>());
+        let names = ["north.db.prod", "_sql._tcp.east.db.prod"];
+        check_below_svc(&server, &names.map(|name| (question(name), nxdomain())));
     }
 }
 
@@ -538,14 +520,9 @@ fn other_names_do_not_exist() {
         ("sql._tcp.db.prod.svc.clusterset.local. SRV", nxdomain()),
         ("_sql.tcp.db.prod.svc.clusterset.local. SRV", nxdomain()),
         ("x.db-0.east.db.prod.svc.clusterset.local. A", nxdomain()),
+        // Conformance suite: "DNS lookups of the `<service>.<ns>.svc.cluster.local` domain for a ClusterIP service should only
+        // resolve local services". Another server is authoritative for that zone.
+        ("db.prod.svc.cluster.local. A", refused().option("EDE 20")),
     ];
     check_with_edns_and_without(&server, &questions);
-}
-
-/// Conformance suite: "DNS lookups of the `<service>.<ns>.svc.cluster.local` domain for a ClusterIP service should only
-/// resolve local services". Another server is authoritative for that zone.
-#[test]
-fn names_of_the_cluster_itself_are_refused() {
-    let refused = crate::conformance::cases::refused().option("EDE 20");
-    check_with_edns_and_without(&serve(pods()), &[("db.prod.svc.cluster.local. A", refused)]);
 }

@@ -1,7 +1,10 @@
 //! Several zones: the zone with the longest matching name answers (RFC 1034 section 4.3.2).
 
+use support::differences::assert_none;
 use support::names::FLAGS;
-use support::objects::{Manifest, mirror, objects};
+use support::objects::{
+    Manifest, exported, federated, flat_mirror, gateway_mirror, mirror, objects,
+};
 use support::server::Server;
 
 use crate::conformance::cases::{
@@ -136,4 +139,83 @@ fn ds_at_the_apex_of_an_inner_zone_is_answered_from_the_outer_zone() {
             ("eu.global. TXT", nodata().authority(&inner)),
         ],
     );
+}
+
+/// Questions about the zone `@` of cluster west, each with the outcome.
+const OF_WEST: &str = "
+db.prod.@ A = 10.96.3.1 10.96.3.3
+db.prod.@ AAAA = 2001:db8::1
+db.prod.@ SRV = 0 10 26257 db-0.db.prod.@ 0 10 26257 db-2.db.prod.@
+db-0.db.prod.@ A = 10.96.3.1
+db-0.db.prod.@ SRV = 0 10 26257 db-0.db.prod.@
+_sql._tcp.db.prod.@ SRV = 0 10 26257 db-0.db.prod.@ 0 10 26257 db-2.db.prod.@
+_sql._tcp.db.prod.@ A = NODATA
+_tcp.db.prod.@ SRV = NODATA
+_sql._udp.db.prod.@ SRV = NXDOMAIN
+db-1.db.prod.@ A = NXDOMAIN
+# The only host has no endpoint mirror at the moment.
+cache.prod.@ A = SERVFAIL
+cache-0.cache.prod.@ A = SERVFAIL
+cache-1.cache.prod.@ A = NXDOMAIN
+# One address: its own name is the target.
+web.prod.@ A = 10.96.4.1
+_http._tcp.web.prod.@ SRV = 0 10 80 web.prod.@
+api.shop.@ A = 10.96.4.2
+# Of other clusters, of this one, of no single one.
+cache.eu.@ A = NXDOMAIN
+own.prod.@ A = NXDOMAIN
+all.prod.@ A = NXDOMAIN
+# No label of a cluster, and no short name.
+west.db.prod.@ A = NXDOMAIN
+db-0.west.db.prod.@ A = NXDOMAIN
+db.@ A = NXDOMAIN
+prod.@ A = NODATA
+shop.@ A = NODATA
+eu.@ A = NXDOMAIN
+dns.@ A = NODATA
+_tcp.ns.dns.@ A = NXDOMAIN
+@ NS = ns.dns.@
+ns.dns.@ A = 192.0.2.53
+dns-version.@ TXT = \"1.1.0\"";
+
+/// A zone of one cluster has Kubernetes' own names of what Linkerd mirrors from it (DNS specification of Kubernetes, sections 2.3
+/// and 2.4), and nothing else. A second zone has the same.
+#[test]
+fn zone_of_one_cluster_has_the_names_of_its_own_dns() {
+    let db = mirror("prod", "db", "west").endpoint("db-0", &["10.96.3.1", "2001:db8::1"]);
+    let cache = mirror("prod", "cache", "west");
+    let manifest = sample()
+        .with(db.endpoint("db-2", &["10.96.3.3"]))
+        .with(cache.listing(&[("cache-0", "10.96.3.4")]))
+        .with(cache.service())
+        .with(gateway_mirror("prod", "web", "west", "10.96.4.1"))
+        .with(flat_mirror("shop", "api", "west", "10.96.4.2"))
+        .with(federated("prod", "web", "10.96.4.3", "web@west,web@east"))
+        .with(federated("prod", "all", "10.96.4.4", "all@west"))
+        .with(exported("prod", "own", "10.96.4.5"));
+    let zones = ["svc.west.test.", "other.test."];
+    let [one, other] = zones.map(|zone| format!("{{name: {zone}, cluster: west}}"));
+    let server = serve(manifest, &[&format!("zones=[global, {one}, {other}]")]);
+    let mut differences = Vec::new();
+    for zone in zones {
+        for line in OF_WEST.replace('@', zone).lines() {
+            if let Some((question, expected)) = line.split_once(" = ") {
+                let outcome = server.outcome(question);
+                differences.extend((outcome != expected).then(|| format!("{line}, not {outcome}")));
+            }
+        }
+        let target = format!("db-2.db.prod.{zone}");
+        let srv = answer(&format!("_sql._tcp.{target} 5 IN SRV 0 10 26257 {target}"));
+        check_with_edns_and_without(
+            &server,
+            &[
+                (
+                    &format!("_sql._tcp.{target} SRV"),
+                    srv.additional(&format!("{target} 5 IN A 10.96.3.3")),
+                ),
+                (&format!("nope.{zone} A"), nxdomain().authority(&soa(zone))),
+            ],
+        );
+    }
+    assert_none(&differences);
 }

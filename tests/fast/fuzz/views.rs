@@ -563,6 +563,7 @@ impl Server {
                     ".db.global.",
                     ".global.",
                     ".prod.svc.set.",
+                    ".prod.one.",
                 ],
             );
             names.push(format!("{port}{scope}{service}{family}"));
@@ -806,7 +807,7 @@ fn check_hosts(returned: &[&Endpoint], name: &str, hosts: &BTreeSet<(u16, String
 
 /// Returns the ports and the canonical targets of the SRV records of a name that returns these endpoints.
 fn hosts_of(endpoints: &[&Endpoint], name: &str) -> BTreeSet<(u16, String)> {
-    let is_set = name.ends_with(".set.");
+    let [is_set, is_one] = [".set.", ".one."].map(|zone| name.ends_with(zone));
     let labels: Vec<&str> = name.split('.').collect();
     let wanted = labels[0].strip_prefix('_').zip(labels[1].strip_prefix('_'));
     let mut hosts = BTreeSet::new();
@@ -820,11 +821,14 @@ fn hosts_of(endpoints: &[&Endpoint], name: &str) -> BTreeSet<(u16, String)> {
         } = *endpoint;
         let suffix = if is_set {
             format!("{service}.{namespace}.svc.set.")
+        } else if is_one {
+            format!("{service}.{namespace}.one.")
         } else {
             format!("{service}.{namespace}.global.")
         };
         let target = match (&**cluster, &**hostname) {
-            (_, "") if is_set => suffix,
+            (_, "") if is_set || is_one => suffix,
+            (_, host) if is_one => format!("{host}.{suffix}"),
             ("", _) => suffix,
             (cluster, "") => format!("{cluster}.{suffix}"),
             (cluster, host) => format!("{host}.{cluster}.{suffix}"),

@@ -68,7 +68,7 @@ fn serve(arguments: &[&str], variable: Option<&str>) -> ProcessOutput {
 fn settings_in_force_are_printed_as_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("settings.yaml");
-    let text = "clusterName: east\nzones: [a.test, {name: b.test, grammar: mcs}]\n\
+    let text = "clusterName: east\nzones: [a.test, {name: b.test, grammar: mcs}, {name: c.test, cluster: west}]\n\
                 services: {prod/db: {failover: 'east:west', ttl: 7}}\nfailover: {back: 1m30s}\n\
                 limits: {allow: [10.0.0.0/8]}\n";
     fs::write(&file, text).unwrap();
@@ -88,6 +88,30 @@ fn settings_in_force_are_printed_as_a_file() {
         shown.as_str().unwrap().contains("clusterName: hub"),
         "{shown}"
     );
+}
+
+/// A zone of another cluster must not hide names of this one, whose domain is in the search list of the pod.
+#[test]
+fn zone_of_another_cluster_is_beside_the_domain_of_this_one() {
+    let search = "search prod.svc.hub.test svc.hub.test hub.test corp.example\noptions ndots:5\n";
+    for (zone, expected) in [
+        ("svc.west.test", ""),
+        ("corp.example", ""),
+        ("hub.test", "zones: zone hub.test. is the domain"),
+        (
+            "svc.hub.test",
+            "zones: zone svc.hub.test. is below the domain",
+        ),
+        ("test", "zones: zone test. is above the domain"),
+    ] {
+        let text = format!("zones: [hub.test.example, {{name: {zone}, cluster: west}}]");
+        let settings = Settings::parse("settings.yaml", &text).unwrap();
+        let checked = settings.check_cluster_domain(search);
+        let error = checked.err().unwrap_or_default();
+        let place = error.split_once(" of this cluster, hub.test. (/etc/resolv.conf): ");
+        assert_eq!(place.map_or(&*error, |(place, _)| place), expected);
+        assert_eq!(settings.check_cluster_domain("search hub.test\n"), Ok(()));
+    }
 }
 
 #[test]

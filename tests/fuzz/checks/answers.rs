@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use global_dns::model::ProblemKind;
 use global_dns::table::{Endpoint, Published, Table};
 use global_dns::wire::Transport;
-use global_dns::zone::{Grammar, Name, Zone, Zones, print};
+use global_dns::zone::{Name, Zone, Zones, print};
 use support::query::query;
 use support::reply::{Record, Reply};
 
@@ -75,13 +75,8 @@ pub fn names_in(zone: &Zone, table: &Table) -> BTreeSet<String> {
 
 /// Returns the names of services that fit into a query. `_P._R.` may make a name too long.
 fn owner_names(table: &Table) -> Vec<String> {
-    let named = |grammar: Grammar| {
-        let mut zones = SETTINGS.zones.iter();
-        let zone = zones.find(|zone| zone.grammar == grammar).unwrap();
-        names_in(zone, table).into_iter().take(NAMES)
-    };
-    let global = named(Grammar::Global);
-    let all = global.chain(named(Grammar::Mcs));
+    let zones = SETTINGS.zones.iter();
+    let all = zones.flat_map(|zone| names_in(zone, table).into_iter().take(NAMES));
     all.filter(|name| Name::from_text(name).is_some()).collect()
 }
 

@@ -119,6 +119,7 @@ impl Cluster {
             ][usize::from(one / 16 % 4)],
             // The longer zone name leaves no room for the longest names.
             has_mcs_zones: other / 32 % 2 == 1,
+            zone_clusters: ["east".parse().unwrap()].into(),
             longest_zone: if one / 128 == 0 { 8 } else { 120 },
             failback_delay: FAILBACK_DELAY,
             ..messages::rules()

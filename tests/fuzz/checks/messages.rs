@@ -32,6 +32,7 @@ pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
         zones: Zones(vec![
             zone("global", Grammar::Global),
             zone("set", Grammar::Mcs),
+            zone("one", Grammar::Cluster("east".parse().unwrap())),
         ]),
         order: AnswerOrder::Rotate,
         udp_max: UDP_MAX,

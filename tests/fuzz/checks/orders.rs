@@ -242,14 +242,7 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
     let is_only_shared = !candidates.is_empty() && candidates.iter().all(covers_several);
     let order = order.filter(|_| !is_only_shared);
     let is_auto = order.is_some_and(|order| steps_of(order).0);
-    let default_down = match scene.rules.gateway_down {
-        GatewayDown::LastResort => "last-resort",
-        GatewayDown::Include => "include",
-    };
-    let is_down_rule = |text: &&str| ["last-resort", "include"].contains(text);
-    let gateway_down = setting(key::GATEWAY_DOWN).filter(is_down_rule);
-    let gateway_down = gateway_down.unwrap_or(default_down);
-
+    let gateway_down = gateway_down(scene);
     let chosen = match order {
         // Nobody can void an order by joining a federation.
         Some(_) => {
@@ -296,6 +289,20 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
         ttl: ttl(scene, own),
         steps,
     }
+}
+
+/// Returns the rule for endpoints with a gateway that is down (rule M4).
+pub fn gateway_down<'w>(scene: &Scene<'w>) -> &'w str {
+    let setting = scene
+        .own()
+        .and_then(|own| annotation(own, key::GATEWAY_DOWN));
+    let is_rule = |text: &&str| ["last-resort", "include"].contains(text);
+    setting
+        .filter(is_rule)
+        .unwrap_or(match scene.rules.gateway_down {
+            GatewayDown::LastResort => "last-resort",
+            GatewayDown::Include => "include",
+        })
 }
 
 /// Returns what each step of an order returns, the step that answers when no delay runs, and its candidates.

@@ -9,6 +9,7 @@
 //!   and [`super::orders`] rules K5 to K8. A server that starts now returns exactly that. One that runs returns it when its delays
 //!   have ended, and before that the addresses of one step.
 //! - Each record of the zone file is answered, and each answered record is in the zone file.
+//! - The zone of cluster `east` has the mirrors of that cluster, and no other record. An alias adds nothing to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -18,8 +19,8 @@ use global_dns::model::ProblemKind;
 use global_dns::model::{ClusterName, Kind, KubeObject, ObjectKey, ServiceKey};
 use global_dns::table::change::ChangeKind;
 use global_dns::table::diff::{diff, diff_short_names};
-use global_dns::table::{Role, ServiceKind, Table};
-use global_dns::zone::{Answer, AnswerContext, Grammar, Name, RecordType, Section, answer, read};
+use global_dns::table::{Aliases, Role, Rules, ServiceKind, Table, build};
+use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, read};
 use serde_json::{Value, json};
 use support::objects as builders;
 
@@ -28,10 +29,10 @@ use super::choices::Choices;
 use super::cluster::{Cluster, read_object};
 use super::kinds::{self, NAMESPACES, SERVICES};
 use super::messages::SETTINGS;
-use super::orders::{Expected, Flags, Memory, Returned, expected};
+use super::orders::{self, Expected, Flags, Memory, Returned, expected};
 use super::seen::Seen;
 use super::tables::{self, conflicts};
-use super::unions::Scene;
+use super::unions::{Scene, answer as answer_of};
 
 /// Maximum steps of one input.
 const STEPS: usize = 60;
@@ -55,7 +56,7 @@ struct World {
 }
 
 /// The rare cases that [`check`] notes.
-pub const CASES: [&str; 11] = [
+pub const CASES: [&str; 12] = [
     "pod with a Service of its own (rule M1b)",
     "candidate besides the best one",
     "endpoints of several kinds in a name",
@@ -67,6 +68,7 @@ pub const CASES: [&str; 11] = [
     "settings of a Service that is gone",
     "union flat+gateway",
     "union gateway+local",
+    "alias with members in the zone of one cluster",
 ];
 
 /// Simulates a cluster from choices, and checks the table after each event.
@@ -224,7 +226,7 @@ impl World {
         }
         self.check_rules();
         let table = &self.cluster.table;
-        let records = zone_records(table);
+        let records = zone_records(table, "global.");
         if table.answers_hash() == last.answers_hash() {
             check_no_changes(last, table);
         }
@@ -236,7 +238,9 @@ impl World {
             "the records differ, but not the hash"
         );
         check_targets(&records);
-        check_listing(table, &records);
+        let of_east = zone_records(table, "one.");
+        assert_eq!(of_east, without_cluster(&records));
+        check_listing(table, &records.union(&of_east).cloned().collect());
         check_isolation(&self.cluster);
         check_changes(last, table, self.records.symmetric_difference(&records));
         self.records = records;
@@ -274,6 +278,7 @@ impl World {
             let fresh = expected(&scene, *flags, &forgotten, now);
             let end = expected(&scene, *flags, &forgotten, later.0);
             check_service(&cluster.table, &scene, &present);
+            check_of_east(&cluster.table, &scene);
             let own = format!("{service}.{namespace}");
             // A seed that names one cluster or pod must not be believed absent (rule K8).
             let missing = present.missing.iter().map(|name| match &**name {
@@ -281,8 +286,10 @@ impl World {
                 name => name,
             });
             for missing in missing.filter(|name| name.parse::<ClusterName>().is_ok()) {
-                for name in [format!("{missing}.{own}"), format!("db-0.{missing}.{own}")] {
-                    let answer = returned(&cluster.table, &format!("{name}.global."));
+                let of_zone = (missing == "east").then(|| format!("{own}.one."));
+                let names = ["", "db-0."].map(|host| format!("{host}{missing}.{own}.global."));
+                for name in names.into_iter().chain(of_zone) {
+                    let answer = returned(&cluster.table, &name);
                     assert_eq!(answer, None, "{name}: {present:#?}\n{}", describe(&scene));
                 }
             }
@@ -304,7 +311,7 @@ impl World {
     }
 
     /// Asserts that the order of the events does not matter.
-    fn check_final_state(&self) {
+    fn check_final_state(&mut self) {
         let mut store = global_dns::table::Store::default();
         for kind in Kind::ALL {
             let own = self.objects.iter().filter(|((of, _), _)| *of == kind);
@@ -318,8 +325,22 @@ impl World {
             );
         }
         let listed = self.cluster.build_of(&store, |_| true);
-        assert_eq!(zone_records(&listed), zone_records(&self.cluster.table));
+        let records = |table: &Table| ["global.", "one."].map(|zone| zone_records(table, zone));
+        let [global, of_east] = records(&self.cluster.table);
+        assert_eq!(records(&listed), [global.clone(), of_east.clone()]);
         assert_eq!(listed.answers_hash(), self.cluster.table.answers_hash());
+        let key = |text: &str| text.parse::<ServiceKey>().unwrap();
+        let alias = (key("prod/db"), vec![key("prod/web"), key("shop/db")]);
+        let rules = Rules {
+            aliases: Aliases::new([alias].into()).unwrap(),
+            ..self.cluster.rules.clone()
+        };
+        let (empty, timers) = (Table::default(), &self.cluster.timers);
+        let aliased = build(&empty, &store, &tables::services_of(&store), &rules, timers).table;
+        let aliased = records(&aliased);
+        assert_eq!(aliased[1], of_east);
+        self.seen
+            .note(CASES[11], without_cluster(&aliased[0]) != of_east);
     }
 }
 
@@ -362,6 +383,37 @@ fn check_service(table: &Table, scene: &Scene<'_>, present: &Expected) {
     if !present.has_order {
         assert_eq!(has_note, present.is_mixed, "{}", describe(scene));
     }
+}
+
+/// Asserts that a service has in the zone of cluster `east` what Linkerd mirrors from there, whatever else answers.
+fn check_of_east(table: &Table, scene: &Scene<'_>) {
+    let mut candidates = scene.candidates();
+    candidates.retain(|one| !one.is_shared && one.clusters == ["east".to_owned()].into());
+    let expected = answer_of(&candidates, orders::gateway_down(scene));
+    let returned = returned(
+        table,
+        &format!("{}.{}.one.", scene.service, scene.namespace),
+    );
+    let is_expected = match &returned {
+        Some(addresses) => *addresses == expected,
+        None => expected.is_empty(), // a host or the cluster is missing
+    };
+    let place = || format!("{returned:?}, expected {expected:?}: {}", describe(scene));
+    assert!(is_expected, "{}", place());
+}
+
+/// Returns the canonical records of cluster `east` as those of its own zone.
+fn without_cluster(records: &Records) -> Records {
+    let of_east = records.iter().filter_map(|record| {
+        let owner = record.split('\t').next()?;
+        let labels: Vec<&str> = owner.rsplit('.').collect();
+        let [_, _, namespace, service, "east", ..] = labels[..] else {
+            return None;
+        };
+        let name = format!("{service}.{namespace}");
+        Some(record.replace(&format!("east.{name}.global."), &format!("{name}.one.")))
+    });
+    of_east.collect()
 }
 
 /// Returns the addresses of a name of both families. `None`: it fails.
@@ -457,8 +509,10 @@ fn check_no_changes(last: &Table, table: &Table) {
 fn check_listing(table: &Table, records: &Records) {
     let mut answered = Records::new();
     for name in candidates(table, &[NAMESPACES, &[""]].concat()) {
-        for rtype in TYPES {
-            answered.extend(ask(table, &name, rtype).into_iter().flatten());
+        for name in [name.replace("global.", "one."), name] {
+            for rtype in TYPES {
+                answered.extend(ask(table, &name, rtype).into_iter().flatten());
+            }
         }
     }
     let only_answered: Vec<_> = answered.difference(records).collect();
@@ -527,7 +581,8 @@ fn check_pinned_name(table: &Table, alone: &Table, service: &str) {
 fn candidates(table: &Table, namespaces: &[&str]) -> BTreeSet<String> {
     let endpoints = || table.services().flat_map(|service| &service.endpoints);
     let mut ports = BTreeSet::from([String::new()]);
-    let mut scopes = BTreeSet::from([String::new(), "east.".to_owned(), "db-0.west.".to_owned()]);
+    let some = ["", "east.", "db-0.", "db-1.", "db-0.west."];
+    let mut scopes = BTreeSet::from(some.map(str::to_owned));
     for endpoint in endpoints() {
         let named = endpoint.ports.iter().filter_map(|port| {
             Some(format!(
@@ -557,12 +612,16 @@ fn candidates(table: &Table, namespaces: &[&str]) -> BTreeSet<String> {
     names
 }
 
-/// Returns the records of the zone `global` for services.
-fn zone_records(table: &Table) -> Records {
+/// Returns the records of a zone for services.
+fn zone_records(table: &Table, zone: &str) -> Records {
     let zones = &SETTINGS.zones;
-    let forward = zones.iter().find(|zone| zone.grammar == Grammar::Global);
-    let text = zone_file(zones, forward.unwrap(), &published(table));
-    let own = ["global.", "ns.dns.global.", "dns-version.global."];
+    let named = zones.iter().find(|one| one.name.as_str() == zone);
+    let text = zone_file(zones, named.unwrap(), &published(table));
+    let own = [
+        zone,
+        &format!("ns.dns.{zone}"),
+        &format!("dns-version.{zone}"),
+    ];
     let lines = text.lines().filter(|line| {
         let owner = line.split('\t').next();
         owner.is_some_and(|owner| !own.contains(&owner))
