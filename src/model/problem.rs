@@ -117,6 +117,8 @@ pub enum ProblemKind {
     StepWithoutEndpoint,
     /// An alias names a service that no mirror or member of this cluster makes.
     UnknownAlias,
+    /// A zone is of a cluster that nothing here knows.
+    ZoneClusterUnknown,
     /// A failover order moves a service with pods by itself (rule K5a).
     AutoWithPods,
     /// The name waits for expected clusters (rule K8).
@@ -266,6 +268,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             .told_by(&["failing"]),
         row(K::UnknownAlias, State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct aliases"),
+        row(K::ZoneClusterUnknown, State, Warning, "Zone is of an unknown cluster",
+            "link cluster {cluster}, or correct zones"),
         row(K::AutoWithPods, State, Warning, "Failover order moves a service with pods by itself",
             "remove auto: from the order of a database, so that a person moves its clients"),
         row(K::ExpectedClustersMissing, State, Warning, "Name waits for expected clusters",

@@ -71,6 +71,8 @@ pub struct LinkStates {
     pub(super) known: RedBlackTreeSetSync<ClusterName>,
     /// The problem that states are unknown, if a person can do something about it.
     pub(super) unknown: Option<Problem>,
+    /// That nothing here knows the cluster of a zone, one for each such cluster.
+    pub(super) unknown_of_zones: Vec<Problem>,
 }
 
 /// A cluster that a mirror, a Link or a Lease names.
@@ -215,6 +217,10 @@ impl Links {
         if !due.is_empty() {
             states.unknown = self.unknown_problem(&states);
             is_changed |= states.unknown != self.states.unknown;
+        }
+        if list.is_some() {
+            states.unknown_of_zones = self.unknown_of_zones(&states, rules, now);
+            is_changed |= states.unknown_of_zones != self.states.unknown_of_zones;
         }
         if !is_changed {
             return None;
@@ -390,6 +396,23 @@ impl Links {
         Some(Problem::new(ProblemKind::Frozen, detail).holds_since(since))
     }
 
+    /// Returns the problems of clusters with a zone of their own that no Link, mirror or Lease names.
+    fn unknown_of_zones(&self, states: &LinkStates, rules: &Rules, now: Timestamp) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for cluster in &rules.zone_clusters {
+            let mut named = states.clusters.values();
+            if !states.known.contains(cluster) && named.all(|one| one.cluster != *cluster) {
+                let detail = format!("no Link, mirror or Lease names cluster '{cluster}'");
+                let problem = Problem::new(ProblemKind::ZoneClusterUnknown, detail);
+                let problem = problem.of_cluster(cluster).of_unknown(cluster.as_str());
+                problems.push(problem);
+            }
+        }
+        let last = &self.states.unknown_of_zones;
+        Problem::date((!self.is_first).then_some(last), &mut problems, now);
+        problems
+    }
+
     /// Returns the problem that states are unknown, if a person can do something about it.
     fn unknown_problem(&self, states: &LinkStates) -> Option<Problem> {
         let is_unknown = |one: &ClusterLink| one.state == LinkState::Unknown;
@@ -457,7 +480,8 @@ impl LinkStates {
         let of_clusters: BTreeMap<_, _> = of_links
             .map(|problem| ((problem.kind, &problem.cluster), problem))
             .collect();
-        of_clusters.into_values().chain(&self.unknown)
+        let others = self.unknown.iter().chain(&self.unknown_of_zones);
+        of_clusters.into_values().chain(others)
     }
 }
 

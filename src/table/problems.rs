@@ -99,7 +99,7 @@ impl Table {
         linked.map(|one| &one.cluster).collect()
     }
 
-    /// Returns the problems of the short names that depend on changed services, and the one of all links.
+    /// Returns the problems of the short names that depend on changed services, and those of all links and of the clusters of zones.
     pub fn problems_beside<'t>(
         &'t self,
         changed: impl Iterator<Item = &'t ServiceKey>,
@@ -107,7 +107,8 @@ impl Table {
         let names: BTreeSet<_> = changed.flat_map(ServiceKey::short_names).collect();
         let names = names.into_iter();
         let short = names.filter_map(|name| self.short_name(name.as_str()));
-        let of_links = &self.links.unknown;
+        let links = &self.links;
+        let of_links = links.unknown.iter().chain(&links.unknown_of_zones);
         short.flat_map(|short| &short.problems).chain(of_links)
     }
 

@@ -257,6 +257,8 @@ fn cluster_that_appears_later_without_a_link_has_the_delay() {
 fn cluster_without_mirrors_has_a_state() {
     let mut process = Process::new(&["east"]);
     process.store = store(&[link("west", "eu-west"), mirror("prod", "db", "east")]);
+    let of_zones = ["east", "eu-west", "north", "west"];
+    process.rules.zone_clusters = of_zones.map(|name| name.parse().unwrap()).into();
     process.poll(0, &[("north", "a"), ("west", "a")]);
     let states = |process: &Process| -> Vec<String> {
         let clusters = process.links.states.clusters.iter();
@@ -266,10 +268,20 @@ fn cluster_without_mirrors_has_a_state() {
         };
         clusters.map(text).collect()
     };
+    // Those of zones that nothing names, each with the second since when.
+    let unknown = |process: &Process| -> Vec<String> {
+        let problems = process.links.states.unknown_of_zones.iter();
+        let since = |one: &Problem| one.since().unwrap_or_default().seconds();
+        problems
+            .map(|one| format!("{} {}", one.subject(), since(one)))
+            .collect()
+    };
     let (east, linked) = ("east Unlinked true unlinked", "eu-west Linked false ");
     assert_eq!(states(&process), [east, linked, "north Unlinked false "]);
+    assert_eq!(unknown(&process), ["west 0"]);
     process.poll(10, &[("west", "b")]);
     assert_eq!(states(&process), [east, linked]);
+    assert_eq!(unknown(&process), ["north 10", "west 0"]);
     process.poll(60, &[("west", "b")]);
     assert_eq!(states(&process), [east, "eu-west Frozen false frozen"]);
 }
@@ -302,6 +314,7 @@ fn states_after_each_change_are_those_of_all_objects() {
     process.links.was_complete = true;
     process.rules.cluster_aliases = [("b".parse().unwrap(), "c".parse().unwrap())].into();
     process.rules.excluded_clusters = ["a".parse().unwrap()].into();
+    process.rules.zone_clusters = names.map(|name| name.parse().unwrap()).into();
     for _ in 0..2000 {
         let name = names[random.usize(..names.len())];
         let object = match random.bool() {

@@ -86,6 +86,38 @@ fn explain_shows_why_a_short_name_has_no_owner() {
 }
 
 #[test]
+fn zone_of_one_cluster_is_explained_and_printed() {
+    let zones = "zones=[global, {name: svc.east.test, cluster: east}, {name: svc.wset.test, cluster: wset}]";
+    let server = Server::with_objects(sample(), &[zones]);
+    let unknown = problems_of_kind(&server, "zone-cluster-unknown");
+    let detail = "no Link, mirror or Lease names cluster 'wset'; the nearest name is 'west'";
+    assert_eq!((unknown.len(), &unknown[0]["detail"]), (1, &detail.into()));
+    let url = format!("--server=http://{}", server.api);
+    let host = "cluster 'east', endpoint 'db-0': 1 of 1 endpoint";
+    for (arguments, part) in [
+        ("explain db-0.db.prod.svc.east.test", host),
+        (
+            "explain x.y.db.prod.svc.east.test",
+            "those of one cluster look like",
+        ),
+        ("explain db.prod.svc.wset.test", "names cluster 'wset'"),
+        (
+            "table --output=zone --zone=svc.east.test",
+            "db-0.db.prod.svc.east.test.\t5\tIN\tA\t",
+        ),
+    ] {
+        let arguments = arguments.split(' ').chain([&*url]);
+        let ended = run_global_dns(&arguments.collect::<Vec<_>>());
+        assert!(
+            ended.stdout.contains(part),
+            "{}{}",
+            ended.stdout,
+            ended.stderr
+        );
+    }
+}
+
+#[test]
 fn explain_names_the_objects_of_an_alias() {
     let alias = "aliases.all/db=[prod/db, shop/db, north/db]";
     let server = Server::with_objects(sample(), &[alias]);
