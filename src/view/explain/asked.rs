@@ -10,9 +10,6 @@ use crate::model::Namespace;
 use crate::table::{Claim, Table};
 use crate::zone::{Grammar, Name, Zone, Zones, read};
 
-/// The end of Kubernetes' own names of Services, with the usual domain of a cluster.
-const CLUSTER_DOMAINS: [&str; 2] = [".svc.cluster.local", ".svc"];
-
 /// Reads a name, `NAMESPACE/SERVICE`, or an address, which stands for the name of its endpoint. A URL and a port are removed. The
 /// name of a mirror is that of its endpoints. A name of one label is that of a service in each of `namespaces`, if there are some.
 /// Adds a zone to a name that lacks one: if it exists there, or ends with a namespace or a service that is known, or has at most two
@@ -39,8 +36,11 @@ pub(super) fn read_asked(
     };
     let whole = Name::from_text(&text).filter(|name| name.count() > 0)?;
     let relative = text.trim_end_matches('.');
-    let mut domains = CLUSTER_DOMAINS.iter();
-    let own = domains.find_map(|domain| relative.strip_suffix(domain));
+    // Kubernetes' own names end with `svc` and the domain of their cluster, which may be another one.
+    let own = match relative.split_once(".svc.") {
+        Some((own, _)) => Some(own),
+        None => relative.strip_suffix(".svc"),
+    };
     let is_complete = own.is_none() && text.ends_with('.') || zones.find(&whole).is_some();
     if is_complete && !is_service {
         return Some(whole);
@@ -119,6 +119,7 @@ mod tests {
             ("db-0.db.prod.svc.cluster.local", "db-0.db.prod.global."),
             ("db.prod.svc", "db.prod.global."),
             ("db.prod.svc.cluster.local.", "db.prod.global."),
+            ("db.prod.svc.east.test.", "db.prod.global."),
             (
                 "mongodb://db.prod:27017,db-1.db.prod:27017/data",
                 "db.prod.global.",
