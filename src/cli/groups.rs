@@ -10,6 +10,7 @@ use super::values::parse_server;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::{ClusterName, Namespace};
 use crate::settings::{Settings, ZoneSetting};
+use crate::zone::Grammar;
 
 /// The cluster to connect to, by a kubeconfig.
 #[derive(Debug, Default, Args)]
@@ -131,6 +132,13 @@ impl SettingsArgs {
     ) -> Result<(), String> {
         let mut settings = Settings::load(self.config.as_deref())?;
         override_by(&mut settings.cluster_name, &self.cluster_name);
+        for zone in self.zone.iter_mut().flatten() {
+            // A name alone is that of a zone in the settings, if there is one.
+            let known = settings.zones.iter().find(|one| one.name == zone.name);
+            if let Some(known) = known.filter(|_| zone.grammar == Grammar::Global) {
+                zone.clone_from(known);
+            }
+        }
         override_by(&mut settings.zones, &self.zone);
         if !namespaces.is_empty() {
             settings.namespaces = namespaces.to_vec();

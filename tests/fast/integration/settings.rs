@@ -80,6 +80,9 @@ fn settings_in_force_are_printed_as_a_file() {
     assert_eq!(printed.stdout, expected.to_yaml().unwrap());
     let again = serve(&["--print-settings"], Some(&printed.stdout));
     assert_eq!(again.stdout, printed.stdout);
+    // A flag that names a zone of the file alone serves it as the file says.
+    let chosen = serve(&[&config, "--print-settings", "--zone=c.test"], None);
+    assert!(chosen.stdout.contains("cluster: west"), "{}", chosen.stdout);
     // The server shows the same.
     let server = Server::with_objects(sample(), &[&config, "--cluster-name=hub"]);
     let shown: Settings = serde_json::from_value(server.status()["settings"].clone()).unwrap();
