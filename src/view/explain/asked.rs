@@ -20,68 +20,67 @@ pub(super) fn read_asked(
     text: &str,
     namespaces: &[Namespace],
 ) -> Option<Name> {
-    let text = host_of(&text.to_ascii_lowercase());
-    let text = match text.parse::<IpAddr>() {
-        Err(_) => text,
-        Ok(address) => match name_of_address(table, address.to_canonical()) {
-            Some(name) => name,
-            None => return Name::from_text(&text),
-        },
-    };
-    let (text, is_service) = match text.split_once('/') {
-        Some((namespace, service)) if !service.contains('/') => {
-            (format!("{service}.{namespace}"), true)
+    let mut host = host_of(&text.to_ascii_lowercase());
+    if let Ok(address) = host.parse::<IpAddr>() {
+        match name_of_address(table, address.to_canonical()) {
+            Some(name) => host = name,
+            None => return Name::from_text(&host),
         }
-        _ => (text, false),
-    };
-    let whole = Name::from_text(&text).filter(|name| name.count() > 0)?;
-    let relative = text.trim_end_matches('.');
+    }
+    if let Some((namespace, service)) = host.split_once('/') {
+        host = format!("{service}.{namespace}.svc");
+    }
+    let whole = Name::from_text(&host).filter(|name| name.count() > 0)?;
+    let relative = host.trim_end_matches('.');
     // Kubernetes' own names end with `svc` and the domain of their cluster, which may be another one.
-    let own = match relative.split_once(".svc.") {
-        Some((own, _)) => Some(own),
+    let of_kubernetes = match relative.split_once(".svc.") {
+        Some((path, _)) => Some(path),
         None => relative.strip_suffix(".svc"),
     };
-    let is_complete = own.is_none() && text.ends_with('.') || zones.find(&whole).is_some();
-    if is_complete && !is_service {
+    let is_complete = of_kubernetes.is_none() && host.ends_with('.');
+    if is_complete || zones.find(&whole).is_some() {
         return Some(whole);
     }
-    let text = own.unwrap_or(&text);
-    let namespaces = namespaces.iter().filter(|_| !text.contains('.'));
-    let mut texts: Vec<String> = namespaces.map(|one| format!("{text}.{one}")).collect();
-    let is_service = is_service || !texts.is_empty();
-    if texts.is_empty() {
-        texts.push(text.to_owned());
-        texts.extend(name_of_object(table, text));
+    let path = of_kubernetes.unwrap_or(&host);
+    let namespaces = namespaces.iter().filter(|_| !path.contains('.'));
+    let mut paths: Vec<String> = namespaces.map(|one| format!("{path}.{one}")).collect();
+    let is_service = of_kubernetes.is_some() || !paths.is_empty();
+    if paths.is_empty() {
+        paths.push(path.to_owned());
+        paths.extend(name_of_object(table, path));
     }
-    let mut all: Vec<&Zone> = zones.iter().collect();
-    all.sort_by_key(|zone| zone.grammar != Grammar::Global);
-    let with_zones = texts.iter().flat_map(|text| {
-        let zones = all.iter();
-        zones.filter_map(move |zone| Name::from_text(&format!("{text}.{}", zone.name_suffix())))
-    });
-    let candidates: Vec<Name> = with_zones.collect();
-    let is_real = |name: &&Name| exists(&read(zones, table, name));
-    let last = text.rsplit('.').next().unwrap_or_default();
+    let mut sorted: Vec<&Zone> = zones.iter().collect();
+    sorted.sort_by_key(|zone| zone.grammar != Grammar::Global);
+    let mut first = None;
+    for path in &paths {
+        for zone in &sorted {
+            let Some(name) = Name::from_text(&format!("{path}.{}", zone.name_suffix())) else {
+                continue;
+            };
+            if exists(&read(zones, table, &name)) {
+                return Some(name);
+            }
+            first.get_or_insert(name);
+        }
+    }
+    let last = path.rsplit('.').next().unwrap_or_default();
+    let short = table.short_name(last);
     let is_known = is_service
-        || own.is_some()
         || whole.count() <= 2
         || table.services_in(last).next().is_some()
-        || table
-            .short_name(last)
-            .is_some_and(|name| name.namespaces(Claim::Other).next().is_some());
-    let chosen = candidates.iter().find(is_real);
-    let chosen = chosen.or_else(|| candidates.first().filter(|_| is_known));
-    Some(chosen.cloned().unwrap_or(whole))
+        || short.is_some_and(|name| name.namespaces(Claim::Other).next().is_some());
+    first.filter(|_| is_known).or(Some(whole))
 }
 
 /// Returns the host of a URL, with or without a scheme, or of a host with a port; another text as it is.
 fn host_of(text: &str) -> String {
-    let (has_scheme, rest) = match text.split_once("://") {
-        Some((_, rest)) => (true, rest),
-        None => (false, text),
-    };
-    let host = rest.split(['/', '?', '#', ',']).next().unwrap_or_default();
-    let is_host = has_scheme || host.contains(['.', ':']);
+    let url = text.split_once("://").map(|(_, rest)| rest);
+    let host = url
+        .unwrap_or(text)
+        .split(['/', '?', '#', ','])
+        .next()
+        .unwrap_or_default();
+    let is_host = url.is_some() || host.contains(['.', ':']);
     let text = if is_host { host } else { text };
     match text.parse::<Authority>() {
         Ok(authority) => authority.host().trim_matches(['[', ']']).to_owned(),
