@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct LogQueue {
     lines: Sender<Vec<u8>>,
     /// Octets of the lines that wait or are being written.
-    octets: Arc<AtomicUsize>,
+    octets: AtomicUsize,
     lost: Failures,
 }
 
@@ -39,22 +39,23 @@ impl LogQueue {
     /// If the system has no thread.
     pub fn start(mut to: impl Write + Send + 'static) -> io::Result<LogGuard> {
         let (lines, waiting) = channel::<Vec<u8>>();
-        let (octets, lost) = (Arc::<AtomicUsize>::default(), Failures::default());
         let queue = Arc::new(Self {
             lines,
-            octets: octets.clone(),
-            lost: lost.clone(),
+            octets: AtomicUsize::default(),
+            lost: Failures::default(),
         });
+        let of_thread = queue.clone();
         let write_lines = move || {
             for line in waiting {
                 if to.write_all(&line).is_err() {
-                    lost.note();
+                    of_thread.lost.note();
                 }
-                octets.fetch_sub(line.len(), Relaxed);
+                of_thread.octets.fetch_sub(line.len(), Relaxed);
             }
         };
-        let thread = thread::Builder::new().name("log".to_owned());
-        thread.spawn(write_lines)?;
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(write_lines)?;
         Ok(LogGuard(queue))
     }
 }
