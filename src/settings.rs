@@ -7,6 +7,7 @@ mod apply;
 mod check;
 mod period;
 mod read;
+mod shape;
 pub mod variables;
 mod zone;
 
@@ -72,7 +73,7 @@ pub struct Settings {
     /// Settings of single services: `{prod/db: {failover: east:west, ttl: 10, gatewayDown: include}}`. Annotations of the Service
     /// in this cluster take precedence.
     pub services: BTreeMap<ServiceKey, ServiceSettings>,
-    /// Failover between clusters.
+    /// Failover between clusters: `{default: auto:local:*}`.
     pub failover: FailoverSettings,
     /// Linkerd's Links and the Leases of its mirror controllers, which tell which clusters are linked.
     pub links: LinkSettings,

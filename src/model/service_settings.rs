@@ -23,7 +23,7 @@ const MAX_UNKNOWN: usize = 10;
 /// The longest value of an annotation that is read, except those with names of clusters.
 const MAX_OCTETS: usize = 1024;
 
-/// The settings of one service.
+/// The settings of one service, such as `{ttl: 10}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServiceSettings {
@@ -33,6 +33,7 @@ pub struct ServiceSettings {
     pub ttl: Option<u32>,
     /// Rule for its endpoints behind a gateway that is down. The annotation is `global-dns/gateway-down`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "GatewayDown")]
     pub gateway_down: Option<GatewayDown>,
     /// Order of the clusters, such as `east:west`. Empty: no order, whatever `failover.default` says. The annotation is
     /// `global-dns/failover`.

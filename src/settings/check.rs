@@ -1,27 +1,15 @@
-//! Checks the values that must fit together, and the ranges of numbers.
-
-use std::ops::RangeInclusive;
+//! Checks the values that must fit together.
 
 use super::Settings;
-use crate::model::TTL_RANGE;
 use crate::table::{Aliases, DEFAULT_CLUSTER_NAME};
 use crate::zone::ZoneName;
 
 impl Settings {
     /// Returns the path of the first value that is out of range, or that does not fit to another one, and a sentence.
     pub(super) fn check(&self) -> Result<(), String> {
-        let (answers, limits) = (&self.answers, &self.limits);
-        in_range("ttl", self.ttl, &TTL_RANGE)?;
-        for (service, settings) in &self.services {
-            if let Some(ttl) = settings.ttl {
-                in_range(&format!("services.{service}.ttl"), ttl, &TTL_RANGE)?;
-            }
+        if self.answers.server_id.len() > 64 {
+            return Err("answers.serverId: it has more than 64 octets".to_owned());
         }
-        in_range("answers.udpMax", answers.udp_max, &(512..=4096))?;
-        let octets = "answers.serverId: the number of octets";
-        in_range(octets, answers.server_id.len(), &(0..=64))?;
-        in_range("limits.connections", limits.connections, &(2..=100_000))?;
-        in_range("limits.udpWorkers", limits.udp_workers, &(0..=256))?;
         self.check_cluster_names()?;
         self.check_zones().map_err(|why| format!("zones: {why}"))?;
         let aliases = Aliases::new(self.aliases.clone());
@@ -34,10 +22,15 @@ impl Settings {
     fn check_cluster_names(&self) -> Result<(), String> {
         let own = ("clusterName".to_owned(), &self.cluster_name);
         let own = Some(own).filter(|(_, name)| name.as_str() != DEFAULT_CLUSTER_NAME);
-        let aliases = self.cluster_aliases.iter();
-        let aliases = aliases.map(|(link, name)| (format!("clusterAliases.{link}"), name));
-        let mut names = own.into_iter().chain(aliases);
-        match names.find(|(_, name)| matches!(name.as_str(), "auto" | "local")) {
+        let aliases = self
+            .cluster_aliases
+            .iter()
+            .map(|(link, name)| (format!("clusterAliases.{link}"), name));
+        match own
+            .into_iter()
+            .chain(aliases)
+            .find(|(_, name)| matches!(name.as_str(), "auto" | "local"))
+        {
             None => Ok(()),
             Some((path, name)) => Err(format!(
                 "{path}: '{name}' is a word of failover orders, and no name"
@@ -148,18 +141,5 @@ impl Settings {
             return Err(format!("{path}: {why}"));
         }
         Ok(())
-    }
-}
-
-fn in_range<T: PartialOrd + std::fmt::Display>(
-    path: &str,
-    value: T,
-    range: &RangeInclusive<T>,
-) -> Result<(), String> {
-    let (least, most) = (range.start(), range.end());
-    if range.contains(&value) {
-        Ok(())
-    } else {
-        Err(format!("{path}: {value} is not between {least} and {most}"))
     }
 }

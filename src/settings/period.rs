@@ -18,8 +18,10 @@ impl FromStr for Period {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let signed = text.parse::<SignedDuration>().ok();
-        let period = signed.and_then(|one| Duration::try_from(one).ok());
+        let period = text
+            .parse::<SignedDuration>()
+            .ok()
+            .and_then(|one| Duration::try_from(one).ok());
         let rule = "a duration is a number and a unit, for example 500ms, 5s or 15m";
         period.map(Self).ok_or_else(|| format!("'{text}': {rule}"))
     }
@@ -48,8 +50,7 @@ mod tests {
             assert_eq!([text.parse(), printed.parse()], [Ok(period), Ok(period)]);
             assert_eq!(period.to_string(), printed);
         }
-        for bad in ["", "5", "-5s", "soon"] {
-            assert!(bad.parse::<Period>().is_err(), "{bad}");
-        }
+        let mut bad = ["", "5", "-5s", "soon"].iter();
+        assert_eq!(bad.find(|text| text.parse::<Period>().is_ok()), None);
     }
 }

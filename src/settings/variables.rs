@@ -21,9 +21,10 @@ pub const SERVICE_IPS: &str = "GLOBAL_DNS_SERVICE_IPS";
 pub fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
     let text = std::env::var(variable).unwrap_or_default();
     let texts = text.split(',').filter(|text| !text.is_empty());
-    let address = |text: &str| match text.parse() {
-        Ok(ip) => Ok(ip),
-        Err(_) => bail!("environment variable {variable}: '{text}' is not an IP address"),
-    };
-    texts.map(address).collect()
+    texts
+        .map(|text: &str| match text.parse() {
+            Ok(ip) => Ok(ip),
+            Err(_) => bail!("environment variable {variable}: '{text}' is not an IP address"),
+        })
+        .collect()
 }

@@ -128,12 +128,12 @@ fn wrong_settings_stop_the_start_with_one_sentence() {
         (
             &[&*config][..],
             None,
-            format!("{path}, line 2: grace: '5': a duration is a number and a unit"),
+            format!("{path}, line 2: grace: expected a text, such as 20s, and not 5"),
         ),
         (
             &[],
             Some("ttl: 0"),
-            format!("{VARIABLE}: ttl: 0 is not between 1 and 30"),
+            format!("{VARIABLE}: ttl: 0 is not a number from 1 to 30"),
         ),
         (
             &[&*config],
