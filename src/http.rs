@@ -35,7 +35,7 @@ use tower_http::compression::CompressionLayer;
 use tracing::debug;
 
 pub use client::{Api, Connect, EndReason, Unreachable};
-pub use host::{ApiHost, ApiHosts};
+pub use host::ApiHosts;
 pub use liveness::Liveness;
 pub use metrics::Metrics;
 

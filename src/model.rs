@@ -4,6 +4,7 @@
 //! Each type has a file that parses it and checks it once: a [`ServiceName`] is a DNS label, and an address is one that
 //! clients may use. This module depends neither on a Kubernetes client nor on a DNS library.
 
+mod api_host;
 mod expected_clusters;
 mod failover_order;
 mod few;
@@ -25,6 +26,7 @@ mod similar;
 mod slice;
 mod timestamp;
 
+pub use api_host::ApiHost;
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::{ClusterTerm, FailoverOrder};
 pub use few::Few;

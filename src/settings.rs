@@ -25,9 +25,8 @@ use smart_default::SmartDefault;
 pub use period::Period;
 pub use zone::ZoneSetting;
 
-use crate::http::ApiHost;
 use crate::log::{LogFilter, LogFormat};
-use crate::model::{ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey};
+use crate::model::{ApiHost, ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey};
 use crate::model::{ServiceName, ServiceSettings};
 use crate::server::ListenAddress;
 use crate::setting_text::or_empty;
