@@ -27,23 +27,27 @@ use crate::log::{error_chain, start_logging};
 pub fn main() -> ExitCode {
     let cli = crate::cli::read();
     let runtime = Runtime::new().context("cannot start the runtime");
-    let ended = runtime.and_then(|runtime| runtime.block_on(run(cli)));
-    ended.unwrap_or_else(|error| {
-        if is_closed(&error) {
-            return ExitCode::SUCCESS;
-        }
-        // A standard error stream that cannot be written is ignored.
-        _ = writeln!(io::stderr(), "error: {}", error_chain(error.as_ref()));
-        ExitCode::FAILURE
-    })
+    runtime
+        .and_then(|runtime| runtime.block_on(run(cli)))
+        .unwrap_or_else(|error| {
+            if is_closed(&error) {
+                return ExitCode::SUCCESS;
+            }
+            // A standard error stream that cannot be written is ignored.
+            _ = writeln!(io::stderr(), "error: {}", error_chain(error.as_ref()));
+            ExitCode::FAILURE
+        })
 }
 
 /// The default log of a command that ends: errors, without the problems that its output has.
 const COMMAND_LOG: &str = "error,global_dns::problem=off";
 
 async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let level = cli.log.log_level.map_or_else(|| COMMAND_LOG.parse(), Ok);
-    let level = level.map_err(anyhow::Error::msg)?;
+    let level = cli
+        .log
+        .log_level
+        .map_or_else(|| COMMAND_LOG.parse(), Ok)
+        .map_err(anyhow::Error::msg)?;
     let format = cli.log.log_format.unwrap_or_default();
     // Dropped at the end, which writes the queued log lines. The settings of a server have its log.
     let _log = match cli.command {

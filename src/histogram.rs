@@ -25,8 +25,8 @@ impl Histogram {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS.iter().position(|bound| nanoseconds <= bound * 1000);
         self.buckets[bucket.unwrap_or(BOUNDS.len())].fetch_add(count, Relaxed);
-        let sum = nanoseconds.saturating_mul(count);
-        self.nanoseconds.fetch_add(sum, Relaxed);
+        self.nanoseconds
+            .fetch_add(nanoseconds.saturating_mul(count), Relaxed);
     }
 }
 

@@ -60,7 +60,7 @@ pub struct HttpState {
 }
 
 /// What the probes tell.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Probes {
     /// What `/readyz` tells.
     pub readiness: watch::Sender<Readiness>,
@@ -69,7 +69,7 @@ pub struct Probes {
 }
 
 /// Whether a Service should send queries to this server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum Readiness {
     /// There is no table yet, and the addresses of DNS are closed.
     #[default]
@@ -114,13 +114,8 @@ pub fn start(
         probes,
         metrics_runtime: metrics_runtime.handle().clone(),
     };
-    let Listeners {
-        admin,
-        api,
-        api_hosts,
-        access,
-    } = listeners;
-    let serve_admin = serve_http(admin, admin_routes(state), access.clone());
+    let access = listeners.access;
+    let serve_admin = serve_http(listeners.admin, admin_routes(state), access.clone());
     thread::run("probes", thread::runtime()?, tasks, || async {
         tokio::join!(follow, serve_admin);
     })?;
@@ -128,7 +123,8 @@ pub fn start(
         lower_priority_of_thread();
         pending::<()>().await;
     })?;
-    let serve_api = serve_http(api, api_routes(server.clone(), api_hosts), access);
+    let routes = api_routes(server.clone(), listeners.api_hosts);
+    let serve_api = serve_http(listeners.api, routes, access);
     thread::run("api", thread::runtime()?, tasks, || async {
         lower_priority_of_thread();
         serve_api.await;
@@ -216,8 +212,11 @@ async fn view(
     request: Request,
 ) -> Response {
     let Ok(view) = View::from_str(&name) else {
-        let names = View::VARIANTS.iter().map(|view| view.name());
-        let names = names.collect::<Vec<_>>().join(", ");
+        let names = View::VARIANTS
+            .iter()
+            .map(|view| view.name())
+            .collect::<Vec<_>>()
+            .join(", ");
         let sentence = format!("there is no such view; the views are {names}\n");
         return (StatusCode::NOT_FOUND, sentence).into_response();
     };
@@ -250,10 +249,10 @@ async fn view_schemas(RawQuery(query): RawQuery) -> Response {
 /// Returns whether a client names a media type. Spaces and case do not matter.
 fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let values = headers.get_all(ACCEPT).iter();
-    let mut types = values
+    values
         .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
-    types.any(|one| one.replace(' ', "").eq_ignore_ascii_case(media_type))
+        .flat_map(|value| value.split(','))
+        .any(|one| one.replace(' ', "").eq_ignore_ascii_case(media_type))
 }
 
 impl IntoResponse for ViewError {

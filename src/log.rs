@@ -30,7 +30,7 @@ use crate::clock::unix_seconds;
 #[derive(Deserialize, Serialize, JsonSchema, EnumString)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text for people.
     #[default]
@@ -64,8 +64,11 @@ pub fn start_logging(filter: &LogFilter, format: LogFormat) -> io::Result<LogGua
 /// Returns whether a panic at a place is logged: once a minute, because clients may trigger it at any rate.
 fn is_panic_logged(place: &str, time: u32) -> bool {
     static PLACES: Mutex<BTreeMap<String, LogLimiter>> = Mutex::new(BTreeMap::new());
-    let mut places = PLACES.lock();
-    places.entry(place.to_owned()).or_default().is_due(time)
+    PLACES
+        .lock()
+        .entry(place.to_owned())
+        .or_default()
+        .is_due(time)
 }
 
 /// Logs panics as error messages.

@@ -98,8 +98,9 @@ pub async fn run(
         }
         feeds.panics.note();
         feeds.note_restart();
-        let problem = problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics, feeds.clock);
-        problem.iter().for_each(log_problem);
+        problem_of_failures(ProblemKind::SourcePanicked, &feeds.panics, feeds.clock)
+            .iter()
+            .for_each(log_problem);
         // A pause is progress, too: see `/livez`.
         _ = timeout(pauses.next(), feeds.heartbeat.clone().follow_runtime()).await;
     }
@@ -207,8 +208,11 @@ impl<'p> UpdateLoop<'p> {
         // Queries may still have used replaced tables when the last table was published. Free these later.
         let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
         let record = self.log.next_due(self.feeds).map(|due| self.until(due));
-        let waits = [free, self.next_wake(), record, Some(heartbeat::INTERVAL)];
-        let wait = waits.into_iter().flatten().min().unwrap_or_default();
+        let wait = [free, self.next_wake(), record, Some(heartbeat::INTERVAL)]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or_default();
         _ = timeout(wait, inbox.wait()).await;
     }
 
@@ -310,11 +314,13 @@ impl<'p> UpdateLoop<'p> {
     fn date(&self, kind: Kind, key: &ObjectKey, object: &mut Object) {
         if let Object::Skipped(skip) = object {
             let last = self.reader.load();
-            let known = last.table.as_ref();
-            let known = known.and_then(|table| table.skip_of(kind, key));
-            let known = known.map_or(&[][..], slice::from_ref);
-            let skip = slice::from_mut(Arc::make_mut(skip));
-            self.timers.date(known, skip);
+            let known = last
+                .table
+                .as_ref()
+                .and_then(|table| table.skip_of(kind, key))
+                .map_or(&[][..], slice::from_ref);
+            self.timers
+                .date(known, slice::from_mut(Arc::make_mut(skip)));
         }
     }
 
@@ -330,8 +336,7 @@ impl<'p> UpdateLoop<'p> {
             for (key, object) in &mut objects {
                 self.date(feed.kind, key, object);
             }
-            let services = self.store.reset(feed.kind, namespace_of(&feed), objects);
-            for service in services {
+            for service in self.store.reset(feed.kind, namespace_of(&feed), objects) {
                 let tenant = (feed.kind != Kind::Link).then(|| service.namespace.text().clone());
                 self.note_changed(tenant, [service].into());
             }

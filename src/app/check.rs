@@ -61,8 +61,11 @@ async fn diagnose(args: &CheckArgs) -> Document {
             let why = error_chain(error.as_ref());
             // A missing permission, or an API server that does not answer, is the only line then.
             let is_only = of_cluster.iter().any(is_cause);
-            let line = (!is_only).then(|| Finding::failing(Check::Server, why, hint));
-            let lines: Vec<Finding> = line.into_iter().chain(of_cluster).collect();
+            let lines: Vec<Finding> = (!is_only)
+                .then(|| Finding::failing(Check::Server, why, hint))
+                .into_iter()
+                .chain(of_cluster)
+                .collect();
             return document("check", "", Vec::new(), &lines);
         }
     };
@@ -105,8 +108,13 @@ async fn pods(cluster: &Cluster, args: &CheckArgs) -> Option<Fact<Vec<Value>>> {
         return None;
     }
     let namespace = args.view.server.server_namespace.as_ref();
-    let pods = cluster.pods(namespace).await.map(|(_, pods)| pods);
-    Some(pods.map_err(|error| error.to_string()))
+    Some(
+        cluster
+            .pods(namespace)
+            .await
+            .map(|(_, pods)| pods)
+            .map_err(|error| error.to_string()),
+    )
 }
 
 /// Returns the question for the name of `--name`, or else one for each zone.
@@ -124,15 +132,17 @@ async fn questions(
         };
         let explained = server.items(View::Explain, &filter).await?;
         let mut question = Question::of_name(&explained);
-        let zones = zones.filter(|zone| question.name.ends_with(zone));
-        let zone = zones.max_by_key(|zone| zone.len());
+        let zone = zones
+            .filter(|zone| question.name.ends_with(zone))
+            .max_by_key(|zone| zone.len());
         question.zone = zone.unwrap_or_default().to_owned();
         return Ok(vec![question]);
     }
     let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
-    let questions = zones.zip(suffixes);
-    let questions = questions.map(|(zone, suffix)| Question::of_zone(zone, suffix, table));
-    Ok(questions.collect())
+    Ok(zones
+        .zip(suffixes)
+        .map(|(zone, suffix)| Question::of_zone(zone, suffix, table))
+        .collect())
 }
 
 /// Returns whether a line says why no server, or no objects, can be read.

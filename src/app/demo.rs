@@ -27,8 +27,10 @@ const MCS_ZONE: &str = "clusterset.local=mcs";
 pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let folder = env::temp_dir().join(format!("global-dns-demo-{:016x}", fastrand::u64(..)));
     // Nobody else can have made it, or a link in it, or can open it.
-    let made = DirBuilder::new().mode(0o700).create(&folder);
-    made.context("cannot make a folder for the sample")?;
+    DirBuilder::new()
+        .mode(0o700)
+        .create(&folder)
+        .context("cannot make a folder for the sample")?;
     let served = serve_sample(args.settings.loaded, folder.join("demo.yaml")).await;
     // Somebody may have removed it.
     _ = fs::remove_dir_all(&folder);

@@ -49,10 +49,14 @@ async fn watch(
         limit: Some(1),
         ..filter.clone()
     };
-    let list = server.document(View::Events, &shortest, false);
-    let list = list.await?;
-    let told = list.sections.into_iter().skip(1).flat_map(|one| one.rows);
-    told.for_each(|row| note(&local_text(&row.cells.concat())));
+    server
+        .document(View::Events, &shortest, false)
+        .await?
+        .sections
+        .into_iter()
+        .skip(1)
+        .flat_map(|one| one.rows)
+        .for_each(|row| note(&local_text(&row.cells.concat())));
     loop {
         match follow(&server, &mut filter, args.print.output).await {
             Ok(()) => note("the server ended the stream; reconnecting"),
@@ -92,8 +96,8 @@ async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Re
         let (kind, data) = message?;
         match &*kind {
             "change" => {
-                let event = serde_json::from_str(&data);
-                let event = event.context("cannot parse an event of the server")?;
+                let event =
+                    serde_json::from_str(&data).context("cannot parse an event of the server")?;
                 print_event(&event, filter, output)?;
             }
             "reset" => note("the server no longer has all events since the last one"),

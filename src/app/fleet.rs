@@ -57,11 +57,10 @@ async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Servers>)]) -
         let late = format!(
             "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
         );
-        let read = timeout(CLUSTER_TIMEOUT, async {
+        let replicas = timeout(CLUSTER_TIMEOUT, async {
             let found = servers.get_or_try_init(|| find_servers(args, place));
             read_servers(&found.await?.replicas).await
-        });
-        let replicas = read.await.unwrap_or(Err(anyhow!(late)));
+        }).await.unwrap_or(Err(anyhow!(late)));
         Member {
             context: name.clone(),
             replicas: replicas.map_err(|error| error_chain(error.as_ref())),
@@ -78,10 +77,10 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<Replica>> {
         let asked = unix_milliseconds();
         let status = within(STATUS_TIMEOUT, api.status()).await;
         let now = unix_milliseconds();
-        let time = status
-            .as_ref()
-            .ok()
-            .and_then(|status| Timestamp::from_text(text(status, "time")));
+        let time = match &status {
+            Ok(status) => Timestamp::from_text(text(status, "time")),
+            Err(_) => None,
+        };
         let time = time.map_or(asked, |time| time.0);
         Replica {
             name: api.to_string(),
@@ -107,14 +106,10 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<Replica>> {
             Err(error) => replica.status = Err(error_chain(error.as_ref())),
         }
     }
-    // Each has the same reason, or one of them is enough.
-    let is_read = replicas.iter().any(|one| one.status.is_ok());
-    match replicas.pop() {
-        Some(Replica {
-            status: Err(why), ..
-        }) if !is_read => bail!("{why}"),
-        None => bail!("no replica responds"),
-        Some(last) => replicas.push(last),
+    if !replicas.iter().any(|one| one.status.is_ok()) {
+        // Each has the same reason, or one of them is enough.
+        let why = replicas.pop().and_then(|one| one.status.err());
+        bail!("{}", why.as_deref().unwrap_or("no replica responds"));
     }
     Ok(replicas)
 }

@@ -49,8 +49,8 @@ pub(super) async fn serve(
     ready: impl FnOnce(&Server),
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
-    let log = start_logging(&settings.log.level, settings.log.format);
-    let log = log.context("cannot start the log thread")?;
+    let log = start_logging(&settings.log.level, settings.log.format)
+        .context("cannot start the log thread")?;
     let mut signals = Signals::new()?;
     let server = Server::start(settings, source, log.lost()).await?;
     ready(&server);
@@ -103,8 +103,10 @@ impl Server {
         let source = open(settings, args).await?;
         let addresses = &settings.listen;
         let certificate = settings.certificate().map(Certificate::open).transpose()?;
-        let bind = |one| Encrypted::bind(one, &addresses.tls, &addresses.quic);
-        let encrypted = certificate.clone().map(bind).transpose()?;
+        let encrypted = certificate
+            .clone()
+            .map(|one| Encrypted::bind(one, &addresses.tls, &addresses.quic))
+            .transpose()?;
         let dns = bind_dns(&addresses.dns)?;
         let admin = bind_tcp(&addresses.admin, "admin")?;
         let api = bind_tcp(&addresses.api, "api")?;

@@ -62,8 +62,7 @@ impl SelectedSource {
         thread::run("source", reading, tasks, || heartbeat.follow_runtime())?;
         let of_loop = feeds.clone();
         let read = async move |feeds: Feeds, updates: Updates| {
-            let read = of_reading.spawn(self.clone().read(feeds, updates));
-            if let Err(ended) = read.await
+            if let Err(ended) = of_reading.spawn(self.clone().read(feeds, updates)).await
                 && let Ok(panic) = ended.try_into_panic()
             {
                 resume_unwind(panic);

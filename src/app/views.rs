@@ -17,8 +17,14 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         ..Filter::default()
     };
     if args.print.output == Output::Zone {
-        let mut zones = args.view.settings.zone.iter().flatten();
-        let zone = zones.next().map(|zone| zone.name.to_string());
+        let zone = args
+            .view
+            .settings
+            .zone
+            .iter()
+            .flatten()
+            .next()
+            .map(|zone| zone.name.to_string());
         let filter = Filter { zone, ..all };
         return show(&server, View::Zone, &filter, &args.print).await;
     }

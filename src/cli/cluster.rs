@@ -63,8 +63,9 @@ impl Cluster {
         // The watcher logs failed requests and retries them itself. The client would retry without a log message, after
         // growing pauses.
         config.default_retry = false;
-        let credential = credential::take(&mut config.auth_info).await;
-        let credential = credential.with_context(|| format!("cannot use {origin}"))?;
+        let credential = credential::take(&mut config.auth_info)
+            .await
+            .with_context(|| format!("cannot use {origin}"))?;
         Ok(Self {
             client: client_of(&config, credential.as_ref())?,
             config,
@@ -85,15 +86,18 @@ impl Cluster {
 
     /// Returns the URL of the API server, for messages.
     pub fn url(&self) -> String {
-        let url = self.config.cluster_url.to_string();
-        url.trim_end_matches('/').to_owned()
+        self.config
+            .cluster_url
+            .to_string()
+            .trim_end_matches('/')
+            .to_owned()
     }
 }
 
 /// Returns the configuration of a pod.
 fn in_pod() -> anyhow::Result<Configured> {
-    let config = Config::incluster();
-    let config = config.context("set --kubeconfig or --file: not running in a pod of a cluster")?;
+    let config = Config::incluster()
+        .context("set --kubeconfig or --file: not running in a pod of a cluster")?;
     let way_out =
         "check the network policies and the permissions of the ServiceAccount of this pod";
     let origin = "ServiceAccount of this pod".to_owned();

@@ -1,6 +1,5 @@
 //! The subcommands, with the examples of their help.
 
-use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStr, Resettable, StyledStr};
 use clap::error::{Error, ErrorKind};
 use clap::parser::ValueSource;
@@ -15,12 +14,6 @@ use super::view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};
 /// The name of the program.
 const NAME: &str = "global-dns";
 
-const STYLES: Styles = Styles::styled()
-    .header(AnsiColor::Green.on_default().bold())
-    .usage(AnsiColor::Green.on_default().bold())
-    .literal(AnsiColor::Cyan.on_default().bold())
-    .placeholder(AnsiColor::Cyan.on_default());
-
 /// DNS server: one name for a service in several linked clusters
 ///
 /// Examples:
@@ -32,8 +25,8 @@ const STYLES: Styles = Styles::styled()
 ///   global-dns table
 ///   # Find mistakes of an installation
 ///   global-dns check
-#[derive(Debug, Parser)]
-#[command(name = NAME, version, styles = STYLES, max_term_width = 100, verbatim_doc_comment)]
+#[derive(Parser)]
+#[command(name = NAME, version, max_term_width = 100, verbatim_doc_comment)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
@@ -44,7 +37,7 @@ pub struct Cli {
 }
 
 /// The subcommands. The help of each begins with its first line, and ends with the others.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 #[command(verbatim_doc_comment)]
 pub enum Command {
     /// Run the DNS server
@@ -154,7 +147,7 @@ pub enum Command {
 }
 
 /// Flags of `completions`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct CompletionsArgs {
     /// Shell that runs the script
     pub shell: Shell,
@@ -168,12 +161,12 @@ pub fn read() -> Cli {
         let flags = matches.subcommand().map(|(_, flags)| flags);
         flags.is_some_and(|flags| flags.value_source(flag) == Some(ValueSource::CommandLine))
     };
-    let parsed = Cli::from_arg_matches(&matches);
-    let loaded = parsed.and_then(|mut cli| match cli.load(&is_given) {
-        Ok(()) => Ok(cli),
-        Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
-    });
-    loaded.unwrap_or_else(|error| error.exit())
+    Cli::from_arg_matches(&matches)
+        .and_then(|mut cli| match cli.load(&is_given) {
+            Ok(()) => Ok(cli),
+            Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
+        })
+        .unwrap_or_else(|error| error.exit())
 }
 
 /// Removes the variables that conflict with a flag on the command line: a flag wins.
@@ -214,10 +207,13 @@ fn local(flag: Arg, address: &'static str) -> Arg {
 fn command() -> clap::Command {
     let with_examples = |command: clap::Command| {
         let text = command.get_long_about().map(ToString::to_string);
-        let examples = text.iter().find_map(|text| text.split_once("\n\n"));
-        let examples = examples.map_or_else(String::new, |(_, rest)| rest.to_owned());
-        let command = command.long_about(Resettable::<StyledStr>::Reset);
-        command.after_help(examples)
+        let examples = text
+            .iter()
+            .find_map(|text| text.split_once("\n\n"))
+            .map_or_else(String::new, |(_, rest)| rest.to_owned());
+        command
+            .long_about(Resettable::<StyledStr>::Reset)
+            .after_help(examples)
     };
     let with_commas = |flag: Arg| match flag.get_action() {
         ArgAction::Append if !flag.is_positional() => flag.value_delimiter(','),

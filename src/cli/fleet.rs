@@ -11,7 +11,7 @@ use super::values::parse_server;
 use crate::model::Namespace;
 
 /// Flags of `fleet`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
     #[arg(long, value_name = "NAME")]
@@ -34,7 +34,7 @@ pub struct FleetArgs {
 }
 
 /// The place of a cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Place {
     /// The replicas that are found through the API server of a context of the kubeconfig. `None`: the current one.
     Context(Option<String>),
@@ -48,8 +48,7 @@ impl FleetArgs {
     /// Returns an error if two clusters have one name.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut names = BTreeSet::new();
-        let places = self.places();
-        match places.iter().find(|(name, _)| !names.insert(name)) {
+        match self.places().iter().find(|(name, _)| !names.insert(name)) {
             Some((twice, _)) => Err(format!("'{twice}' is named twice")),
             None => Ok(()),
         }
@@ -57,10 +56,16 @@ impl FleetArgs {
 
     /// Returns the clusters with their names; without flags, that of the current context.
     pub fn places(&self) -> Vec<(String, Place)> {
-        let context = |name: &String| (name.clone(), Place::Context(Some(name.clone())));
-        let server = |(name, url): &(String, Uri)| (name.clone(), Place::Server(url.clone()));
-        let servers = self.fleet_server.iter().map(server);
-        let mut places: Vec<_> = self.contexts.iter().map(context).chain(servers).collect();
+        let servers = self
+            .fleet_server
+            .iter()
+            .map(|(name, url): &(String, Uri)| (name.clone(), Place::Server(url.clone())));
+        let mut places: Vec<_> = self
+            .contexts
+            .iter()
+            .map(|name: &String| (name.clone(), Place::Context(Some(name.clone()))))
+            .chain(servers)
+            .collect();
         if places.is_empty() {
             places.push(("this cluster".to_owned(), Place::Context(None)));
         }
@@ -69,7 +74,9 @@ impl FleetArgs {
 }
 
 fn parse_named_server(text: &str) -> Result<(String, Uri), String> {
-    let named = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let (name, server) = named.ok_or("expected the name of the cluster and '=' before it")?;
+    let (name, server) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("expected the name of the cluster and '=' before it")?;
     Ok((name.to_owned(), parse_server(server)?))
 }

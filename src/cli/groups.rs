@@ -13,7 +13,7 @@ use crate::settings::{Settings, ZoneSetting};
 use crate::zone::Grammar;
 
 /// The cluster to connect to, by a kubeconfig.
-#[derive(Debug, Default, Args)]
+#[derive(Default, Args)]
 #[command(next_help_heading = "Source")]
 pub struct KubeconfigArgs {
     /// Kubeconfig to reach the API server with [default: in a pod, its ServiceAccount; otherwise as kubectl]
@@ -26,7 +26,7 @@ pub struct KubeconfigArgs {
 }
 
 /// The source of objects.
-#[derive(Debug, Default, Args)]
+#[derive(Default, Args)]
 #[command(next_help_heading = "Source")]
 pub struct SourceArgs {
     /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
@@ -43,7 +43,7 @@ pub struct SourceArgs {
 
 /// The settings of names and members. The server and the commands that read objects share them. A flag takes precedence over the
 /// file and over the variable `GLOBAL_DNS_SETTINGS`.
-#[derive(Debug, Default, Args)]
+#[derive(Default, Args)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct SettingsArgs {
     /// File with the settings in YAML or JSON; serve --print-settings prints all of them [default: the text in GLOBAL_DNS_SETTINGS]
@@ -64,7 +64,7 @@ pub(crate) struct SettingsArgs {
 }
 
 /// The log.
-#[derive(Debug, Default, Args)]
+#[derive(Default, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
     /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info for serve and demo, error for other commands]
@@ -82,7 +82,7 @@ pub struct LogArgs {
 }
 
 /// The server to query.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
     /// API of the server to query: a URL or HOST:PORT, such as localhost:9154 for a demo [default: a ready replica, through the port-forward of the API server]
@@ -95,7 +95,7 @@ pub struct ServerArgs {
 }
 
 /// The server or the objects that `explain`, `table` and `check` read.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Server", mut_arg("file", |file| file.conflicts_with_all(["server", "server_namespace"])))]
 pub struct ViewArgs {
     #[command(flatten)]

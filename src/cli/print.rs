@@ -17,7 +17,7 @@ use crate::model::is_deceptive;
 use crate::view::{ColumnKind, Document, Section};
 
 /// `--output` of all commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString)]
+#[derive(Clone, Copy, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Output {
     /// Text for people.
@@ -31,7 +31,7 @@ pub enum Output {
 }
 
 /// The output of a command that ends.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct PrintArgs {
     /// Format of the output; wide: all columns
     #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = output(["text", "wide", "json"]))]
@@ -61,8 +61,10 @@ impl PrintArgs {
                 harmless_json(&json) + "\n"
             }
             Output::Text | Output::Wide | Output::Zone => {
-                let sections = document.sections.iter();
-                let sections = sections.filter(|section| !section.rows.is_empty());
+                let sections = document
+                    .sections
+                    .iter()
+                    .filter(|section| !section.rows.is_empty());
                 let mut texts: Vec<String> = sections.map(|one| self.section(one)).collect();
                 if texts.is_empty() {
                     let last = document
@@ -95,8 +97,11 @@ impl PrintArgs {
         let mut lines = vec![indent.to_owned(); section.rows.len() + 1];
         for (index, column) in section.columns.iter().enumerate() {
             // A row of a newer server may have fewer cells.
-            let cells = section.rows.iter().map(|row| row.cells.get(index));
-            let cells = cells.map(|cell| cell.map_or("", String::as_str));
+            let cells = section
+                .rows
+                .iter()
+                .map(|row| row.cells.get(index))
+                .map(|cell| cell.map_or("", String::as_str));
             let is_shown = column.priority == 0 || self.output == Output::Wide;
             if !is_shown || cells.clone().all(str::is_empty) {
                 continue;
@@ -112,8 +117,10 @@ impl PrintArgs {
             }
         }
         let has_names = !lines[0].trim().is_empty();
-        let lines = lines.iter().skip(usize::from(!has_names));
-        let lines = lines.map(|line| format!("{}\n", line.trim_end()));
+        let lines = lines
+            .iter()
+            .skip(usize::from(!has_names))
+            .map(|line| format!("{}\n", line.trim_end()));
         title + &lines.collect::<String>()
     }
 }
@@ -134,8 +141,7 @@ pub fn local_text(text: &str) -> String {
     let is_end = |c: char| " (),;".contains(c);
     let pieces = text.split_inclusive(is_end).map(|piece| {
         let word = piece.trim_end_matches(is_end);
-        let time = local_time(word);
-        time.unwrap_or_else(|| word.to_owned()) + &piece[word.len()..]
+        local_time(word).unwrap_or_else(|| word.to_owned()) + &piece[word.len()..]
     });
     harmless(&pieces.collect::<String>())
 }
@@ -176,9 +182,10 @@ pub fn harmless_json(json: &str) -> String {
 /// If it cannot be written.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes());
-    let written = written.and_then(|()| stdout.flush());
-    written.context("cannot write to standard output")
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .context("cannot write to standard output")
 }
 
 /// Returns whether nobody reads standard output any more, as with `| head`.

@@ -7,7 +7,7 @@ use crate::model::Namespace;
 use crate::server::ListenAddress;
 
 /// Flags of `serve`.
-#[derive(Debug, Default, Args)]
+#[derive(Default, Args)]
 pub struct ServeArgs {
     #[command(flatten)]
     pub(crate) demo: DemoArgs,
@@ -21,7 +21,7 @@ pub struct ServeArgs {
 }
 
 /// Flags of `demo`, which `serve` has, too.
-#[derive(Debug, Default, Args)]
+#[derive(Default, Args)]
 #[command(next_help_heading = "Listeners")]
 pub struct DemoArgs {
     /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]

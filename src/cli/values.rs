@@ -20,8 +20,9 @@ pub(super) fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
 /// Parses the name or the address of `explain`.
 pub(super) fn parse_subject(text: &str) -> Result<String, String> {
     let rule = "it is not a domain name: a label has 1 to 63 octets, and a name 255";
-    let is_subject = is_subject(text);
-    is_subject.then(|| text.to_owned()).ok_or(rule.to_owned())
+    is_subject(text)
+        .then(|| text.to_owned())
+        .ok_or(rule.to_owned())
 }
 
 /// Parses the address of a server's API: an `http` URL, or a host and a port.

@@ -16,7 +16,7 @@ use crate::view::{State, past_time};
 use crate::zone::Name;
 
 /// Flags of `explain`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct ExplainArgs {
     /// Name to explain; db.prod and prod/db are short for db.prod.global.; or an address: that of its endpoint
     #[arg(value_parser = parse_subject, required_unless_present = "kind")]
@@ -38,7 +38,7 @@ pub struct ExplainArgs {
 }
 
 /// Flags of `table`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(mut_arg("output", |arg| arg.value_parser(output(["text", "wide", "json", "zone"]))
     .help("Format of the output; wide: all columns; zone: a zone file (RFC 1035) of --zone")))]
 pub struct TableArgs {
@@ -65,7 +65,7 @@ pub struct TableArgs {
 }
 
 /// Flags of `events`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct EventsArgs {
     /// Show only events of services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
     pub filter: Vec<String>,
@@ -97,7 +97,7 @@ pub struct EventsArgs {
 }
 
 /// Flags of `check`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct CheckArgs {
     /// Address of the DNS Service of global-dns, usually its cluster IP, to query it directly; without it, the cluster's DNS is compared with the API of the server [default port: 53]
     #[arg(long, value_name = "IP[:PORT]", value_parser = parse_name_server)]

@@ -134,8 +134,7 @@ impl Api {
     ///
     /// As [`document`](Self::document).
     pub async fn items(&self, view: View, filter: &Filter) -> anyhow::Result<Vec<Value>> {
-        let document = self.document(view, filter, true).await?;
-        let mut items = document.objects();
+        let mut items = self.document(view, filter, true).await?.objects();
         items.retain(|one| one["section"] != "causes");
         Ok(items)
     }
@@ -146,8 +145,11 @@ impl Api {
     ///
     /// As [`document`](Self::document).
     pub async fn status(&self) -> anyhow::Result<Value> {
-        let items = self.items(View::Status, &Filter::default()).await?;
-        let status = items.into_iter().next();
+        let status = self
+            .items(View::Status, &Filter::default())
+            .await?
+            .into_iter()
+            .next();
         status.context("the server returned no status")
     }
 
@@ -168,8 +170,8 @@ impl Api {
         };
         let (what, response) = self.request(view, filter, accept).await?;
         let body = read(response.into_body()).await;
-        let document = body.and_then(|body| Ok(serde_json::from_slice(&body)?));
-        document.with_context(|| format!("cannot read {what}"))
+        body.and_then(|body| Ok(serde_json::from_slice(&body)?))
+            .with_context(|| format!("cannot read {what}"))
     }
 
     /// Requests a stream of events. Returns its messages, which have no end: the type and the data of each (WHATWG HTML, section
@@ -212,16 +214,19 @@ impl Api {
     ) -> anyhow::Result<(String, Response<Body>)> {
         // A filter has only texts, numbers and times, so that it always is a query.
         let query = serde_urlencoded::to_string(filter).unwrap_or_default();
-        let path = format!("/api/v1/{}?{query}", view.name());
-        let path = path.trim_end_matches('?').to_owned();
+        let path = format!("/api/v1/{}?{query}", view.name())
+            .trim_end_matches('?')
+            .to_owned();
         let what = match self {
             Self::Url(url) => format!("{}{path}", url.to_string().trim_end_matches('/')),
             Self::Replica(replica) => format!("{path} of {replica}"),
             Self::InProcess(..) => path.clone(),
         };
         let sent = timeout(RESPONSE_TIMEOUT, self.send(&path, accept)).await;
-        let late = |_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs());
-        let response = match sent.map_err(late).flatten() {
+        let response = match sent
+            .map_err(|_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs()))
+            .flatten()
+        {
             Err(error) if error.is::<Unreachable>() => return Err(error),
             sent => sent.with_context(|| format!("cannot request {what}"))?,
         };
@@ -276,12 +281,15 @@ where
     let request = Request::get(target)
         .header(HOST, host)
         .header(ACCEPT, accept);
-    let response = sender.send_request(request.body(Body::empty())?).await?;
-    Ok(response.map(Body::new))
+    Ok(sender
+        .send_request(request.body(Body::empty())?)
+        .await?
+        .map(Body::new))
 }
 
 /// Reads the body of a response.
 async fn read(body: Body) -> anyhow::Result<Bytes> {
-    let read = timeout(RESPONSE_TIMEOUT, to_bytes(body, MAX_BODY)).await;
-    Ok(read.context("the response did not end")??)
+    Ok(timeout(RESPONSE_TIMEOUT, to_bytes(body, MAX_BODY))
+        .await
+        .context("the response did not end")??)
 }

@@ -74,10 +74,10 @@ fn foreign_origin<B>(hosts: &ApiHosts, request: &http::Request<B>) -> Option<Str
     let local = request.extensions().get::<LocalAddress>();
     let is_foreign = |origin: &&HeaderValue| {
         let text = origin.to_str().unwrap_or_default();
-        let authority = ["http://", "https://"]
+        let host = ["http://", "https://"]
             .iter()
-            .find_map(|scheme| text.strip_prefix(scheme));
-        let host = authority.and_then(host_of);
+            .find_map(|scheme| text.strip_prefix(scheme))
+            .and_then(host_of);
         !host.is_some_and(|host| hosts.is_allowed(&host, local))
     };
     let foreign = request.headers().get_all(ORIGIN).iter().find(is_foreign)?;
@@ -88,8 +88,11 @@ fn foreign_origin<B>(hosts: &ApiHosts, request: &http::Request<B>) -> Option<Str
 /// Returns whether a page of another site, or of another port of this host, makes the browser send a request. The header
 /// is absent if the sender is a program, and `none` if the user opens the address.
 fn is_of_another_site<B>(request: &http::Request<B>) -> bool {
-    let mut sites = request.headers().get_all(SEC_FETCH_SITE).iter();
-    sites.any(|site| site == "cross-site" || site == "same-site")
+    request
+        .headers()
+        .get_all(SEC_FETCH_SITE)
+        .iter()
+        .any(|site| site == "cross-site" || site == "same-site")
 }
 
 /// Returns whether a request opens the status page in a window.

@@ -14,7 +14,7 @@ use crate::model::ApiHost;
 use crate::server::LocalAddress;
 
 /// `listen.apiHosts`: allowed hosts, in addition to loopback and the server's own address. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ApiHosts(Arc<[ApiHost]>);
 
 /// The status and the sentence for a request that is refused.

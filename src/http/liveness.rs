@@ -20,10 +20,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) const MAX_MISSED: u32 = 20;
 
 /// The loops that must make progress. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Liveness(Arc<Mutex<Vec<Loop>>>);
 
-#[derive(Debug)]
 struct Loop {
     /// The loop, for people: `the update loop`.
     name: String,

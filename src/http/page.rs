@@ -44,22 +44,11 @@ const HEADERS: [(HeaderName, &str); 2] = [
     (REFERRER_POLICY, "no-referrer"),
 ];
 
-/// Returns a file as it is sent: lines of scripts that are comments are a fifth of what the page would transfer.
-fn sent(File(_, media_type, content): &File) -> String {
-    let is_comment = |line: &&str| {
-        let marks = ["//", "/*", "*"];
-        let text = line.trim_start();
-        *media_type == SCRIPT && marks.iter().any(|mark| text.starts_with(mark))
-    };
-    let lines = content.lines().filter(|line| !is_comment(line));
-    lines.flat_map(|line| [line, "\n"]).collect()
-}
-
 /// Returns the routes of the page.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let route = |router: Router<S>, file: &'static File| {
-        let text = Bytes::from(sent(file));
-        let File(path, media_type, _) = file;
+        let File(path, media_type, content) = file;
+        let text = Bytes::from_static(content.as_bytes());
         let respond = async move || (HEADERS, [(CONTENT_TYPE, *media_type)], text);
         router.route(path, get(respond))
     };

@@ -73,8 +73,10 @@ pub(super) fn respond(
         return (StatusCode::SERVICE_UNAVAILABLE, problem).into_response();
     };
     // The header is newer than the query string, which a browser repeats when it connects again.
-    let header = request.headers().get(LAST_EVENT_ID);
-    let header = header.and_then(|value| value.to_str().ok()?.parse().ok());
+    let header = request
+        .headers()
+        .get(LAST_EVENT_ID)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
     let filter = Filter {
         after: header.or(filter.after),
         ..filter
@@ -143,8 +145,9 @@ impl EventStream {
         if known == Some(latest.version) {
             return None;
         }
-        let changed = known.and_then(|version| self.events.changed_after(version));
-        let services = changed.map(|keys| Vec::from_iter(keys.iter().map(ToString::to_string)));
+        let services = known
+            .and_then(|version| self.events.changed_after(version))
+            .map(|keys| Vec::from_iter(keys.iter().map(ToString::to_string)));
         let numbers = json!({
             "generation": latest.generation,
             "version": latest.version,
@@ -159,18 +162,23 @@ impl EventStream {
 
     /// Returns the response. The ring is read when the client has taken the messages of the last batch.
     fn into_response(self) -> Response {
-        let batches = stream::unfold(self, async |mut stream| Some((stream.next().await, stream)));
-        let messages = batches.flat_map(stream::iter).map(Ok::<_, Infallible>);
-        let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
-        let keep_alive = keep_alive.text("the server is there");
+        let messages = stream::unfold(self, async |mut stream| Some((stream.next().await, stream)))
+            .flat_map(stream::iter)
+            .map(Ok::<_, Infallible>);
+        let keep_alive = KeepAlive::new()
+            .interval(KEEP_ALIVE)
+            .text("the server is there");
         Sse::new(messages).keep_alive(keep_alive).into_response()
     }
 
     /// Returns a message with the current position, from which the client continues when it connects again. It is never
     /// `None`: texts and numbers always have JSON.
     fn message(&self, kind: &str, data: impl Serialize) -> Option<Message> {
-        let message = Message::default().id(self.position.to_string()).event(kind);
-        message.json_data(data).ok()
+        Message::default()
+            .id(self.position.to_string())
+            .event(kind)
+            .json_data(data)
+            .ok()
     }
 }
 

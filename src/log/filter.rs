@@ -16,7 +16,7 @@ const NOISY_CRATES: &str =
     "kube_client=off,hickory_server=error,hickory_proto=error,hickory_net=error";
 
 /// A valid value of `--log-level`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LogFilter(String);
 
 // === impl LogFilter ===
@@ -52,10 +52,13 @@ impl fmt::Display for LogFilter {
 /// Returns whether a text is a level, or a directive: the name of a module, `=`, and a level.
 fn is_directive(text: &str) -> bool {
     let (module, level) = text.rsplit_once('=').unwrap_or(("all", text));
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "_:-".contains(c);
     // The parser takes an empty level for `error`.
     let is_level = !level.is_empty() && level.parse::<LevelFilter>().is_ok();
-    is_level && !module.is_empty() && module.chars().all(is_part)
+    is_level
+        && !module.is_empty()
+        && module
+            .chars()
+            .all(|c: char| c.is_ascii_alphanumeric() || "_:-".contains(c))
 }
 
 setting_text!(LogFilter: r"^\S+$");

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Limits a log message to one a minute, because clients can trigger it at any rate.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct LogLimiter(AtomicU32);
 
 // === impl LogLimiter ===

@@ -114,8 +114,10 @@ impl FailoverOrder {
 
     /// Returns the texts of the steps.
     pub fn step_texts(&self) -> Vec<String> {
-        let steps = self.steps.iter();
-        steps.map(|step| ClusterTerm::join(step)).collect()
+        self.steps
+            .iter()
+            .map(|step| ClusterTerm::join(step))
+            .collect()
     }
 
     /// Returns the text of a step, counted from zero.
@@ -222,8 +224,12 @@ impl TermReader {
             self.refuse(format!("it has {octets} octets; at most {max} are allowed"));
             return None;
         }
-        let letters = text.chars().filter(|c| !c.is_whitespace());
-        Some(letters.flat_map(char::to_lowercase).collect())
+        Some(
+            text.chars()
+                .filter(|c| !c.is_whitespace())
+                .flat_map(char::to_lowercase)
+                .collect(),
+        )
     }
 
     /// Refuses a setting with too many names: each costs work in every build.

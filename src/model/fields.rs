@@ -33,8 +33,8 @@ pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<Serv
 /// Splits the first label off a dotted name.
 pub(super) fn split(name: &str) -> Result<(&str, &str), Problem> {
     let key = key::REMOTE_FQ_NAME;
-    let few = || unusable(format!("annotation {key} has too few labels: '{name}'"));
-    name.split_once('.').ok_or_else(few)
+    name.split_once('.')
+        .ok_or_else(|| unusable(format!("annotation {key} has too few labels: '{name}'")))
 }
 
 /// Rejects an annotation that names another namespace than that of the object. Otherwise, an object could add endpoints
@@ -52,10 +52,9 @@ pub(super) fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(),
 /// Returns a name without the suffix `-CLUSTER`, which is removed once. It is used if the annotation is absent (rule
 /// M7).
 pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Problem> {
-    let base = name
+    name
         .strip_suffix(cluster.as_str())
-        .and_then(|rest| rest.strip_suffix('-'));
-    base.ok_or_else(|| {
+        .and_then(|rest| rest.strip_suffix('-')).ok_or_else(|| {
         let key = key::REMOTE_FQ_NAME;
         unusable(format!(
             "annotation {key} is absent, and the name does not end in that of the cluster: '{name}', '{cluster}'"

@@ -185,8 +185,10 @@ impl<'j> KubeObject<'j> {
         let mut metadata = None;
         let mut reader = serde_json::Deserializer::from_str(json);
         // The reader complains if something follows.
-        let read = reader.deserialize_map(MetadataVisitor(&mut metadata));
-        let problem = read.err().filter(|_| metadata.is_none());
+        let problem = reader
+            .deserialize_map(MetadataVisitor(&mut metadata))
+            .err()
+            .filter(|_| metadata.is_none());
         Self {
             json,
             metadata: metadata.unwrap_or_default(),
@@ -261,8 +263,10 @@ impl<'j> KubeObject<'j> {
         };
         let has_name = self.metadata.name.is_some();
         let nameless = || (!has_name).then(|| "metadata.name is missing".to_owned());
-        let problem = self.problem.clone().or_else(|| labels.find_map(invalid));
-        problem.or_else(nameless)
+        self.problem
+            .clone()
+            .or_else(|| labels.find_map(invalid))
+            .or_else(nameless)
     }
 
     /// Reads `spec`. Returns the default if there is none.

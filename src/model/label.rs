@@ -22,9 +22,10 @@ pub struct InvalidLabel {
 /// Returns whether a text is an RFC 1123 label as in Kubernetes: lower case, without a leading or trailing hyphen.
 pub(super) fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let is_allowed = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
     (1..=63).contains(&bytes.len())
-        && bytes.iter().all(is_allowed)
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
         && bytes.first() != Some(&b'-')
         && bytes.last() != Some(&b'-')
 }

@@ -38,8 +38,8 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let cluster = ClusterName::interned(cluster);
     let cluster = cluster.map_err(unusable_field(&format!("label {}", key::CLUSTER_NAME)))?;
     let (host, mirrored) = identity(service, &cluster)?;
-    let mirror = mirror(service, host, &mirrored, &cluster);
-    mirror.map_err(|problem| problem.of_service(&mirrored).of_cluster(&cluster))
+    mirror(service, host, &mirrored, &cluster)
+        .map_err(|problem| problem.of_service(&mirrored).of_cluster(&cluster))
 }
 
 /// Rejects a Service that belongs to the Multi-Cluster Services API. Cilium copies labels of an exported Service to the
@@ -224,8 +224,11 @@ const MAX_CLUSTERS: usize = 256;
 fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterName> {
     let mut clusters = BTreeSet::new();
     let (mut invalid, mut twice, mut count) = (None, None, 0);
-    let items = list.split(',').map(str::trim);
-    for item in items.filter(|item| !item.is_empty()) {
+    for item in list
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+    {
         count += 1;
         match member_cluster(item) {
             None => invalid = invalid.or(Some(item)),
@@ -249,8 +252,10 @@ fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterNam
         );
         settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
-    let clusters = clusters.into_iter().map(ClusterName::interned);
-    clusters.flatten().collect()
+    clusters
+        .into_iter()
+        .flat_map(ClusterName::interned)
+        .collect()
 }
 
 /// Returns whether the name of a member in this cluster is valid, and notes an invalid one.

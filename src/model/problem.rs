@@ -430,8 +430,11 @@ impl Problem {
             return detail;
         }
         let rest = (self.count as usize).saturating_sub(self.objects.len());
-        let all = self.objects.iter().map(ToString::to_string);
-        let all = all.chain(std::iter::repeat_n(String::new(), rest));
+        let all = self
+            .objects
+            .iter()
+            .map(ToString::to_string)
+            .chain(std::iter::repeat_n(String::new(), rest));
         format!("{detail}: {}", list_some(all, self.objects.len())).into()
     }
 
@@ -491,8 +494,11 @@ impl Problem {
                 && (cause.cluster.is_none() || cause.cluster == effect.cluster)
                 && cause.since <= effect.since
         };
-        let is_cause = |one: &&Self| !one.kind.row().explains.is_empty();
-        let causes: Vec<Self> = problems.iter().filter(is_cause).cloned().collect();
+        let causes: Vec<Self> = problems
+            .iter()
+            .filter(|one| !one.kind.row().explains.is_empty())
+            .cloned()
+            .collect();
         for effect in problems {
             let cause = causes.iter().find(|cause| explains(cause, effect));
             effect.cause = cause.map(|cause| cause.kind).or(effect.cause);
@@ -508,14 +514,19 @@ impl Problem {
         };
         let service = || Some(self.service.as_ref()?.to_string().into());
         let cluster = || Some(self.cluster.as_ref()?.as_str().into());
-        let thing = object.or_else(|| self.name.clone());
-        thing.or_else(service).or_else(cluster).unwrap_or_default()
+        object
+            .or_else(|| self.name.clone())
+            .or_else(service)
+            .or_else(cluster)
+            .unwrap_or_default()
     }
 
     /// Returns the namespace that it concerns, if it concerns one: that of its service, or of its first object.
     pub fn namespace(&self) -> Option<&Text> {
-        let of_service = self.service.as_ref().map(|one| one.namespace.text());
-        of_service.or_else(|| self.objects.first().map(|one| &one.key.namespace))
+        self.service
+            .as_ref()
+            .map(|one| one.namespace.text())
+            .or_else(|| self.objects.first().map(|one| &one.key.namespace))
     }
 
     /// Returns what a person does, with the names of what it concerns. The commands can be copied. Empty: its cause says that.
@@ -528,9 +539,11 @@ impl Problem {
             None => ["SERVICE", "NAMESPACE"],
         };
         let cluster = self.cluster.as_ref().map_or("CLUSTER", ClusterName::as_str);
-        let hint = self.kind.row().hint;
-        let hint = hint.replace("{service}", service);
-        hint.replace("{namespace}", namespace)
+        self.kind
+            .row()
+            .hint
+            .replace("{service}", service)
+            .replace("{namespace}", namespace)
             .replace("{cluster}", cluster)
     }
 

@@ -9,10 +9,11 @@ pub fn typing_errors(one: &str, other: &str) -> usize {
 pub fn most_similar(given: &str, names: impl IntoIterator<Item = String>) -> Option<String> {
     let most = given.chars().count() / 2;
     // A difference in length is as many errors, and is found at once.
-    let is_near = |name: &String| name.chars().count().abs_diff(given.chars().count()) <= most;
-    let names = names.into_iter().filter(is_near);
-    let names = names.map(|name| (typing_errors(given, &name), name.len(), name));
-    let (errors, _, name) = names.min()?;
+    let (errors, _, name) = names
+        .into_iter()
+        .filter(|name| name.chars().count().abs_diff(given.chars().count()) <= most)
+        .map(|name| (typing_errors(given, &name), name.len(), name))
+        .min()?;
     (errors <= most).then_some(name)
 }
 

@@ -68,8 +68,9 @@ pub(super) fn read(
     reduce: impl FnOnce(Text, &SliceBody<'_>) -> Slice,
 ) -> Result<Slice, Problem> {
     let body = slice.slice_body().map_err(unusable)?;
-    let owner = slice.label(key::SERVICE_NAME);
-    let owner = owner.ok_or_else(|| unusable(format!("label {} is missing", key::SERVICE_NAME)))?;
+    let owner = slice
+        .label(key::SERVICE_NAME)
+        .ok_or_else(|| unusable(format!("label {} is missing", key::SERVICE_NAME)))?;
     if body.address_type.as_deref() == Some("FQDN") {
         return Err(unusable("addressType FQDN is not supported"));
     }
@@ -78,8 +79,12 @@ pub(super) fn read(
 
 /// Reduces a slice to whether an address is ready.
 pub(super) fn addresses(owner: Text, body: &SliceBody<'_>) -> Slice {
-    let ready = body.endpoints.iter().flatten().map(is_ready);
-    let ready = ready.reduce(|one, other| one || other);
+    let ready = body
+        .endpoints
+        .iter()
+        .flatten()
+        .map(is_ready)
+        .reduce(|one, other| one || other);
     Slice::Addresses { owner, ready }
 }
 
@@ -105,8 +110,9 @@ pub(super) fn endpoint(
     skips: &mut SkipCounts,
 ) -> Option<SliceEndpoint> {
     let first = endpoint.addresses.iter().flatten().next();
-    let none = || unusable("an endpoint has no address");
-    let usable = first.ok_or_else(none).and_then(|ip| usable_address(ip));
+    let usable = first
+        .ok_or_else(|| unusable("an endpoint has no address"))
+        .and_then(|ip| usable_address(ip));
     let address = skips.record("addresses", usable)?;
     let named = endpoint.hostname.as_deref().filter(|host| !host.is_empty());
     let read = |host| Hostname::interned(host).map_err(unusable);
@@ -140,8 +146,10 @@ impl<T> Listed<T> {
     /// Returns the problems of the parts that are skipped of a slice with a key.
     pub fn problems(&self, slice: &ObjectKey) -> impl Iterator<Item = Problem> {
         let object = ObjectRef::slice(slice);
-        let skips = self.left_out.iter().cloned();
-        skips.map(move |skip| skip.of_object(object.clone()))
+        self.left_out
+            .iter()
+            .cloned()
+            .map(move |skip| skip.of_object(object.clone()))
     }
 }
 
@@ -153,8 +161,8 @@ pub(super) struct SkipCounts(BTreeMap<&'static str, Vec<Problem>>);
 impl SkipCounts {
     /// Returns a valid part. Counts the skip of an invalid part.
     pub(super) fn record<T>(&mut self, field: &'static str, part: Result<T, Problem>) -> Option<T> {
-        let count = |skip| self.0.entry(field).or_default().push(skip);
-        part.map_err(count).ok()
+        part.map_err(|skip| self.0.entry(field).or_default().push(skip))
+            .ok()
     }
 
     pub(super) fn into_skips(self) -> Box<[Problem]> {
@@ -170,6 +178,9 @@ impl SkipCounts {
 
 /// Returns whether an endpoint is ready. If the condition is absent, it is.
 fn is_ready(endpoint: &KubeEndpoint<'_>) -> bool {
-    let conditions = endpoint.conditions.as_ref();
-    conditions.and_then(|c| c.ready).unwrap_or(true)
+    endpoint
+        .conditions
+        .as_ref()
+        .and_then(|c| c.ready)
+        .unwrap_or(true)
 }

@@ -28,15 +28,13 @@ impl Timestamp {
 
     /// Returns the time as text in UTC, to the second (RFC 3339).
     pub fn to_text(self) -> String {
-        let seconds = i64::try_from(self.0 / 1000).unwrap_or(i64::MAX);
-        let time = jiff::Timestamp::from_second(seconds);
+        let time = jiff::Timestamp::from_second(i64::try_from(self.0 / 1000).unwrap_or(i64::MAX));
         time.map(|time| time.to_string()).unwrap_or_default()
     }
 
     /// Returns the time as text in UTC, to the millisecond (RFC 3339).
     pub fn to_exact_text(self) -> String {
-        let milliseconds = i64::try_from(self.0).unwrap_or(i64::MAX);
-        let time = jiff::Timestamp::from_millisecond(milliseconds);
+        let time = jiff::Timestamp::from_millisecond(i64::try_from(self.0).unwrap_or(i64::MAX));
         time.map(|time| format!("{time:.3}")).unwrap_or_default()
     }
 

@@ -175,8 +175,11 @@ fn excess(open: &[Arc<Place>], client: IpAddr, limit: usize) -> Option<&Arc<Plac
         let activity = one.activity.lock();
         (is_one && activity.has_query, activity.last)
     });
-    let idle = candidates.iter().find(|one| !one.is_busy());
-    idle.or(candidates.first()).copied()
+    candidates
+        .iter()
+        .find(|one| !one.is_busy())
+        .or(candidates.first())
+        .copied()
 }
 
 // === impl Place ===

@@ -105,7 +105,10 @@ impl CounterSet {
 
     /// Sums one count over all threads.
     pub(crate) fn sum(&self, count: impl Fn(&Counters) -> &AtomicU64) -> u64 {
-        let counts = |counters: &Arc<Counters>| count(counters).load(Relaxed);
-        self.0.lock().iter().map(counts).sum()
+        self.0
+            .lock()
+            .iter()
+            .map(|counters| count(counters).load(Relaxed))
+            .sum()
     }
 }

@@ -99,8 +99,9 @@ impl Framing {
 
 /// Returns the next complete message after the first `answered` octets, if there is one, and advances `answered`.
 fn next_message<'i>(inbox: &'i [u8], answered: &mut usize) -> Result<&'i [u8], Pause> {
-    let unanswered = inbox[*answered..].split_first_chunk::<LENGTH_PREFIX>();
-    let (prefix, octets) = unanswered.ok_or(Pause::Incomplete)?;
+    let (prefix, octets) = inbox[*answered..]
+        .split_first_chunk::<LENGTH_PREFIX>()
+        .ok_or(Pause::Incomplete)?;
     let length = usize::from(u16::from_be_bytes(*prefix));
     if length > MAX_QUERY {
         return Err(Pause::Malformed);

@@ -45,15 +45,21 @@ pub struct LocalAddress(pub IpAddr);
 /// addresses are one client.
 pub async fn serve_http(listeners: Vec<TcpListener>, routes: Router, access: Access) {
     let serve = async |listener| {
-        let moved = TcpListener::into_std(listener).and_then(TcpListener::from_std);
-        let listener = moved.expect("a runtime takes the listener of another one");
+        let listener = TcpListener::into_std(listener)
+            .and_then(TcpListener::from_std)
+            .expect("a runtime takes the listener of another one");
         // Nobody reads these counters: the metrics are those of DNS.
         let counters = Arc::default();
         let connections =
             Connections::new(MAX_CONNECTIONS, access.clone(), Transport::Tcp, counters);
         let serve = |place| serve_connection(place, routes.clone());
-        let never = CancellationToken::new();
-        accept(listener, Arc::new(connections), never, serve).await;
+        accept(
+            listener,
+            Arc::new(connections),
+            CancellationToken::new(),
+            serve,
+        )
+        .await;
     };
     join_all(listeners.into_iter().map(serve)).await;
 }

@@ -43,8 +43,10 @@ impl RefusedClients {
     /// Returns the problem that a client is refused, if one was in the last minutes.
     pub fn problem(&self, now: u32) -> Option<Problem> {
         let refused = (*self.0.lock()).filter(|one| one.is_held(now))?;
-        let problem = Problem::new(ProblemKind::RefusedClient, prefix(refused.client));
-        Some(problem.holds_since(Timestamp::from_seconds(refused.since.into())))
+        Some(
+            Problem::new(ProblemKind::RefusedClient, prefix(refused.client))
+                .holds_since(Timestamp::from_seconds(refused.since.into())),
+        )
     }
 }
 
@@ -61,8 +63,9 @@ impl RefusedClient {
 fn prefix(client: IpAddr) -> String {
     let length = if client.is_ipv4() { 24 } else { 56 };
     let text = format!("{client}/{length}");
-    let network = text.parse().map(|network: Network| network.to_string());
-    network.unwrap_or(text)
+    text.parse()
+        .map(|network: Network| network.to_string())
+        .unwrap_or(text)
 }
 
 #[cfg(test)]

@@ -23,10 +23,12 @@ pub fn start(
         let _running = running;
         work();
     };
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-    let thread = thread.map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot start thread {name}: {error}"))
-    })?;
+    let thread = thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot start thread {name}: {error}"))
+        })?;
     Ok(async move {
         let _ = end.await; // an error means that the sender was dropped, so the thread has ended
         if let Err(panic) = thread.join() {

@@ -49,8 +49,9 @@ impl ChangeLog {
         let level = if is_first { Level::INFO } else { Level::DEBUG };
         log_at!(level, generation, serial, services, "Published table");
         let short_names = last_table.map(|last| diff_short_names(last, next, changed));
-        let changes = diff_links(last_table, next).into_iter();
-        let changes = changes.chain(short_names.into_iter().flatten());
+        let changes = diff_links(last_table, next)
+            .into_iter()
+            .chain(short_names.into_iter().flatten());
         for change in changes.chain(of_services.into_iter().flat_map(|(_, changes)| changes)) {
             events.count(change.kind);
             let undone = self.window.add(change, time);

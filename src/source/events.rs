@@ -212,11 +212,13 @@ impl Events {
         if !(ring.changed_since..=self.latest().version).contains(&version) {
             return None;
         }
-        let later = ring
-            .changed
-            .iter()
-            .filter(|(changed, _)| *changed > version);
-        Some(later.map(|(_, key)| key.clone()).collect())
+        Some(
+            ring.changed
+                .iter()
+                .filter(|(changed, _)| *changed > version)
+                .map(|(_, key)| key.clone())
+                .collect(),
+        )
     }
 
     /// Returns the state that readers wait for, as it is now.
@@ -305,10 +307,14 @@ impl Window {
     pub(super) fn add(&mut self, change: Change, now: Timestamp) -> Vec<TimedChange> {
         let is_link = matches!(change.kind, ChangeKind::Linked | ChangeKind::Unlinked);
         let namespace = change.namespace().cloned().filter(|_| !is_link);
-        let group = self.0.entry((namespace, change.cluster.clone()));
-        let waiting = group.or_default();
-        let undone = waiting.extract_if(.., |one| one.change.is_undone_by(&change));
-        let undone = undone.map(|one| (one.first, one.change)).collect();
+        let waiting = self
+            .0
+            .entry((namespace, change.cluster.clone()))
+            .or_default();
+        let undone = waiting
+            .extract_if(.., |one| one.change.is_undone_by(&change))
+            .map(|one| (one.first, one.change))
+            .collect();
         match waiting.iter_mut().find(|one| one.change.is_like(&change)) {
             Some(one) => {
                 one.last = now;
@@ -337,8 +343,7 @@ impl Window {
 
     /// Returns when the next change has waited long enough.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        let waiting = self.0.values().flatten();
-        waiting.map(Waiting::due).min()
+        self.0.values().flatten().map(Waiting::due).min()
     }
 }
 

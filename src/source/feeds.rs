@@ -79,11 +79,15 @@ impl Feeds {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
         };
-        let kinds = Kind::ALL.into_iter().filter(|kind| kind.is_needed());
-        let feeds = kinds.flat_map(|kind| {
-            let scopes = scopes.clone().into_iter();
-            scopes.map(move |namespace| Feed { kind, namespace })
-        });
+        let feeds = Kind::ALL
+            .into_iter()
+            .filter(|kind| kind.is_needed())
+            .flat_map(|kind| {
+                scopes
+                    .clone()
+                    .into_iter()
+                    .map(move |namespace| Feed { kind, namespace })
+            });
         let clock = SteadyClock::start();
         let feeds = feeds.map(|feed| (feed, FeedState::new(clock.started())));
         Self {
@@ -172,8 +176,11 @@ impl Feeds {
         if others.any(|(_, other)| *other >= since.before(OUTAGE_SPREAD)) {
             return None;
         }
-        let problem = Problem::new(ProblemKind::SourceUnavailable, "").of_name(feed.to_string());
-        Some(problem.holds_since(since))
+        Some(
+            Problem::new(ProblemKind::SourceUnavailable, "")
+                .of_name(feed.to_string())
+                .holds_since(since),
+        )
     }
 
     /// Notes a complete list of a feed, or why the source has no objects of its kind.
@@ -190,24 +197,27 @@ impl Feeds {
     pub fn note_failure(&self, feed: &Feed, failure: &str) -> Option<Problem> {
         let mut state = self.state.lock();
         let state = state.get_mut(feed)?;
-        let last = state.failure.as_ref();
-        let since = last.map_or(self.clock.now(), |(_, since)| *since);
+        let since = state
+            .failure
+            .as_ref()
+            .map_or(self.clock.now(), |(_, since)| *since);
         state.failure = Some((failure.into(), since));
         let is_logged = state.logged.iter().any(|other| other == failure);
         if is_logged || state.logged.len() >= MAX_LOGGED {
             return None;
         }
         state.logged.push(failure.to_owned());
-        let problem = state.problem().of_name(feed.to_string());
-        Some(problem.holds_since(since))
+        Some(state.problem().of_name(feed.to_string()).holds_since(since))
     }
 
     /// Returns the time since the oldest feed that a table needs was heard from. A feed without activity counts from the
     /// start.
     pub fn age(&self) -> Duration {
         let state = self.state.lock();
-        let last = needed(&state).map(|feed| feed.last_activity.elapsed());
-        last.max().unwrap_or_default()
+        needed(&state)
+            .map(|feed| feed.last_activity.elapsed())
+            .max()
+            .unwrap_or_default()
     }
 
     /// Returns the problems of the feeds: those that are not listed yet, and failures. Problems of one kind with the
@@ -225,8 +235,9 @@ impl Feeds {
             feeds.push(feed);
         }
         let named = |(problem, (since, feeds)): (Problem, _)| {
-            let problem = problem.of_name(list_some(feeds, MAX_NAMED));
-            problem.holds_since(since)
+            problem
+                .of_name(list_some(feeds, MAX_NAMED))
+                .holds_since(since)
         };
         united.into_iter().map(named).collect()
     }
@@ -234,21 +245,27 @@ impl Feeds {
     /// Returns each current failure of the feeds that a table needs once, without their names.
     pub fn failures(&self) -> BTreeSet<String> {
         let state = self.state.lock();
-        let failures = needed(&state).filter_map(|feed| feed.failure.as_ref());
-        failures.map(|(reason, _)| reason.to_string()).collect()
+        needed(&state)
+            .filter_map(|feed| feed.failure.as_ref())
+            .map(|(reason, _)| reason.to_string())
+            .collect()
     }
 }
 
 /// Returns the feeds that a table needs.
 fn needed(state: &State) -> impl Iterator<Item = &FeedState> {
-    let feeds = state.iter().filter(|(feed, _)| feed.kind.is_needed());
-    feeds.map(|(_, state)| state)
+    state
+        .iter()
+        .filter(|(feed, _)| feed.kind.is_needed())
+        .map(|(_, state)| state)
 }
 
 /// Returns the feeds of Links.
 fn links(state: &State) -> impl Iterator<Item = &FeedState> + Clone {
-    let feeds = state.iter().filter(|(feed, _)| feed.kind == Kind::Link);
-    feeds.map(|(_, state)| state)
+    state
+        .iter()
+        .filter(|(feed, _)| feed.kind == Kind::Link)
+        .map(|(_, state)| state)
 }
 
 // === impl FeedState ===

@@ -92,8 +92,11 @@ impl Files {
     async fn poll(&mut self, feeds: &Feeds, updates: &Updates) -> Result<(), Closed> {
         let now = Some(read_stamps(&self.paths));
         if now == self.stamps {
-            let feeds_of_files = feeds.all().into_iter().filter(|_| self.is_valid);
-            feeds_of_files.for_each(|feed| feeds.note_activity(&feed));
+            feeds
+                .all()
+                .into_iter()
+                .filter(|_| self.is_valid)
+                .for_each(|feed| feeds.note_activity(&feed));
             return Ok(());
         }
         let Some(read) = self.read_settled().await else {
@@ -156,12 +159,13 @@ fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), Closed
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
             None => lists.remove(&feed.kind).unwrap_or_default(),
-            Some(namespace) => {
-                let all = lists.get(&feed.kind).into_iter().flatten();
-                let own = all.filter(|(key, _)| *key.namespace == *namespace.as_str());
-                own.map(|(key, object)| (key.clone(), object.clone()))
-                    .collect()
-            }
+            Some(namespace) => lists
+                .get(&feed.kind)
+                .into_iter()
+                .flatten()
+                .filter(|(key, _)| *key.namespace == *namespace.as_str())
+                .map(|(key, object)| (key.clone(), object.clone()))
+                .collect(),
         };
         (feed, objects)
     };

@@ -66,8 +66,11 @@ impl Flapping {
         if !count.flaps() || self.problems.contains_key(key) {
             return None;
         }
-        let problem = count.problem(key).holds_since(now);
-        Some(self.problems.entry(key.clone()).or_insert(problem))
+        Some(
+            self.problems
+                .entry(key.clone())
+                .or_insert(count.problem(key).holds_since(now)),
+        )
     }
 
     /// Ends the minute if it is over, and logs which services changed too often. One that changed less does not flap any more.

@@ -47,8 +47,9 @@ impl LineLimiter {
     /// Returns the end of the second, if lines were left out.
     pub(super) fn due(&self) -> Option<Timestamp> {
         let mut lines = self.lines.values();
-        let has_surplus = lines.any(|lines| *lines > MAX_LINES);
-        has_surplus.then(|| self.second.after(SECOND))
+        lines
+            .any(|lines| *lines > MAX_LINES)
+            .then(|| self.second.after(SECOND))
     }
 }
 

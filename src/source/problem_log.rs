@@ -142,8 +142,9 @@ fn is_known(known: &[Problem], problem: &Problem) -> bool {
     use ProblemKind::{IgnoredSetting, SettingWithoutEffect};
     let is_state = problem.kind.row().family == Family::State
         && !matches!(problem.kind, IgnoredSetting | SettingWithoutEffect);
-    let same = known.binary_search_by(|one| one.fact().cmp(&problem.fact()));
-    same.is_ok_and(|index| is_state || known[index] == *problem)
+    known
+        .binary_search_by(|one| one.fact().cmp(&problem.fact()))
+        .is_ok_and(|index| is_state || known[index] == *problem)
 }
 
 /// Returns whether a change of a service tells a problem of it.

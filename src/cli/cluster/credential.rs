@@ -62,8 +62,9 @@ pub(super) async fn take(user: &mut AuthInfo) -> anyhow::Result<Option<Arc<Crede
 impl Secret {
     /// Returns the certificate and its key, in PEM.
     fn certificate(&self) -> Option<(&str, &str)> {
-        let certificate = self.client_certificate_data.as_deref();
-        certificate.zip(self.client_key_data.as_deref())
+        self.client_certificate_data
+            .as_deref()
+            .zip(self.client_key_data.as_deref())
     }
 }
 
@@ -73,11 +74,12 @@ impl Credential {
     /// Returns the last token or certificate, or reads another one if it has expired.
     async fn secret(&self) -> anyhow::Result<Secret> {
         let mut last = self.last.lock().await;
-        let is_valid = |secret: &&Secret| {
-            let expires = secret.expiration_timestamp.as_ref();
-            expires.is_none_or(|time| Timestamp::now() < time.0)
-        };
-        if let Some(secret) = last.as_ref().filter(is_valid) {
+        if let Some(secret) = last.as_ref().filter(|secret: &&Secret| {
+            secret
+                .expiration_timestamp
+                .as_ref()
+                .is_none_or(|time| Timestamp::now() < time.0)
+        }) {
             return Ok(secret.clone());
         }
         // A plugin may ask a person. Nobody waits for its thread at the end of the process.
@@ -94,8 +96,8 @@ impl Credential {
     /// Returns the value of the header `Authorization`.
     pub(super) async fn authorization(&self) -> anyhow::Result<HeaderValue> {
         let token = self.secret().await?.token.unwrap_or_default();
-        let value = HeaderValue::try_from(format!("Bearer {token}"));
-        let mut value = value.context("the token has characters that no token has")?;
+        let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+            .context("the token has characters that no token has")?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -110,8 +112,11 @@ fn run(exec: &ExecConfig) -> anyhow::Result<Secret> {
         "apiVersion": exec.api_version,
         "spec": {"interactive": is_interactive, "cluster": exec.cluster},
     });
-    let variables = exec.env.iter().flatten();
-    let variables = variables.filter_map(|one| Some((one.get("name")?, one.get("value")?)));
+    let variables = exec
+        .env
+        .iter()
+        .flatten()
+        .filter_map(|one| Some((one.get("name")?, one.get("value")?)));
     let input = if is_interactive {
         Stdio::inherit()
     } else {
@@ -130,8 +135,9 @@ fn run(exec: &ExecConfig) -> anyhow::Result<Secret> {
     };
     ensure!(output.status.success(), "{}", output.status);
     // It prints JSON, but kubectl accepts YAML, too.
-    let read = serde_saphyr::from_slice::<ExecCredential>(&output.stdout);
-    let mut secret = read.context("no ExecCredential")?.status;
+    let mut secret = serde_saphyr::from_slice::<ExecCredential>(&output.stdout)
+        .context("no ExecCredential")?
+        .status;
     let token = secret.token.map(|token| token.trim().to_owned());
     secret.token = token.filter(|token| !token.is_empty());
     let is_empty = secret.token.is_none() && secret.certificate().is_none();

@@ -25,11 +25,15 @@ pub(super) fn load(flags: &KubeconfigArgs) -> anyhow::Result<Configured> {
         None => default_location(),
     };
     let file = read(&paths).with_context(|| format!("cannot read the kubeconfig {place}"))?;
-    let context = flags.context.as_ref().or(file.current_context.as_ref());
-    let context = context.map_or("", String::as_str);
+    let context = flags
+        .context
+        .as_ref()
+        .or(file.current_context.as_ref())
+        .map_or("", String::as_str);
     let origin = format!("context '{context}' of {place}");
-    let config = find(&file, context).and_then(|(cluster, user)| config_of(cluster, user));
-    let config = config.with_context(|| format!("cannot use {origin}"))?;
+    let config = find(&file, context)
+        .and_then(|(cluster, user)| config_of(cluster, user))
+        .with_context(|| format!("cannot use {origin}"))?;
     let flag = match flags.kubeconfig {
         Some(_) => format!(" --kubeconfig {place}"),
         None => String::new(),
@@ -72,14 +76,14 @@ fn find(file: &Kubeconfig, context: &str) -> anyhow::Result<(Cluster, AuthInfo)>
             names.join(", ")
         );
     };
-    let mut clusters = file.clusters.iter();
-    let cluster = clusters.find(|one| one.name == named.cluster);
+    let cluster = file.clusters.iter().find(|one| one.name == named.cluster);
     let cluster = cluster.and_then(|one| one.cluster.clone());
     let cluster = cluster.with_context(|| format!("there is no cluster '{}'", named.cluster))?;
     // As in kubectl, the user may be absent.
     let mut users = file.auth_infos.iter();
-    let user = users.find(|one| Some(&one.name) == named.user.as_ref());
-    let user = user.and_then(|one| one.auth_info.clone());
+    let user = users
+        .find(|one| Some(&one.name) == named.user.as_ref())
+        .and_then(|one| one.auth_info.clone());
     Ok((cluster, user.unwrap_or_default()))
 }
 
@@ -92,8 +96,7 @@ fn config_of(cluster: Cluster, mut user: AuthInfo) -> anyhow::Result<Config> {
     let info = ExecAuthCluster::try_from(&cluster)?;
     let mut config = Config::new(url);
     if let Some(pem) = &info.certificate_authority_data {
-        let certificates = CertificateDer::pem_slice_iter(pem);
-        let certificates = certificates.map(|one| Ok(one?.to_vec()));
+        let certificates = CertificateDer::pem_slice_iter(pem).map(|one| Ok(one?.to_vec()));
         let read = certificates.collect::<Result<_, PemError>>();
         config.root_cert = Some(read.context("certificate-authority")?);
         // The client reloads this file, because certificates rotate. Data in the kubeconfig itself take precedence over it.
@@ -131,8 +134,10 @@ fn url_of(cluster: &Cluster, user: &AuthInfo) -> anyhow::Result<Uri> {
         }
         text = format!("{}://{server}", if has_tls { "https" } else { "http" });
     }
-    let url = text.parse().ok().filter(|url: &Uri| url.host().is_some());
-    url.with_context(|| format!("server: '{server}' is not a URL"))
+    text.parse()
+        .ok()
+        .filter(|url: &Uri| url.host().is_some())
+        .with_context(|| format!("server: '{server}' is not a URL"))
 }
 
 /// Checks what authenticates a user, and removes the newlines at the ends of tokens, which kube would send.
@@ -144,8 +149,12 @@ fn check(user: &mut AuthInfo) -> anyhow::Result<()> {
         );
     }
     // The type of the token can only be written, and read as JSON.
-    let token = serde_json::to_value(&*user)?["token"].take();
-    let mut token = token.as_str().unwrap_or_default().trim().to_owned();
+    let mut token = serde_json::to_value(&*user)?["token"]
+        .take()
+        .as_str()
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
     if HeaderValue::from_str(&token).is_err() {
         bail!("token: it has characters that no token has");
     }

@@ -18,17 +18,19 @@ pub(super) fn proxy(
     }
     let find = |name: &str| {
         let names = [name.to_owned(), name.to_lowercase()];
-        let mut set = names
+        names
             .into_iter()
-            .filter_map(|name| Some((variable(&name)?, name)));
-        set.find(|(value, _)| !value.is_empty())
+            .filter_map(|name| Some((variable(&name)?, name)))
+            .find(|(value, _)| !value.is_empty())
     };
     let is_http = url.scheme_str() == Some("http");
-    let found = find(if is_http { "HTTP_PROXY" } else { "HTTPS_PROXY" });
-    let found = found.or_else(|| find("ALL_PROXY"));
+    let found =
+        find(if is_http { "HTTP_PROXY" } else { "HTTPS_PROXY" }).or_else(|| find("ALL_PROXY"));
     let excluded = find("NO_PROXY").map(|(list, _)| list);
-    let found = found.filter(|_| !is_excluded(url, &excluded.unwrap_or_default()));
-    found.map(|(given, name)| parse(&name, &given)).transpose()
+    found
+        .filter(|_| !is_excluded(url, &excluded.unwrap_or_default()))
+        .map(|(given, name)| parse(&name, &given))
+        .transpose()
 }
 
 /// Parses the URL of a proxy. Without a scheme, it is `http`.
@@ -39,11 +41,12 @@ fn parse(setting: &str, text: &str) -> anyhow::Result<Uri> {
         Some(("socks5h", rest)) => format!("socks5://{rest}"),
         Some(_) => text.to_owned(),
     };
-    let is_known = |url: &Uri| matches!(url.scheme_str(), Some("http" | "https" | "socks5"));
-    let parsed = url.parse().ok().filter(is_known);
-    parsed.with_context(|| {
-        format!("{setting}: '{text}' is not the http, https or socks5 URL of a proxy")
-    })
+    url.parse()
+        .ok()
+        .filter(|url: &Uri| matches!(url.scheme_str(), Some("http" | "https" | "socks5")))
+        .with_context(|| {
+            format!("{setting}: '{text}' is not the http, https or socks5 URL of a proxy")
+        })
 }
 
 /// Returns whether requests to a URL need no proxy: it is of this host, or one of the entries of `NO_PROXY` selects it. An entry may
@@ -61,8 +64,12 @@ fn is_excluded(url: &Uri, list: &str) -> bool {
         let name = name.map_or(entry, |name| name.trim_matches(['[', ']']));
         name.strip_prefix("*.").unwrap_or(name).to_owned()
     };
-    let entries = list.split(',').map(str::trim).map(without_port);
-    let entries = entries.collect::<Vec<_>>().join(",");
+    let entries = list
+        .split(',')
+        .map(str::trim)
+        .map(without_port)
+        .collect::<Vec<_>>()
+        .join(",");
     let matcher = Matcher::builder().all("http://proxy").no(entries).build();
     host == "localhost" || host.parse().is_ok_and(is_loopback) || matcher.intercept(url).is_none()
 }

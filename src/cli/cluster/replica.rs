@@ -69,11 +69,13 @@ impl Cluster {
         replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
         let none = format!("no ready pod of global-dns in namespace {namespace}");
         ensure!(!replicas.is_empty(), none);
-        let api = |replica| {
-            let cluster = self.clone();
-            Api::Replica(Box::new(PortForward { cluster, replica }))
-        };
-        Ok(replicas.into_iter().map(api).collect())
+        Ok(replicas
+            .into_iter()
+            .map(|replica| {
+                let cluster = self.clone();
+                Api::Replica(Box::new(PortForward { cluster, replica }))
+            })
+            .collect())
     }
 
     /// Lists the pods of the only release, or those in a namespace, ready or not. Returns them with their namespace.
@@ -119,13 +121,16 @@ impl Cluster {
         selector: &str,
         grant: &str,
     ) -> Result<Vec<Value>, Unreachable> {
-        let listed = list(&self.client, K::url_path(&(), namespace), selector).await;
-        listed.map_err(|failure| {
-            let place = namespace.map(|namespace| format!("namespace {namespace}"));
-            let place = place.as_deref().unwrap_or("all namespaces");
-            let action = format!("list {} in {place}", K::plural(&()));
-            self.cannot(&action, grant, failure)
-        })
+        list(&self.client, K::url_path(&(), namespace), selector)
+            .await
+            .map_err(|failure| {
+                let place = match namespace {
+                    Some(namespace) => format!("namespace {namespace}"),
+                    None => "all namespaces".to_owned(),
+                };
+                let action = format!("list {} in {place}", K::plural(&()));
+                self.cannot(&action, grant, failure)
+            })
     }
 
     /// Returns the sentence about a failed request. `grant` says how to permit it.
@@ -173,8 +178,9 @@ impl Connect for PortForward {
         let pods: KubeApi<Pod> = KubeApi::namespaced(cluster.client.clone(), &replica.namespace);
         let connect = async move {
             let ports = [port];
-            let forwarding = within(REQUEST_TIMEOUT, pods.portforward(&replica.pod, &ports));
-            let mut forwarder = forwarding.await.map_err(cannot)?;
+            let mut forwarder = within(REQUEST_TIMEOUT, pods.portforward(&replica.pod, &ports))
+                .await
+                .map_err(cannot)?;
             let opened = forwarder.take_stream(port).zip(forwarder.take_error(port));
             let closed = || Failure::Ended("the API server did not open a stream".to_owned());
             let (stream, reason) = opened.ok_or_else(|| cannot(closed()))?;
@@ -194,9 +200,9 @@ impl Replica {
         if !is_ready || !metadata["deletionTimestamp"].is_null() {
             return None;
         }
-        let containers = items(&pod["spec"], "containers");
-        let mut ports = containers.flat_map(|one| items(one, "ports"));
-        let port = ports.find(|port| port["name"] == API_PORT_NAME);
+        let port = items(&pod["spec"], "containers")
+            .flat_map(|one| items(one, "ports"))
+            .find(|port| port["name"] == API_PORT_NAME);
         let port = port.and_then(|port| port["containerPort"].as_u64()?.try_into().ok());
         Some(Self {
             namespace: metadata["namespace"].as_str()?.to_owned(),

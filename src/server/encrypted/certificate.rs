@@ -89,10 +89,12 @@ struct Validity {
 impl Files {
     /// Reads the files. The contents are compared to detect a change.
     fn read(&self) -> Contents {
-        let paths = [&self.certificate, &self.key];
-        let paths = paths.into_iter().chain(&self.client_ca);
-        let read = |path: &PathBuf| read(path).map_err(|error| unusable(path, error));
-        paths.map(read).collect()
+        let paths = [&self.certificate, &self.key]
+            .into_iter()
+            .chain(&self.client_ca);
+        paths
+            .map(|path| read(path).map_err(|error| unusable(path, error)))
+            .collect()
     }
 
     /// Loads the contents of the files, for connections until `end`.
@@ -101,8 +103,8 @@ impl Files {
             return Err(unusable(&self.key, "it was not read"));
         };
         let chain: Vec<CertificateDer<'_>> = parse(&self.certificate, chain, "certificate")?;
-        let unreadable = || unusable(&self.certificate, "its first certificate is invalid");
-        let validity = Validity::of(&chain[0]).ok_or_else(unreadable)?;
+        let validity = Validity::of(&chain[0])
+            .ok_or_else(|| unusable(&self.certificate, "its first certificate is invalid"))?;
         let key_name = "private key without a passphrase";
         let key: PrivateKeyDer<'static> = parse(&self.key, key, key_name)?.swap_remove(0);
         let provider = Arc::new(ring::default_provider());
@@ -152,16 +154,16 @@ fn client_verifier(
             .map_err(|error| unusable(path, error))?;
     }
     // Clients choose their certificate by configuration, not by the names of authorities.
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .clear_root_hint_subjects()
-        .build();
-    verifier.map_err(|error| unusable(path, error))
+        .build()
+        .map_err(|error| unusable(path, error))
 }
 
 /// Returns the problem that a file is unusable.
 fn unusable(path: &Path, reason: impl ToString) -> Problem {
-    let problem = Problem::new(ProblemKind::CertificateRenewal, reason.to_string());
-    problem.of_name(path.display().to_string())
+    Problem::new(ProblemKind::CertificateRenewal, reason.to_string())
+        .of_name(path.display().to_string())
 }
 
 /// Reads a regular file of limited size. Another one may have no end, or nobody who writes it.
@@ -169,8 +171,9 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut contents = Vec::new();
     if fs::metadata(path)?.is_file() {
         // It may grow meanwhile.
-        let file = fs::File::open(path)?;
-        file.take(MAX_FILE + 1).read_to_end(&mut contents)?;
+        fs::File::open(path)?
+            .take(MAX_FILE + 1)
+            .read_to_end(&mut contents)?;
         if contents.len() as u64 <= MAX_FILE {
             return Ok(contents);
         }
@@ -199,11 +202,13 @@ impl Certificate {
     /// If a file is unusable.
     pub fn open(files: Files) -> io::Result<Arc<Self>> {
         let stop = CancellationToken::new();
-        let load = |contents| files.load(contents, stop.child_token());
-        let loaded = files.read().and_then(load).map_err(|problem| {
-            let (file, reason) = (problem.subject(), problem.detail);
-            io::Error::other(format!("cannot use {file}: {reason}"))
-        })?;
+        let loaded = files
+            .read()
+            .and_then(|contents| files.load(contents, stop.child_token()))
+            .map_err(|problem| {
+                let (file, reason) = (problem.subject(), problem.detail);
+                io::Error::other(format!("cannot use {file}: {reason}"))
+            })?;
         Ok(Arc::new(Self {
             files,
             current: ArcSwap::from_pointee(loaded),
@@ -230,15 +235,18 @@ impl Certificate {
     /// Returns the problems of the certificate in use and of its files.
     pub fn problems(&self) -> Vec<Problem> {
         let loaded = self.loaded();
-        let of_validity = loaded.validity.problem(unix_seconds().into());
-        let of_validity = of_validity.map(|(kind, since)| {
-            let Validity { begins, ends } = loaded.validity;
-            let [begins, ends] = [begins, ends].map(|time| Timestamp::from_seconds(time).to_text());
-            let detail = format!("valid from {begins} until {ends}");
-            let file = self.files.certificate.display().to_string();
-            let since = since.map(Timestamp::from_seconds);
-            Problem::new(kind, detail).of_name(file).holds_since(since)
-        });
+        let of_validity = loaded
+            .validity
+            .problem(unix_seconds().into())
+            .map(|(kind, since)| {
+                let Validity { begins, ends } = loaded.validity;
+                let [begins, ends] =
+                    [begins, ends].map(|time| Timestamp::from_seconds(time).to_text());
+                let detail = format!("valid from {begins} until {ends}");
+                let file = self.files.certificate.display().to_string();
+                let since = since.map(Timestamp::from_seconds);
+                Problem::new(kind, detail).of_name(file).holds_since(since)
+            });
         let unusable = self.unusable.lock().clone();
         of_validity.into_iter().chain(unusable).collect()
     }
@@ -254,8 +262,10 @@ impl Certificate {
         let mut logged = Vec::new();
         loop {
             let problems = self.problems();
-            let new = problems.iter().filter(|problem| !logged.contains(*problem));
-            new.for_each(log_problem);
+            problems
+                .iter()
+                .filter(|problem| !logged.contains(*problem))
+                .for_each(log_problem);
             log_ended(&logged, &problems, Timestamp(unix_milliseconds()));
             logged = problems;
             thread::sleep(POLL_INTERVAL);
@@ -272,8 +282,8 @@ impl Certificate {
     }
 
     fn reload(&self, contents: Contents) {
-        let load = |contents| self.files.load(contents, self.stop.child_token());
-        let loaded = contents.and_then(load);
+        let loaded =
+            contents.and_then(|contents| self.files.load(contents, self.stop.child_token()));
         let mut unusable = self.unusable.lock();
         *unusable = match loaded {
             Ok(loaded) => {

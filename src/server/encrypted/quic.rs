@@ -100,8 +100,7 @@ impl Adapter {
             Some(reply)
         };
         // hickory would end the connection silently.
-        let answered = catch_unwind(AssertUnwindSafe(answer));
-        let reply = answered.unwrap_or_else(|_| {
+        let reply = catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
             self.0.counters.panics[Transport::Quic as usize].fetch_add(1, Relaxed);
             None
         })?;

@@ -82,9 +82,9 @@ impl AsyncWrite for Paced {
 pub(super) async fn serve(place: Arc<Place>, loaded: Arc<Loaded>, answerer: Arc<Answerer>) {
     match handshake(&place, &loaded).await {
         Ok(stream) => {
-            let end = loaded.end.clone();
-            let connection = Connection::new(stream, place, Transport::Tls, answerer, end);
-            connection.serve().await;
+            Connection::new(stream, place, Transport::Tls, answerer, loaded.end.clone())
+                .serve()
+                .await;
         }
         Err(failure) => {
             answerer.counters.count_ended(failure.reason);

@@ -23,8 +23,7 @@ pub(in crate::server) fn exchange(
         let (length, client) = socket.recv_from(&mut packet)?;
         let started = Instant::now();
         let (packet, batch) = (&packet[..length], answerer.batch_context());
-        let answer = answerer.answer(&batch, packet, Transport::Udp, client, &mut reply);
-        if let Some(length) = answer {
+        if let Some(length) = answerer.answer(&batch, packet, Transport::Udp, client, &mut reply) {
             answerer.counters.count_time(1, started.elapsed());
             if let Err(error) = socket.send_to(&reply[..length], client) {
                 if answerer.shared.send_failures.is_due(unix_seconds()) {

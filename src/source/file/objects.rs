@@ -68,9 +68,10 @@ impl<'p> MergedObjects<'p> {
                 duplicate.get_or_insert(reason);
             }
         })?;
-        let none = || format!("{}: contains no Service or EndpointSlice", path.display());
         let is_empty = count == 0 && !has_empty_list;
-        let reason = duplicate.or_else(|| is_empty.then(none));
+        let reason = duplicate.or_else(|| {
+            is_empty.then(|| format!("{}: contains no Service or EndpointSlice", path.display()))
+        });
         reason.map_or(Ok(()), |reason| Err(FileError::of_content(reason)))
     }
 
@@ -113,8 +114,9 @@ fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
 /// Splits a text into documents. A text that starts like JSON is parsed as JSON first, which is several times as fast.
 fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileError> {
     if text.trim_start().starts_with('{') {
-        let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-        let texts = values.map(|value| value.map(|value| Cow::Borrowed(value.get())));
+        let texts = serde_json::Deserializer::from_str(text)
+            .into_iter::<&RawValue>()
+            .map(|value| value.map(|value| Cow::Borrowed(value.get())));
         // A text that starts like JSON may be YAML in flow style.
         if let Ok(documents) = texts.collect() {
             return Ok(documents);
@@ -125,10 +127,10 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
             let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
             FileError::at(path, format_args!("{line}:{column}"), &reason(&error))
         })?;
-    let texts = documents
+    Ok(documents
         .iter()
-        .map(|document| Cow::Owned(document.to_string()));
-    Ok(texts.collect())
+        .map(|document| Cow::Owned(document.to_string()))
+        .collect())
 }
 
 /// Returns the limits for parsing a YAML text. Files may be large, but the result must be proportional to the length of

@@ -19,8 +19,9 @@ const USER_AGENT_VALUE: &str = concat!("global-dns/", env!("CARGO_PKG_VERSION"))
 ///
 /// If certificates or credentials cannot be used.
 pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
-    let user_agent = HeaderValue::from_static(USER_AGENT_VALUE);
-    config.headers.push((USER_AGENT, user_agent));
+    config
+        .headers
+        .push((USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE)));
     let url = config.cluster_url.to_string();
     let url: Arc<str> = Arc::from(url.trim_end_matches('/'));
     let name_server = move |error: BoxError| unreachable_at(&url, error);

@@ -40,12 +40,12 @@ pub(crate) enum Failure {
 /// Returns whether a status means that the resource version is in the future. Like client-go, it checks the cause,
 /// which servers send since Kubernetes 1.19, and the message, for older ones.
 fn is_future_version(status: &Status) -> bool {
-    let mut causes = status
+    status
         .details
         .iter()
         .flat_map(|details| &details.causes)
-        .map(|cause| cause.reason.as_str());
-    causes.any(|reason| reason == "ResourceVersionTooLarge")
+        .map(|cause| cause.reason.as_str())
+        .any(|reason| reason == "ResourceVersionTooLarge")
         || status.message.contains("Too large resource version")
 }
 

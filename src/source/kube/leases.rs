@@ -29,9 +29,12 @@ const TIMEOUT: Duration = Duration::from_secs(8);
 /// Polls the Leases in the namespaces of the Links until it is dropped. A poll that fails is skipped: the age of a Lease is
 /// known only while polls succeed.
 pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Updates) {
-    let links = feeds.all().into_iter();
-    let links = links.filter(|feed| feed.kind == Kind::Link);
-    let namespaces: Vec<Namespace> = links.filter_map(|feed| feed.namespace).collect();
+    let namespaces: Vec<Namespace> = feeds
+        .all()
+        .into_iter()
+        .filter(|feed| feed.kind == Kind::Link)
+        .filter_map(|feed| feed.namespace)
+        .collect();
     if namespaces.is_empty() {
         return;
     }

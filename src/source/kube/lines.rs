@@ -87,8 +87,10 @@ impl<B: AsyncBufRead + Unpin> EventReader<B> {
     async fn read_line(&mut self) -> Result<(), Failure> {
         self.line.clear();
         self.line.shrink_to(KEPT_CAPACITY);
-        let mut limited = (&mut self.body).take(MAX_OBJECT_OCTETS as u64);
-        let read = limited.read_until(b'\n', &mut self.line).await;
+        let read = (&mut self.body)
+            .take(MAX_OBJECT_OCTETS as u64)
+            .read_until(b'\n', &mut self.line)
+            .await;
         // If the server cannot be reached any more, the next watch says so.
         read.map_err(|error| Failure::Ended(error_chain(&error)))?;
         if self.line.len() < MAX_OBJECT_OCTETS || self.line.ends_with(b"\n") {
@@ -105,8 +107,9 @@ fn decode(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
     let unreadable = |error| Failure::Unreadable(format!("cannot decode an event: {error}"));
     let EventLine { kind, object } = serde_json::from_slice(line).map_err(|error| {
         let status = serde_json::from_slice::<Status>(line).ok();
-        let status = status.filter(|status| status.code != 0);
-        status.map_or_else(|| unreadable(error), Failure::from_status)
+        status
+            .filter(|status| status.code != 0)
+            .map_or_else(|| unreadable(error), Failure::from_status)
     })?;
     let json = object.get();
     let kind = match &*kind {

@@ -101,8 +101,9 @@ impl ListReader {
     fn read_items(&mut self, take: &mut impl FnMut(&str)) -> Result<(), Failure> {
         let mut start = 0;
         loop {
-            let mut rest = self.buffer[start..].iter();
-            let separators = rest.position(|octet| !b", \t\r\n".contains(octet));
+            let separators = self.buffer[start..]
+                .iter()
+                .position(|octet| !b", \t\r\n".contains(octet));
             start += separators.unwrap_or(self.buffer.len() - start);
             if self.buffer.get(start) == Some(&b']') {
                 self.part = Part::Tail;

@@ -74,12 +74,13 @@ impl Requests {
     ) -> Result<Option<VersionedList>, Failure> {
         for version in 0..LINK_VERSIONS.len() {
             self.version = version;
-            let list = timeout(LIST_TIMEOUT, self.list_version(oldest)).await;
-            let list = list.unwrap_or_else(|_| {
-                let seconds = LIST_TIMEOUT.as_secs();
-                let reason = format!("the list did not end within {seconds} s");
-                Err(Failure::Broken(reason))
-            });
+            let list = timeout(LIST_TIMEOUT, self.list_version(oldest))
+                .await
+                .unwrap_or_else(|_| {
+                    let seconds = LIST_TIMEOUT.as_secs();
+                    let reason = format!("the list did not end within {seconds} s");
+                    Err(Failure::Broken(reason))
+                });
             match list {
                 Err(Failure::Refused { code: 404, .. }) if self.is_optional() => {}
                 other => return other.map(Some),
@@ -147,16 +148,20 @@ impl Requests {
             ..WatchParams::default()
         };
         let mut request = self.path().watch(&params, version)?;
-        let headers = request.headers_mut();
-        headers.insert(ACCEPT_ENCODING, NOT_COMPRESSED);
-        let body = self.client.request_stream(request).await;
-        let body = body.map_err(|error| match error.into() {
-            // The CRD was removed, or no longer has the version.
-            Failure::Refused {
-                code: 404, message, ..
-            } if self.is_optional() => Failure::Gone(message),
-            failure => failure,
-        })?;
+        request
+            .headers_mut()
+            .insert(ACCEPT_ENCODING, NOT_COMPRESSED);
+        let body =
+            self.client
+                .request_stream(request)
+                .await
+                .map_err(|error| match error.into() {
+                    // The CRD was removed, or no longer has the version.
+                    Failure::Refused {
+                        code: 404, message, ..
+                    } if self.is_optional() => Failure::Gone(message),
+                    failure => failure,
+                })?;
         Ok(EventReader::new(Box::pin(body)))
     }
 

@@ -38,8 +38,8 @@ fn figures() -> Option<Vec<Figure>> {
         ("threads", "Threads of the process", threads),
         ("open_fds", "Open file descriptors", open),
         ("max_fds", "Maximum number of open file descriptors", limit),
-    ];
-    let gauges = gauges.map(|(name, help, value)| (name, help, value as f64));
+    ]
+    .map(|(name, help, value)| (name, help, value as f64));
     Some([cpu, start].into_iter().chain(gauges).collect())
 }
 
@@ -47,9 +47,12 @@ fn figures() -> Option<Vec<Figure>> {
 /// a changed start means a restart.
 fn start_time(ticks_after_boot: u64) -> Option<f64> {
     static BOOT: LazyLock<Option<f64>> = LazyLock::new(|| {
-        let stat = fs::read_to_string("/proc/stat").ok()?;
-        let boot = stat.lines().find_map(|line| line.strip_prefix("btime "));
-        boot?.parse().ok()
+        fs::read_to_string("/proc/stat")
+            .ok()?
+            .lines()
+            .find_map(|line| line.strip_prefix("btime "))?
+            .parse()
+            .ok()
     });
     BOOT.map(|boot| boot + seconds(ticks_after_boot))
 }
