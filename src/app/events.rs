@@ -30,9 +30,10 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
         since: args.since,
         ..Filter::default()
     };
-    match args.watch {
-        false => show(&server, View::Events, &filter, &args.print).await,
-        true => watch(&args, server, cluster.transpose()?, filter).await,
+    if args.watch {
+        watch(&args, server, cluster.transpose()?, filter).await
+    } else {
+        show(&server, View::Events, &filter, &args.print).await
     }
 }
 

@@ -117,22 +117,21 @@ pub(super) async fn find_server(
         return Found::new(Ok(Api::Url(url.clone())), None);
     }
     let cluster = Cluster::open(kubeconfig, false).await.map(Arc::new);
-    let opened = match &cluster {
-        Ok(cluster) => cluster,
-        Err(error) => {
-            let error = anyhow!("{error}; --server names a server, such as a demo");
-            return Found::new(Err(error), Some(cluster));
-        }
-    };
-    match find_replica(opened, args.server_namespace.as_ref()).await {
-        Ok((server, silent)) => Found {
-            silent,
-            ..Found::new(Ok(server), Some(cluster))
+    let mut silent = Vec::new();
+    let server = match &cluster {
+        Err(error) => Err(anyhow!("{error}; --server names a server, such as a demo")),
+        Ok(opened) => match find_replica(opened, args.server_namespace.as_ref()).await {
+            Err(error) => Err(anyhow!("{}{hint}", error_chain(error.as_ref()))),
+            Ok((server, others)) => {
+                silent = others;
+                Ok(server)
+            }
         },
-        Err(error) => {
-            let error = anyhow!("{}{hint}", error_chain(error.as_ref()));
-            Found::new(Err(error), Some(cluster))
-        }
+    };
+    Found {
+        server,
+        cluster: Some(cluster),
+        silent,
     }
 }
 

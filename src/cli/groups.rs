@@ -174,15 +174,12 @@ impl ViewArgs {
         selects_zone: bool,
         is_given: &dyn Fn(&str) -> bool,
     ) -> Result<(), String> {
-        for (flag, name) in [
-            ("--config", "config"),
-            ("--cluster-name", "cluster_name"),
-            ("--zone", "zone"),
-        ] {
+        for name in ["config", "cluster_name", "zone"] {
             let has_effect = self.reads_objects() || selects_zone && name == "zone";
             if is_given(name) && !has_effect {
+                let flag = name.replace('_', "-");
                 return Err(format!(
-                    "the server decides, not {flag}; remove it, or read the objects with --file or --direct"
+                    "the server decides, not --{flag}; remove it, or read the objects with --file or --direct"
                 ));
             }
         }

@@ -61,24 +61,16 @@ impl PrintArgs {
                 harmless_json(&json) + "\n"
             }
             Output::Text | Output::Wide | Output::Zone => {
-                let sections = document
-                    .sections
-                    .iter()
-                    .filter(|section| !section.rows.is_empty());
-                let mut texts: Vec<String> = sections.map(|one| self.section(one)).collect();
-                if texts.is_empty() {
-                    let last = document
-                        .sections
-                        .last()
-                        .map_or("", |one| one.title.as_str());
-                    let things = if last.is_empty() {
-                        &document.kind
-                    } else {
-                        last
-                    };
-                    texts.push(format!("no {things}\n"));
+                let mut sections = document.sections;
+                let last = sections.last().map(|one| one.title.clone());
+                let things = last.filter(|title| !title.is_empty());
+                sections.retain(|section| !section.rows.is_empty());
+                if sections.is_empty() {
+                    format!("no {}\n", things.unwrap_or(document.kind))
+                } else {
+                    let texts: Vec<String> = sections.iter().map(|one| self.section(one)).collect();
+                    texts.join("\n")
                 }
-                texts.join("\n")
             }
         };
         print(&text)?;

@@ -32,9 +32,10 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     }
     let mut safe = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match is_deceptive(c) {
-            true => safe.extend(c.escape_default()),
-            false => safe.push(c),
+        if is_deceptive(c) {
+            safe.extend(c.escape_default());
+        } else {
+            safe.push(c);
         }
     }
     Cow::Owned(safe)

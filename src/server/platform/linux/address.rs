@@ -49,9 +49,10 @@ pub(in crate::server) fn request_local_addresses(
 
 /// Returns a buffer for the control message of one datagram. Its length must be exact, because the kernel reads all of it.
 pub(super) fn control_buffer(is_ipv4: bool) -> Vec<u8> {
-    match is_ipv4 {
-        true => cmsg_space!(in_pktinfo),
-        false => cmsg_space!(in6_pktinfo),
+    if is_ipv4 {
+        cmsg_space!(in_pktinfo)
+    } else {
+        cmsg_space!(in6_pktinfo)
     }
 }
 
@@ -68,9 +69,10 @@ pub(super) fn local_address<A>(message: &RecvMsg<'_, '_, A>) -> Option<Local> {
             }
             ControlMessageOwned::Ipv6PacketInfo(info) => {
                 let local = Ipv6Addr::from(info.ipi6_addr.s6_addr);
-                let interface = match local.is_unicast_link_local() {
-                    true => info.ipi6_ifindex,
-                    false => 0,
+                let interface = if local.is_unicast_link_local() {
+                    info.ipi6_ifindex
+                } else {
+                    0
                 };
                 return (!local.is_multicast()).then_some((local.into(), interface));
             }
