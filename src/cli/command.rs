@@ -1,5 +1,6 @@
 //! The subcommands, with the examples of their help.
 
+use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStr, Resettable, StyledStr};
 use clap::error::{Error, ErrorKind};
 use clap::parser::ValueSource;
@@ -14,6 +15,12 @@ use super::view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};
 /// The name of the program.
 const NAME: &str = "global-dns";
 
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
 /// DNS server: one name for a service in several linked clusters
 ///
 /// Examples:
@@ -26,7 +33,7 @@ const NAME: &str = "global-dns";
 ///   # Find mistakes of an installation
 ///   global-dns check
 #[derive(Parser)]
-#[command(name = NAME, version, max_term_width = 100, verbatim_doc_comment)]
+#[command(name = NAME, version, styles = STYLES, max_term_width = 100, verbatim_doc_comment)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
