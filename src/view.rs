@@ -13,6 +13,7 @@ mod events;
 mod explain;
 mod facts;
 mod filter;
+mod gone;
 mod kind;
 mod manual;
 mod page;

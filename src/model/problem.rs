@@ -149,6 +149,8 @@ pub enum ProblemKind {
     Flapping,
     /// Links or Leases cannot be read, or there are none (rule L2).
     LinksUnknown,
+    /// Many services went within a minute: all of a namespace, or a tenth of all.
+    ServicesGone,
     /// There is no complete table yet.
     NoTable,
     /// The process has received a signal to terminate.
@@ -316,6 +318,9 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::LinksUnknown, Server, Warning, "State of links is unknown",
             "set links.namespaces to the namespace of the Links, and permit list and watch on links and list on leases there; \
             or set links.enabled: false"),
+        row(K::ServicesGone, Server, Warning, "Many services are gone",
+            "global-dns events shows what left and when: look whether a namespace was deleted, or the API server was restored without \
+            its objects; this ends when they are back, or after an hour"),
         row(K::NoTable, Server, Error, "No complete table yet",
             "wait for the first list of every watch; the other problems say which of them fails"),
         row(K::ShuttingDown, Server, Warning, "Server is shutting down",

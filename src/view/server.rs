@@ -118,7 +118,12 @@ impl Server {
             problems.extend(problem_of_failures(kind, failures, self.feeds.clock));
         }
         let table = now.table.iter();
-        problems.extend(table.flat_map(|table| self.hidden_namespaces(table)));
+        problems.extend(
+            table
+                .clone()
+                .flat_map(|table| self.hidden_namespaces(table)),
+        );
+        problems.extend(table.flat_map(|table| self.gone_problem(table)));
         problems
     }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::age::Age;
 use super::document::{Cells, Document, Report, Section};
 use super::error::ViewError;
+use super::gone::Gone;
 use super::server::Shown;
 use super::state::State;
 use crate::VERSION;
@@ -63,6 +64,8 @@ pub(super) struct Status {
     services: BTreeMap<State, u32>,
     /// The numbers of problems by level.
     problems: BTreeMap<Level, u32>,
+    /// What was answered within the last hour and is not any more, for each namespace.
+    gone: Vec<Gone>,
     /// The clusters: this one, and those of Links.
     clusters: Vec<ClusterReport>,
     /// The settings, as `serve --print-settings` prints them.
@@ -106,6 +109,7 @@ impl Status {
             level: causes.state().max(facts.worst_state()),
             services: facts.states.clone(),
             problems: causes.levels(),
+            gone: table.map_or_else(Vec::new, |table| server.gone(table)),
             clusters: ClusterReport::all(identity.cluster.as_ref(), table, feeds.clock),
             settings: Value::clone(&server.settings),
         }

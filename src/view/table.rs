@@ -12,6 +12,7 @@ use super::document::{Cells, Document, Report, Section, text_of};
 use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::filter::is_listed;
+use super::gone;
 use super::server::Shown;
 use super::state::{State, Verdict, main_problem};
 use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, list_some};
@@ -118,6 +119,12 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
         document
             .sections
             .push(shown.causes().above_services(shown.print_context(), filter));
+    }
+    if filter.next.is_none() && !filter.selects_rows() && filter.at.is_none() {
+        let gone = shown.table().map(|table| shown.server.gone(table));
+        document
+            .sections
+            .push(gone::section(gone.unwrap_or_default()));
     }
     let rows = rows
         .iter()
