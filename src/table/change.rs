@@ -249,6 +249,11 @@ impl Change {
             Ttl => self.changed(&format!("The TTL of {of}")),
             GatewayDown => self.changed(&format!("The rule for gateways that are down of {of}")),
             Step => self.changed(&format!("The step that answers for {of}")),
+            // The cause names hosts; the name itself may answer.
+            Failing if self.cause.is_some() && self.after.is_some() => {
+                format!("Hosts of {of} fail")
+            }
+            Failing if self.cause.is_some() => format!("Hosts of {of} do not fail any more"),
             Failing if self.after.is_some() => format!("The name of {of} fails"),
             Failing => format!("The name of {of} answers again"),
             ShortName => self.changed(&format!("The short name of {of}")),

@@ -148,7 +148,9 @@ fn setting_changes(versions: Versions<&Service>, is_old: bool) -> Vec<Change> {
     let [old, new] = versions;
     let missing = [missing_alone(old, new), missing_alone(new, old)];
     if missing[0] != missing[1] {
-        changes.push(Change::between(Failing, missing, None));
+        let gone = || "their cluster does not list them any more".to_owned();
+        let cause = missing[1].clone().unwrap_or_else(gone);
+        changes.push(Change::between(Failing, missing, Some(cause)));
     }
     changes
 }
