@@ -86,7 +86,6 @@
 //!
 //! `tests/fast/recordings` replays events of Linkerd's mirror controller against all rules.
 
-mod answers;
 pub mod build;
 mod build_service;
 mod candidate;
@@ -97,6 +96,7 @@ mod context;
 pub mod diff;
 mod endpoint;
 pub mod failover;
+mod hash;
 mod headless;
 mod history;
 pub mod links;

@@ -60,21 +60,21 @@
 
 pub mod answer;
 pub mod name;
-pub mod order;
 pub mod print;
 pub mod read;
 pub mod reading;
 mod record_type;
 pub mod records;
+pub mod walk;
 mod zones;
 
 pub use answer::{Answer, AnswerResult, answer};
 pub use name::Name;
-pub use order::{Addresses, AnswerOrder};
 pub use read::{read, read_own_name, yields};
 pub use reading::{Failure, MissingReason, Reading, Scope, View};
 pub use record_type::RecordType;
 pub use records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
+pub use walk::{Addresses, AnswerOrder};
 pub use zones::{Grammar, Zone, ZoneName, Zones};
 
 #[cfg(test)]

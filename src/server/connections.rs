@@ -28,7 +28,7 @@ use crate::wire::{Access, Transport};
 /// Maximum time for the rest of a message, and for sending replies.
 pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after a failed accept if descriptors or memory are exhausted.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum number of replaced connections that are still closing. No more connections are accepted until some of them
 /// have ended, so that a flood of connections cannot use more descriptors.
 const MAX_CLOSING: usize = 16;
@@ -137,7 +137,7 @@ impl Connections {
             warn!(%error, "Accepting a TCP connection failed");
         }
         if is_exhaustion(error) {
-            sleep(RETRY_PAUSE).await;
+            sleep(ACCEPT_PAUSE).await;
         }
     }
 

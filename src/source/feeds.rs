@@ -19,7 +19,7 @@ use crate::table::links::LinkList;
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
-const MAX_LOGGED: usize = 8;
+const MAX_MESSAGES: usize = 8;
 
 /// Maximum time between the failures of two watches in one outage. A silent watch is noticed after 50 s.
 const OUTAGE_SPREAD: Duration = Duration::from_secs(60);
@@ -203,7 +203,7 @@ impl Feeds {
             .map_or(self.clock.now(), |(_, since)| *since);
         state.failure = Some((failure.into(), since));
         let is_logged = state.logged.iter().any(|other| other == failure);
-        if is_logged || state.logged.len() >= MAX_LOGGED {
+        if is_logged || state.logged.len() >= MAX_MESSAGES {
             return None;
         }
         state.logged.push(failure.to_owned());

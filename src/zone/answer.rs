@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use strum::IntoStaticStr;
 
-use super::order::{AnswerOrder, addresses_of, rtype_of, visit_addresses, visit_services};
 use super::reading::{Failure, Reading, View};
+use super::walk::{AnswerOrder, addresses_of, rtype_of, visit_addresses, visit_srv};
 use super::{Name, RecordType, Zone, Zones, read};
 use crate::table::{Endpoint, Property, Published};
 
@@ -140,7 +140,7 @@ impl<'t> Answer<'t> {
         match self {
             Self::Data(view, RecordType::SRV) => {
                 let mut endpoints = Vec::new();
-                let _ = visit_services(view, AnswerOrder::Rotate, 0, |index, _, _| {
+                let _ = visit_srv(view, AnswerOrder::Rotate, 0, |index, _, _| {
                     endpoints.push(&view.service.endpoints[index]);
                     ControlFlow::Continue(())
                 });

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::order::Addresses;
 use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section, soa_numbers};
+use super::walk::Addresses;
 use super::{Grammar, Name, Reading, RecordType, Zone, Zones, answer, read};
 use crate::table::{Endpoint, Published, Service, Table};
 

@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 use super::answer::own_addresses;
 use super::name::{labels_of, write_labels};
-use super::order::{self, Addresses, AnswerOrder, visit_addresses};
 use super::reading::Targets;
+use super::walk::{self, Addresses, AnswerOrder, visit_addresses};
 use super::zones::NEGATIVE_TTL;
 use super::{Answer, Grammar, Name, RecordType, View, Zone};
 use crate::model::ServiceKey;
@@ -133,7 +133,7 @@ impl Answer<'_> {
         mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         match self {
-            Self::Data(view, RecordType::SRV) => visit_services(view, context, visit),
+            Self::Data(view, RecordType::SRV) => visit_srv(view, context, visit),
             Self::Data(view, rtype) => {
                 visit_addresses(view, *rtype, context.order, context.turn, |addresses| {
                     let data = Data::Addresses(addresses);
@@ -177,19 +177,19 @@ impl Answer<'_> {
 }
 
 /// Visits the SRV records of a view, and then the addresses of each target.
-fn visit_services<'a>(
+fn visit_srv<'a>(
     view: &'a View<'_>,
     context: AnswerContext<'a>,
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let (question, ttl) = (context.question, view.service.ttl);
     let (order, turn) = (context.order, context.turn);
-    order::visit_services(view, order, turn, |index, port, _| {
+    walk::visit_srv(view, order, turn, |index, port, _| {
         let target = RecordName::target(view, question, index);
         visit(Record::answer(question, ttl, Data::Srv { port, target }))
     })?;
     let mut number = 0;
-    order::visit_services(view, order, turn, |index, _, is_first| {
+    walk::visit_srv(view, order, turn, |index, _, is_first| {
         number += 1;
         if !is_first {
             return ControlFlow::Continue(());

@@ -10,9 +10,9 @@ use crate::view::server::Shown;
 use crate::zone::{Grammar, MissingReason, Name, Reading, Scope, View, read, yields};
 
 /// Maximum number of namespaces in a sentence.
-const MAX_LISTED: usize = 30;
+const MAX_NAMESPACES: usize = 30;
 /// Maximum number of clusters in a sentence.
-const MAX_LACKING: usize = 5;
+const MAX_CLUSTERS: usize = 5;
 /// Why there is no service, and what to do.
 const NO_MIRROR: &str =
     "it has no mirror here; export it in its cluster, and check that the cluster is linked";
@@ -168,7 +168,7 @@ impl<'t> ReadName<'t> {
         if lacking.is_empty() || lacking.len() == linked {
             return String::new();
         }
-        let lacking = list_some(lacking, MAX_LACKING);
+        let lacking = list_some(lacking, MAX_CLUSTERS);
         format!("; linked, without this service: {lacking}")
     }
 
@@ -185,7 +185,7 @@ impl<'t> ReadName<'t> {
         };
         let federated = service.federated.iter();
         if federated.clone().any(|one| one.as_str() == cluster) {
-            let all = list_some(federated, MAX_LACKING);
+            let all = list_some(federated, MAX_CLUSTERS);
             return format!(
                 "one address stands for the clusters {all}, so that none has a name of its own"
             );
@@ -321,7 +321,7 @@ fn counted(endpoints: &[ListedEndpoint<'_>]) -> String {
 fn describe_no_owner(name: &str, short: &ShortName) -> String {
     let reason = match short.owner.as_ref().err() {
         Some(NoOwner::Ambiguous) => {
-            let namespaces = list_some(short.namespaces(Claim::Headless), MAX_LISTED);
+            let namespaces = list_some(short.namespaces(Claim::Headless), MAX_NAMESPACES);
             return format!("ambiguous: '{name}' exists in the namespaces {namespaces}");
         }
         Some(NoOwner::Pinned(namespace)) => {
@@ -332,6 +332,6 @@ fn describe_no_owner(name: &str, short: &ShortName) -> String {
             format!("no setting assigns the short name '{name}' to a namespace (shortNames.pinned)")
         }
     };
-    let namespaces = list_some(short.namespaces(Claim::Other), MAX_LISTED);
+    let namespaces = list_some(short.namespaces(Claim::Other), MAX_NAMESPACES);
     format!("{reason}; namespaces that have it: {namespaces}")
 }

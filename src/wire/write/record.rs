@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::wire::query::HEADER;
-use crate::zone::order::Addresses;
 use crate::zone::records::soa_numbers;
+use crate::zone::walk::Addresses;
 use crate::zone::{Data, Name, Record, RecordName, RecordType, SRV_WEIGHT, Section};
 
 pub(super) const QUESTION: usize = 0;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::*;
 use crate::testing::{gateway, local};
-use crate::zone::order::{visit_addresses, visit_services};
+use crate::zone::walk::{visit_addresses, visit_srv};
 
 fn shop() -> Table {
     let mut objects = vec![
@@ -45,7 +45,7 @@ fn addresses(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
 fn rows(table: &Table, order: AnswerOrder, turn: u32) -> Vec<(String, u16)> {
     let mut rows = Vec::new();
     let _ = with_view(table, |view| {
-        visit_services(view, order, turn, |index, port, _| {
+        visit_srv(view, order, turn, |index, port, _| {
             let endpoint = &view.service.endpoints[index];
             rows.push((endpoint.labels().join("."), port));
             ControlFlow::Continue(())

@@ -134,7 +134,7 @@ fn rotated<A>(list: &[A], turn: u32) -> [&[A]; 2] {
 
 /// Visits the SRV records of a view in order until `visit` breaks: for each target and port number one. `visit` gets the index of the
 /// endpoint that is the target, the port number, and whether it is the first record in this order with its target.
-pub fn visit_services<'t>(
+pub fn visit_srv<'t>(
     view: &View<'t>,
     order: AnswerOrder,
     turn: u32,
