@@ -3,7 +3,8 @@
 //! Each cluster is a network namespace that represents a node. Pods have the same loopback addresses in every cluster.
 //! Destination NAT in the client's namespace implements cluster IPs, as with kube-proxy. It translates a synthetic
 //! cluster IP to the gateway address of the other cluster, where a second NAT translates to the pod. Other packets are
-//! dropped. Each cluster has a different synthetic address for the same member.
+//! dropped. Each cluster has a different synthetic address for the same member. Each cluster has a domain of its own, such as
+//! `west.example`, which its CoreDNS serves beside `cluster.local`; in the others it is a zone of global-dns.
 //!
 //! - `plan`: the addresses of clusters, Services and members
 //! - `mirrors`: the objects in each cluster, for an API server or a manifest file
@@ -23,6 +24,7 @@ use tempfile::TempDir;
 
 use crate::cluster::Cluster;
 use crate::commands::{binary, tool};
+use crate::manual::Section;
 use crate::networks::{Files, Network};
 use crate::objects::{namespace, node};
 use crate::output::suite_name;
@@ -218,16 +220,17 @@ impl Clusters {
         })
     }
 
-    /// Asserts that the host name of every member resolves in every cluster, even if its gateway is down.
+    /// Asserts that both names of every member resolve in every cluster, even if its gateway is down.
     fn check_member_names(&self) -> Result<()> {
         for (viewer, member) in self.views_of_members() {
-            let name = member.global_name();
-            let got = self.dig(viewer, &name, "A")?;
-            ensure!(
-                got == BTreeSet::from([member.address_in(viewer)]),
-                "{name} in {}: {got:?}",
-                CLUSTERS[viewer].name
-            );
+            for name in [member.global_name(), member.own_name()] {
+                let got = self.dig(viewer, &name, "A")?;
+                ensure!(
+                    got == BTreeSet::from([member.address_in(viewer)]),
+                    "{name} in {}: {got:?}",
+                    CLUSTERS[viewer].name
+                );
+            }
         }
         Ok(())
     }
@@ -242,16 +245,43 @@ impl Clusters {
 
     /// Builds a command in a pod: in the network of its cluster, with the `resolv.conf` of a pod.
     pub fn pod_command(&self, cluster: usize, program: &Path) -> Result<Command> {
-        let file = self.directory.path().join("resolv.conf");
+        let bound = vec![self.resolver("cluster.local")?];
+        self.networks[cluster].command(program, &Files { bound })
+    }
+
+    /// Builds a command that runs a shell script in the pod of a member: with its host name and, as kubelet writes them, its
+    /// `resolv.conf` and `hosts` (`managedHostsFileContent` in `pkg/kubelet/kubelet_pods.go`). So `hostname -f` prints the
+    /// member's own name.
+    pub fn member_command(&self, member: Member, script: &str) -> Result<Command> {
+        let (name, host) = (member.own_name(), member.host());
+        let file = self.directory.path().join(format!("hosts-{name}"));
+        let text = format!(
+            "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n\
+             fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n\
+             {}\t{name}\t{host}\n",
+            member.pod_address()
+        );
+        fs::write(&file, text)?;
+        let resolver = self.resolver(&CLUSTERS[member.cluster].domain())?;
+        let bound = vec![resolver, (file, PathBuf::from("/etc/hosts"))];
+        let network = &self.networks[member.cluster];
+        let mut command = network.command(&tool("unshare")?, &Files { bound })?;
+        let script = format!("hostname {host} && {script}");
+        command.args(["--uts", "--", "sh", "-c", &script]);
+        Ok(command)
+    }
+
+    /// Writes the `resolv.conf` of the pods of a cluster with this domain. Returns it with its mount point.
+    fn resolver(&self, domain: &str) -> Result<(PathBuf, PathBuf)> {
+        let file = self.directory.path().join(format!("resolv.conf-{domain}"));
         fs::write(
             &file,
             format!(
-                "search {NAMESPACE}.svc.cluster.local svc.cluster.local cluster.local\n\
+                "search {NAMESPACE}.svc.{domain} svc.{domain} {domain}\n\
                  nameserver {CLUSTER_DNS}\noptions ndots:5\n"
             ),
         )?;
-        let bound = vec![(file, PathBuf::from("/etc/resolv.conf"))];
-        self.networks[cluster].command(program, &Files { bound })
+        Ok((file, PathBuf::from("/etc/resolv.conf")))
     }
 
     /// Returns the network of a cluster. That of `east` is the network of the test's thread.
@@ -277,12 +307,22 @@ impl Clusters {
     fn start_dns(&mut self, cluster: usize) -> Result<()> {
         let (site, network) = (&CLUSTERS[cluster], &self.networks[cluster]);
         let mut serve = network.command(&binary(), &Files::default())?;
+        let others = CLUSTERS.iter().filter(|other| other.name != site.name);
+        let own_names = Section::read("forwarding.md", "Own names of another cluster")?;
+        let own_names = own_names.texts("corefile")?.concat();
+        let (mut zones, mut stanzas) = ("global".to_owned(), String::new());
+        for other in others {
+            let (name, domain) = (other.name, other.domain());
+            zones += &format!(", {{name: svc.{domain}, cluster: {name}}}");
+            stanzas += &own_names.replace("west.example", &domain);
+        }
         let arguments = [
             "serve",
             "--listen",
             GLOBAL_DNS_POD,
             "--cluster-name",
             site.name,
+            &format!("zones=[{zones}]"),
             // CoreDNS sends from the address of the gateway, which is one for documentation.
             "limits.allow=[0.0.0.0/0]",
         ];
@@ -295,12 +335,11 @@ impl Clusters {
         let name = format!("global-dns-{}", site.name);
         self.processes.push(Process::start(name, serve)?);
 
-        let cluster_local = match cluster {
-            EAST => format!(
-                "kubernetes {{\n        kubeconfig {} admin\n    }}",
-                self.api.kubeconfig.display()
-            ),
-            _ => "template ANY ANY {\n        rcode NXDOMAIN\n    }".to_owned(),
+        let own_services = if cluster == EAST {
+            let kubeconfig = self.api.kubeconfig.display();
+            format!("kubernetes {{\n        kubeconfig {kubeconfig} admin\n    }}")
+        } else {
+            format!("file {}", self.write_own_zone(cluster)?.display())
         };
         let stanza = fs::read_to_string(repository("coredns/Corefile"))?;
         let corefile = self
@@ -309,7 +348,10 @@ impl Clusters {
             .join(format!("Corefile-{}", site.name));
         fs::write(
             &corefile,
-            format!("cluster.local:53 {{\n    errors\n    {cluster_local}\n}}\n{stanza}"),
+            format!(
+                "cluster.local:53 {}:53 {{\n    errors\n    {own_services}\n}}\n{stanza}\n{stanzas}",
+                site.domain()
+            ),
         )?;
         let mut coredns = network.command(&tool("coredns")?, &Files::default())?;
         coredns.arg("-conf").arg(&corefile);
@@ -326,6 +368,23 @@ impl Clusters {
             ensure!(text.contains("status: NOERROR"), "{text}");
             Ok(())
         })
+    }
+
+    /// Writes the zone of a cluster without API server: what the plugin `kubernetes` of its CoreDNS would answer about the
+    /// members. The names are relative to the domain.
+    fn write_own_zone(&self, cluster: usize) -> Result<PathBuf> {
+        let file = self.directory.path().join(CLUSTERS[cluster].domain());
+        let own = self.members.iter();
+        let records = own
+            .filter(|member| member.cluster == cluster)
+            .map(|member| {
+                let (host, service) = (member.host(), member.service.name);
+                let address = member.pod_address();
+                format!("{host}.{service}.{NAMESPACE}.svc 5 IN A {address}\n")
+            });
+        let head = "@ 5 IN SOA ns.dns hostmaster 1 7200 1800 86400 5\n@ 5 IN NS ns.dns\n";
+        fs::write(&file, head.to_owned() + &records.collect::<String>())?;
+        Ok(file)
     }
 
     fn manifest(&self, cluster: usize) -> PathBuf {

@@ -15,7 +15,7 @@ mod chaos; // faults and floods
 mod chart; // the Helm chart in a real API server
 mod clients; // programs that people run
 mod cluster; // the chart under real kubelets
-mod databases; // etcd and NATS over three clusters
+mod databases; // etcd, NATS and RabbitMQ over three clusters
 mod e2e; // a real API server with its controllers, and a real CoreDNS
 mod peers; // answers compared with Knot, NSD and BIND; clients of DNS
 mod portable; // the program without what only Linux has

@@ -70,7 +70,14 @@ pub const CLUSTER_DNS: &str = "10.96.0.10";
 /// The cluster IP of global-dns, as in the recipes.
 pub const GLOBAL_DNS: &str = "10.96.0.53";
 
-// === impl Service, impl Member ===
+// === impl Site, impl Service, impl Member ===
+
+impl Site {
+    /// Returns the domain of the cluster, which is its own.
+    pub fn domain(&self) -> String {
+        format!("{}.example", self.name)
+    }
+}
 
 impl Service {
     /// Returns a pod of the Service.
@@ -100,6 +107,13 @@ impl Member {
     pub fn global_name(&self) -> String {
         let (cluster, service) = (CLUSTERS[self.cluster].name, self.service.name);
         format!("{}.{cluster}.{service}.{NAMESPACE}.global", self.host())
+    }
+
+    /// Returns Kubernetes' own name of the pod, below the domain of its cluster.
+    pub fn own_name(&self) -> String {
+        let (host, service) = (self.host(), self.service.name);
+        let domain = CLUSTERS[self.cluster].domain();
+        format!("{host}.{service}.{NAMESPACE}.svc.{domain}")
     }
 
     /// Returns whether this is a pod of a Service in a cluster.

@@ -11,17 +11,14 @@ use support::certificates::Authority;
 use support::commands::tool;
 use support::manual::Section;
 use support::multicluster::Clusters;
-use support::multicluster::plan::{EAST, Member, NAMESPACE, Service, WEST};
+use support::multicluster::plan::{EAST, Member, NAMESPACE, WEST};
 use support::output::print_line;
 use support::process::{Process, run_checked};
 use support::repository::repository;
 use support::wait::eventually;
 
-pub const DB: Service = Service {
-    name: "db",
-    port_numbers: &[("etcd-server-ssl", 2380), ("etcd-client", 2379)],
-    first: 10,
-};
+use crate::databases::plan::DB;
+
 /// Members in the first cluster.
 const MEMBERS: u8 = 3;
 /// Through gateways, the address of a peer is that of the gateway. Here, the members of a cluster share a network, too, so that a
@@ -198,7 +195,10 @@ impl Moved {
         let mut get = clusters.pod_command(WEST, &tool("etcdctl")?)?;
         get.env("ETCDCTL_API", "3")
             .arg("--command-timeout=20s")
-            .arg("--endpoints=http://10.244.0.10:2379");
+            .arg(format!(
+                "--endpoints={}",
+                url("http", &DB.member(WEST, 0).pod_address(), 2379)
+            ));
         let text = run_checked(get.args(["get", "--prefix", "key-"]))?;
         let lines: Vec<&str> = text.lines().collect();
         let stored: BTreeMap<&str, &str> = lines

@@ -9,27 +9,23 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::tool;
 use support::multicluster::Clusters;
-use support::multicluster::plan::{CLUSTERS, EAST, Member, NAMESPACE, NORTH, WEST};
-use support::output::print_line;
+use support::multicluster::plan::{CLUSTERS, EAST, Member, NAMESPACE, Service};
 use support::process::Process;
 use support::wait::{TIMEOUT, eventually};
 
+use crate::databases::Program;
 use crate::databases::plan::NATS;
 
 /// Maximum time without data from a server before the next attempt.
 const SILENCE: Duration = Duration::from_millis(500);
 
-#[derive(Default)]
-pub struct Nats {
-    /// Indexes into [`Clusters::databases`].
-    processes: Vec<usize>,
-}
+pub struct Nats;
 
 /// A minimal NATS client.
 struct Client {
@@ -38,62 +34,13 @@ struct Client {
 
 // === impl Nats ===
 
-impl Nats {
-    pub fn form(&mut self, clusters: &mut Clusters) -> Result<()> {
-        let started = Instant::now();
-        for cluster in [EAST, WEST, NORTH] {
-            self.start(clusters, cluster)?;
-        }
-        self.check_routes(clusters)?;
-        let took = started.elapsed().as_secs_f64();
-        print_line(&format!(
-            "nats: routes between all three servers after {took:.1} s"
-        ));
-        Ok(())
-    }
-
-    /// Asserts that every server has routes to both others, and that messages arrive at the others.
-    pub fn check_routes(&self, clusters: &mut Clusters) -> Result<()> {
-        for cluster in [EAST, WEST, NORTH] {
-            let others: BTreeSet<String> = [EAST, WEST, NORTH]
-                .into_iter()
-                .filter(|&other| other != cluster)
-                .map(|other| name_of(member(other)))
-                .collect();
-            eventually("routes to both others", || {
-                for &index in &self.processes {
-                    clusters.databases[index].check()?;
-                }
-                let page = read_routes(cluster)?;
-                let routes = page["routes"].as_array().context("no list of routes")?;
-                let names: BTreeSet<String> = routes
-                    .iter()
-                    .filter_map(|route| route["remote_name"].as_str().map(str::to_owned))
-                    .collect();
-                let name = name_of(member(cluster));
-                ensure!(names == others, "{name} has routes to {names:?}");
-                Ok(())
-            })?;
-        }
-        for (from, to) in [(EAST, WEST), (WEST, NORTH), (NORTH, EAST)] {
-            let (mut publisher, mut subscriber) = (Client::connect(from)?, Client::connect(to)?);
-            subscriber.send("SUB news 1")?;
-            subscriber
-                .stream
-                .get_ref()
-                .set_read_timeout(Some(SILENCE))?;
-            // Servers propagate a subscription with a delay.
-            eventually("a message", || {
-                publisher.send("PUB news 5\r\nhello")?;
-                subscriber.expect_line("MSG news 1 5")
-            })?;
-        }
-        Ok(())
+impl Program for Nats {
+    fn service(&self) -> &'static Service {
+        &NATS
     }
 
     /// Starts a server. All servers have the same settings, except for name and addresses.
-    fn start(&mut self, clusters: &mut Clusters, cluster: usize) -> Result<()> {
-        let member = member(cluster);
+    fn start(&self, clusters: &mut Clusters, member: Member) -> Result<()> {
         let (name, pod) = (name_of(member), member.pod_address());
         let file = clusters.directory().join(format!("{name}.conf"));
         fs::write(
@@ -105,17 +52,41 @@ impl Nats {
                 member.global_name()
             ),
         )?;
-        let mut command = clusters.pod_command(cluster, &tool("nats-server")?)?;
+        let mut command = clusters.pod_command(member.cluster, &tool("nats-server")?)?;
         command.arg("-c").arg(&file);
-        self.processes.push(clusters.databases.len());
-        let process = Process::start(name, command)?;
-        clusters.databases.push(process);
+        clusters.databases.push(Process::start(name, command)?);
         Ok(())
     }
-}
 
-fn member(cluster: usize) -> Member {
-    NATS.member(cluster, 0)
+    /// Asserts that a server has routes to all others, and that its messages arrive there.
+    fn check(&self, _clusters: &Clusters, viewer: Member, members: &[Member]) -> Result<()> {
+        let others = members.iter().filter(|member| **member != viewer);
+        let expected: BTreeSet<String> = others.clone().map(|member| name_of(*member)).collect();
+        let page = read_routes(viewer)?;
+        let routes = page["routes"].as_array().context("no list of routes")?;
+        let names = routes
+            .iter()
+            .filter_map(|route| route["remote_name"].as_str());
+        let names: BTreeSet<String> = names.map(str::to_owned).collect();
+        ensure!(
+            names == expected,
+            "{} has routes to {names:?}",
+            name_of(viewer)
+        );
+        for other in others {
+            let (mut publisher, mut subscriber) =
+                (Client::connect(viewer)?, Client::connect(*other)?);
+            subscriber.send("SUB news 1")?;
+            let stream = subscriber.stream.get_ref();
+            stream.set_read_timeout(Some(SILENCE))?;
+            // Servers propagate a subscription with a delay.
+            eventually("a message", || {
+                publisher.send("PUB news 5\r\nhello")?;
+                subscriber.expect_line("MSG news 1 5")
+            })?;
+        }
+        Ok(())
+    }
 }
 
 fn name_of(member: Member) -> String {
@@ -123,16 +94,13 @@ fn name_of(member: Member) -> String {
 }
 
 /// Returns the address of a server in `east`, where the test runs.
-fn address(cluster: usize, port: u16) -> Result<SocketAddr> {
-    Ok(SocketAddr::new(
-        member(cluster).address_in(EAST).parse()?,
-        port,
-    ))
+fn address(member: Member, port: u16) -> Result<SocketAddr> {
+    Ok(SocketAddr::new(member.address_in(EAST).parse()?, port))
 }
 
 /// Reads the list of routes of a server.
-fn read_routes(cluster: usize) -> Result<Value> {
-    let mut stream = TcpStream::connect(address(cluster, 8222)?)?;
+fn read_routes(member: Member) -> Result<Value> {
+    let mut stream = TcpStream::connect(address(member, 8222)?)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     // HTTP/1.0, because it has no chunked encoding.
     stream.write_all(b"GET /routez HTTP/1.0\r\n\r\n")?;
@@ -147,8 +115,8 @@ fn read_routes(cluster: usize) -> Result<Value> {
 // === impl Client ===
 
 impl Client {
-    fn connect(cluster: usize) -> Result<Self> {
-        let stream = TcpStream::connect(address(cluster, 4222)?)?;
+    fn connect(member: Member) -> Result<Self> {
+        let stream = TcpStream::connect(address(member, 4222)?)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         let mut client = Self {
             stream: BufReader::new(stream),
