@@ -12,9 +12,9 @@
 //!   seen, after a failure with growing pauses. A watch that is silent for longer is broken.
 //! - A list is sent when it is complete ([`Requests`]), and through one [limiter](super::limiter). If the update loop doubts it,
 //!   because it lacks most objects, the next one is consistent, follows after [`DOUBT_PAUSE`], and is applied in any case.
-//! - Activity of a feed is a complete list, an event, or a bookmark. A refused, broken or endless response and an opened watch are
-//!   not, so the age of the table grows until the next of these. It also grows while the first list is read, which takes seconds for
-//!   100,000 objects.
+//! - Activity of a feed is a complete list, an event, a bookmark, or an opened watch, unless the one before it was silent. A refused,
+//!   broken or endless response is not, so the age of the table grows until the next of these. It also grows while the first list is
+//!   read, which takes seconds for 100,000 objects.
 //! - A watch without an event or a bookmark for two turns makes its feed list once. If nothing was missed, the next such list is rare.
 //!   Else lists replace the watch until it delivers, and that is a problem.
 //!
@@ -348,7 +348,7 @@ impl Watcher {
         let watch = self.requests.watch(&self.version, duration);
         let mut events = within(MAX_SILENCE, watch).await?;
         if self.silence.turns == 0 {
-            self.feeds.end_failure(&self.requests.feed);
+            self.feeds.note_activity(&self.requests.feed);
         }
         loop {
             let rest = rest.filter(|_| self.silence.is_deaf);
