@@ -129,7 +129,7 @@ fn mirrorable(
     } else if candidate.item.ports.is_empty() {
         "it has no ports, so that Linkerd skips it: add ports to the Service"
     } else if own.is_headless() && !endpoints.clone().any(is_named) {
-        "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does"
+        "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, by a StatefulSet whose serviceName is this Service"
     } else if let Some(name) = names.find(|name| name.len() + 1 + cluster.as_str().len() > MAX_NAME)
     {
         return Err(format!(

@@ -347,7 +347,7 @@ fn exported_service_that_cannot_be_mirrored_has_the_reason() {
             "",
             true,
             Some(
-                "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, as a StatefulSet does",
+                "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, by a StatefulSet whose serviceName is this Service",
             ),
         ),
         (&long, true, Some("is longer than 63 characters")),
