@@ -34,8 +34,8 @@ use crate::view;
 use crate::wire::Access;
 use crate::zone::Zones;
 
-/// The settings of the resolver of this pod.
-const RESOLVER: &str = "/etc/resolv.conf";
+/// The files in which the kubelet names the domain of the cluster.
+const OF_KUBELET: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
 /// Time for which the server answers although it is not ready, so that clients leave it. Until then, kube-proxy sends queries also to
 /// a pod that terminates, if no other one is ready. Afterwards, the two failures of the probe take at most 6 s, and the long-lived UDP
@@ -92,8 +92,9 @@ impl Server {
         args: &SourceArgs,
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
-        let resolver = std::fs::read_to_string(RESOLVER).unwrap_or_default(); // without it, there is no search list
-        let checked = settings.check_cluster_domain(&resolver);
+        // A file that is missing names no domain.
+        let files = OF_KUBELET.map(|path| std::fs::read_to_string(path).unwrap_or_default());
+        let checked = settings.check_cluster_domain(&files.join("\n"));
         checked.map_err(anyhow::Error::msg)?;
         let own = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
         let given = match settings.answers.ns_addresses.as_slice() {

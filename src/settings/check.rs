@@ -87,18 +87,17 @@ impl Settings {
         Ok(())
     }
 
-    /// Checks that no zone of another cluster is this cluster's own domain, or above or below it. Kubernetes writes the domain into
-    /// the search list of a pod: `search prod.svc.cluster.local svc.cluster.local cluster.local`.
+    /// Checks that no zone of another cluster is this cluster's own domain, or above or below it. The kubelet writes the domain into the
+    /// search list in `/etc/resolv.conf`, `search prod.svc.cluster.local svc.cluster.local cluster.local`, unless a pod has the DNS of its
+    /// node; and for a pod with a subdomain into `/etc/hosts`: `10.0.0.1 POD.SUBDOMAIN.prod.svc.cluster.local POD`.
     ///
     /// # Errors
     ///
-    /// For the first zone that is. `resolv_conf` is the text of `/etc/resolv.conf`.
-    pub fn check_cluster_domain(&self, resolv_conf: &str) -> Result<(), String> {
-        let lines = resolv_conf.lines();
-        let lists = lines.filter_map(|line| line.strip_prefix("search "));
-        let entries = lists.flat_map(str::split_whitespace);
-        let domains = entries.filter_map(|entry| entry.strip_prefix("svc."));
-        for domain in domains.filter_map(|domain| domain.parse::<ZoneName>().ok()) {
+    /// For the first zone that is. `files` is the text of these files.
+    pub fn check_cluster_domain(&self, files: &str) -> Result<(), String> {
+        let words = files.split_whitespace();
+        let domains = words.filter_map(|word| word.split_once(".svc."));
+        for domain in domains.filter_map(|(_, domain)| domain.parse::<ZoneName>().ok()) {
             for zone in &self.zones {
                 let (name, Some(cluster)) = (&zone.name, zone.cluster()) else {
                     continue;
@@ -113,8 +112,8 @@ impl Settings {
                     continue;
                 };
                 return Err(format!(
-                    "zones: zone {name} {place} the domain of this cluster, {domain} (/etc/resolv.conf): choose the domain of \
-                     cluster '{cluster}'"
+                    "zones: zone {name} {place} the domain of this cluster, {domain} (clusterDomain of its kubelets): choose the \
+                     domain of cluster '{cluster}'"
                 ));
             }
         }
@@ -141,5 +140,33 @@ impl Settings {
             return Err(format!("{path}: {why}"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zone_must_not_be_the_domain_of_the_cluster() {
+        let zones = "zones: [global, {name: svc.west.example, cluster: west}]";
+        let settings = Settings::parse("", zones).unwrap();
+        for (files, place) in [
+            ("search ns.svc.west.example svc.west.example", "is below"),
+            ("10.0.0.1\tdns-0.dns.ns.svc.west.example\tdns-0", "is below"),
+            ("10.0.0.1\tdns-0.dns.ns.svc.svc.west.example\tdns-0", "is"),
+            (
+                "10.0.0.1\tdns-0.dns.ns.svc.a.svc.west.example\tdns-0",
+                "is above",
+            ),
+            // That of a node.
+            ("search svc.west.example west.example", ""),
+            ("10.0.0.1\tdns-0.dns.ns.svc.cluster.local\tdns-0", ""),
+        ] {
+            let refused = settings.check_cluster_domain(files).err();
+            let sentence = format!("svc.west.example. {place} the domain of this cluster");
+            let is_refused = refused.is_some_and(|why| why.contains(&sentence));
+            assert_eq!(is_refused, !place.is_empty(), "{files}");
+        }
     }
 }

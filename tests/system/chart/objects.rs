@@ -22,6 +22,7 @@ const FIELDS: &str = r#"
 {}                                             | Deployment | /spec/strategy/rollingUpdate/maxSurge  | 1
 {updateStrategy: {type: Recreate}}             | Deployment | /spec/strategy                         | {type: Recreate}
 {}                                             | Deployment | POD/dnsPolicy                          | Default
+{}                                             | Deployment | POD/subdomain                          | global-dns
 {}                                             | Deployment | POD/terminationGracePeriodSeconds      | 30
 # Nothing is kept on disk.
 {}                                             | Deployment | POD/volumes                            | null
