@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use hyper::Request as HttpRequest;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::ListParams;
 use kube::core::Request;
 use kube::{Client, Resource};
@@ -97,17 +96,15 @@ pub fn unreachable(why: &str) -> Finding {
 
 /// Reads the objects.
 async fn read_objects(client: &Client, namespaces: &[Scope], links: &[Scope]) -> Objects {
-    let (services, links, gateways, namespaces) = tokio::join!(
+    let (services, links, gateways) = tokio::join!(
         select::<Service>(client, EXPORTED, namespaces),
         list_links(client),
-        select::<Deployment>(client, GATEWAYS, links),
-        select::<KubeNamespace>(client, "", &[None]),
+        select::<Pod>(client, GATEWAYS, links),
     );
     Objects {
         services,
         links,
         gateways,
-        namespaces,
     }
 }
 

@@ -13,13 +13,13 @@ use super::told::Told;
 
 /// Selects Services that this cluster exports through its gateway.
 pub const EXPORTED: &str = "mirror.linkerd.io/exported=true";
-/// Selects the Deployments of gateways.
+/// Selects the Pods of gateways.
 pub const GATEWAYS: &str = "component=gateway,linkerd.io/extension=multicluster";
 /// The API group of Links.
 pub const LINKS_GROUP: &str = "multicluster.linkerd.io";
 
-/// Annotation: the time for which a proxy keeps an address that it does not use.
-const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
+/// Variable of a proxy: the time for which it keeps an address that it does not use.
+const CACHE_TIMEOUT: &str = "LINKERD2_PROXY_OUTBOUND_DISCOVERY_IDLE_TIMEOUT";
 /// The longest such time after which no client reaches a wrong pod.
 const MAX_CACHE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Reason of a Link's condition: with headless mirroring on, every headless Service has it, although it is mirrored.
@@ -34,10 +34,8 @@ pub struct Objects {
     pub services: Fact<Vec<Value>>,
     /// The Links.
     pub links: Fact<Vec<Value>>,
-    /// The Deployments that [`GATEWAYS`] selects.
+    /// The Pods that [`GATEWAYS`] selects.
     pub gateways: Fact<Vec<Value>>,
-    /// The namespaces.
-    pub namespaces: Fact<Vec<Value>>,
 }
 
 /// Checks all objects.
@@ -110,42 +108,49 @@ fn check_links<'o>(objects: &'o Objects, told: &Told) -> Result<Finding, &'o Str
     Ok(finding(Check::LinkStatus, what, &wrong, HINT))
 }
 
-/// Checks the gateways of a cluster that exports a headless Service. Linkerd's injector takes the annotation of the pods, else that of
-/// the namespace.
+/// Checks the gateways of a cluster that exports a headless Service. Linkerd's injector writes the time into the proxy of a pod: that of
+/// the annotation of the pod, else of the namespace, else of the control plane.
 fn check_gateways(objects: &Objects) -> Result<Finding, &String> {
     const HINT: &str = "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
                         {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients \
                         in other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old \
                         address now";
-    const NONE: &str =
-        "headless Services are exported, and no Deployment has the labels of a gateway";
+    const NONE: &str = "headless Services are exported, and no Pod has the labels of a gateway";
     let (services, gateways) = (objects.services.as_ref()?, objects.gateways.as_ref()?);
-    let namespaces = objects.namespaces.as_ref()?;
     let is_headless = |service: &Value| text(&service["spec"], "clusterIP") == "None";
-    let has_headless = services.iter().any(is_headless);
-    if has_headless && gateways.is_empty() {
-        let hint = "look at this annotation of the pods of the gateway: \
-                    config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"";
-        return Ok(Finding::unknown(Check::GatewayCache, NONE, hint));
+    if !services.iter().any(is_headless) {
+        return Ok(finding(Check::GatewayCache, "", &BTreeSet::new(), ""));
     }
+    // An evicted pod stays as an object.
+    let running = gateways
+        .iter()
+        .filter(|pod| text(&pod["status"], "phase") != "Failed");
     let mut wrong = BTreeSet::new();
-    for gateway in gateways.iter().filter(|_| has_headless) {
-        let [namespace, name] = name_of(gateway);
-        let own = namespaces.iter().find(|one| name_of(one)[1] == namespace);
-        let of_pods = annotation(&gateway["spec"]["template"], CACHE_TIMEOUT);
-        let value = of_pods.or_else(|| annotation(own?, CACHE_TIMEOUT));
-        let time = value.and_then(|value| value.parse::<SignedDuration>().ok());
-        if time.is_none_or(|time| time.unsigned_abs() > MAX_CACHE_TIMEOUT) {
-            let value = value.unwrap_or("not set");
-            wrong.insert(format!("Deployment/{namespace}/{name} ({value})"));
+    for gateway in running.clone() {
+        let value = cache_timeout(gateway).unwrap_or("not set");
+        let time = value.parse::<SignedDuration>();
+        if time.is_ok_and(|time| time.unsigned_abs() <= MAX_CACHE_TIMEOUT) {
+            continue;
         }
+        wrong.insert(format!("Pod/{} ({value})", name_of(gateway).join("/")));
+    }
+    if running.count() == 0 {
+        let hint = format!(
+            "look at the variable {CACHE_TIMEOUT} of the proxy of your gateway: 500ms or less is right"
+        );
+        return Ok(Finding::unknown(Check::GatewayCache, NONE, hint));
     }
     let what = "gateways that keep the address of a pod that is gone";
     Ok(finding(Check::GatewayCache, what, &wrong, HINT))
 }
 
-fn annotation<'o>(object: &'o Value, annotation: &str) -> Option<&'o str> {
-    object["metadata"]["annotations"][annotation].as_str()
+/// Returns the time for which the proxy of a pod keeps an address, if it is set. A native sidecar is an init container.
+fn cache_timeout(pod: &Value) -> Option<&str> {
+    let lists = ["containers", "initContainers"];
+    let containers = lists.into_iter().flat_map(|list| items(&pod["spec"], list));
+    let mut variables = containers.flat_map(|container| items(container, "env"));
+    let variable = variables.find(|variable| variable["name"] == CACHE_TIMEOUT)?;
+    variable["value"].as_str()
 }
 
 #[cfg(test)]

@@ -175,22 +175,16 @@ pub fn workload(kind: &str, namespace: &str, name: &str) -> Value {
     })
 }
 
-/// Returns the Deployment of a gateway of Linkerd, with annotations of its pods.
-pub fn gateway_deployment(annotations: &Value) -> Value {
-    let labels = json!({
-        "app": "linkerd-gateway", "component": "gateway", "linkerd.io/extension": "multicluster",
-    });
-    let containers = json!([{"name": "pause", "image": "pause"}]);
+/// Returns a pod of a gateway of Linkerd, whose proxy keeps an address for this time. It has no node.
+pub fn gateway_pod(timeout: &str) -> Value {
+    let labels = json!({"component": "gateway", "linkerd.io/extension": "multicluster"});
+    let variable =
+        json!({"name": "LINKERD2_PROXY_OUTBOUND_DISCOVERY_IDLE_TIMEOUT", "value": timeout});
+    let proxy = json!({"name": "linkerd-proxy", "image": "proxy", "env": [variable]});
     json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
+        "apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": "linkerd-multicluster", "name": "linkerd-gateway", "labels": labels},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels, "annotations": annotations},
-                "spec": {"containers": containers},
-            },
-        },
+        "spec": {"containers": [proxy]},
     })
 }
 

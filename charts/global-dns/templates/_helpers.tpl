@@ -103,6 +103,14 @@ $(NAME) in variables, and $$ by $.
 {{- empty (include "global-dns.sourceFlags" .) -}}
 {{- end }}
 
+{{/* Namespaces of the Links that the server reads, as a list. */}}
+{{- define "global-dns.linksNamespaces" -}}
+{{- $settings := .Values.config.links | default dict -}}
+{{- if ne (toString $settings.enabled) "false" -}}
+{{- kindIs "invalid" $settings.namespaces | ternary (list "linkerd-multicluster") $settings.namespaces | toYaml -}}
+{{- end -}}
+{{- end }}
+
 {{/* Reference to the cluster IP of the Service. Kubernetes sets the variable in pods with enableServiceLinks. */}}
 {{- define "global-dns.serviceAddress" -}}
 $({{ include "global-dns.fullname" . | upper | replace "-" "_" }}_SERVICE_HOST)

@@ -16,7 +16,6 @@ fn objects() -> Objects {
         services: Ok(Vec::new()),
         links: Ok(Vec::new()),
         gateways: Ok(Vec::new()),
-        namespaces: Ok(Vec::new()),
     }
 }
 
@@ -69,33 +68,37 @@ fn list_that_cannot_be_read_is_not_checked() {
 fn gateway_of_an_exported_headless_service_must_forget_addresses() {
     let spec = json!({"clusterIP": "None", "ports": [{"port": 1}]});
     let exported = object("prod", "db", json!({EXPORT: "true"}), spec);
-    let gateway = |value: Value| {
-        let template = json!({"template": {"metadata": {"annotations": {CACHE_TIMEOUT: value}}}});
-        let labels = json!({"component": "gateway", "linkerd.io/extension": "multicluster"});
-        Some(object("linkerd", "gateway", labels, template))
+    let gateway = |list: &str, value: Value| {
+        let proxy = json!([{"env": [{"name": CACHE_TIMEOUT, "value": value}]}]);
+        object("linkerd", "gateway", json!({}), json!({list: proxy}))
     };
-    let mut namespace = object("", "linkerd", json!({}), json!({}));
-    let found = |gateway: Option<Value>, namespace: &Value| {
+    let found = |gateways: &[Value]| {
         let objects = Objects {
             services: Ok(vec![exported.clone()]),
-            gateways: Ok(Vec::from_iter(gateway)),
-            namespaces: Ok(vec![namespace.clone()]),
+            gateways: Ok(gateways.to_vec()),
             ..objects()
         };
         check_gateways(&objects).unwrap().sentence
     };
     let what = "gateways that keep the address of a pod that is gone";
-    let named = |value: &str| format!("{what}: Deployment/linkerd/gateway ({value})");
+    let named = |value: &str| format!("{what}: Pod/linkerd/gateway ({value})");
     let ok = "nothing is wrong";
-    assert_eq!(found(gateway(json!("0s")), &namespace), ok);
-    assert_eq!(found(gateway(json!("500ms")), &namespace), ok);
-    assert_eq!(found(gateway(json!("1s")), &namespace), named("1s"));
-    let none = found(None, &namespace);
+    assert_eq!(found(&[gateway("containers", json!("0s"))]), ok);
+    assert_eq!(found(&[gateway("initContainers", json!("500ms"))]), ok);
+    assert_eq!(found(&[gateway("containers", json!("1s"))]), named("1s"));
+    assert_eq!(
+        found(&[gateway("containers", json!(null))]),
+        named("not set")
+    );
+    let mut evicted = gateway("containers", json!("5s"));
+    evicted["status"] = json!({"phase": "Failed"});
+    assert_eq!(
+        found(&[evicted.clone(), gateway("containers", json!("0s"))]),
+        ok
+    );
+    let none = found(&[evicted]);
     assert!(
-        none.ends_with("no Deployment has the labels of a gateway"),
+        none.ends_with("no Pod has the labels of a gateway"),
         "{none}"
     );
-    assert_eq!(found(gateway(json!(null)), &namespace), named("not set"));
-    namespace["metadata"]["annotations"][CACHE_TIMEOUT] = json!("0s");
-    assert_eq!(found(gateway(json!(null)), &namespace), ok);
 }

@@ -193,8 +193,7 @@ fn check_viewer(cluster: &Cluster, audit: &Audit, mut pod: Value) -> Result<()> 
             .collect();
         kinds.sort();
         kinds.dedup();
-        let expected = "create subjectaccessreviews, get nodes, list daemonsets, list deployments, list links, list namespaces, list pods, \
-                        list services";
+        let expected = "create subjectaccessreviews, get nodes, list daemonsets, list deployments, list links, list pods, list services";
         ensure!(kinds.join(", ") == expected, "{kinds:?}");
         Ok(())
     })

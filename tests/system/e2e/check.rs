@@ -6,17 +6,14 @@
 mod forwarder;
 mod objects;
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::net::SocketAddr;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::global_dns;
-use support::dig::dig;
 use support::objects::{
-    cluster_role_binding, gateway_deployment, namespace, pod_status, replica, workload,
+    cluster_role_binding, gateway_pod, namespace, pod_status, replica, workload,
 };
 use support::output::print_line;
 use support::process;
@@ -24,13 +21,12 @@ use support::server::Server;
 use support::settings::add_arguments;
 use support::steps::Steps;
 use support::wait::eventually;
-use support::wire::Transport;
 
 use crate::e2e::linked_clusters::state_after_recordings;
 use forwarder::{Forwarder, shipped, stanza};
 use objects::{
-    CACHE_TIMEOUT, binding, exported_service, failing_link, grant, link, link_definition,
-    needed_rules, own_address, plain_service, state,
+    binding, exported_service, failing_link, grant, link, link_definition, needed_rules,
+    plain_service, state,
 };
 
 const USER: &str = "doctor";
@@ -78,9 +74,6 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step("check_reports_whether_coredns_forwards_the_zone", || {
         check_coredns_forwarding(cluster)
     });
-    steps.step("check_is_ok_only_for_endpoints_that_reply", || {
-        check_connections(cluster)
-    });
 }
 
 /// The pods of the recordings listen on 8080 instead of 80.
@@ -125,7 +118,7 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
     for object in &exported {
         cluster.put(object)?;
     }
-    cluster.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "0s"})))?;
+    cluster.put(&gateway_pod("0s"))?;
     let flags = [forwarder.server_flag(), forwarder.resolver_flag()];
     let run = CheckRun::run_until(cluster, &flags, |run| {
         ensure!(run.lines().all(|line| line["state"] == "ok"), "{run:#?}");
@@ -159,21 +152,11 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
 /// The gateway decides whether streams for an exported headless Service reach the right pods.
 fn check_gateway(cluster: &Cluster) -> Result<()> {
     grant(cluster, &needed_rules(), true)?;
-    let keeps = "gateways that keep the address of a pod that is gone: Deployment/linkerd-multicluster/linkerd-gateway";
-    for (annotations, value) in [
-        (json!({}), "(not set)"),
-        (json!({CACHE_TIMEOUT: "1s"}), "(1s)"),
-    ] {
-        cluster.put(&gateway_deployment(&annotations))?;
-        let run = CheckRun::run_as(cluster, "admin", &[])?;
-        run.check_line("attention", "gateway-cache", &format!("{keeps} {value}"))?;
-    }
-    cluster.put(&gateway_deployment(&json!({})))?;
-    let metadata = json!({"annotations": {CACHE_TIMEOUT: "0s"}});
-    let namespace = namespace("linkerd-multicluster");
-    cluster.patch(&namespace, &json!({"metadata": metadata}))?;
+    let keeps = "gateways that keep the address of a pod that is gone: Pod/linkerd-multicluster/linkerd-gateway (1s)";
+    cluster.delete(&gateway_pod("0s"))?;
+    cluster.put(&gateway_pod("1s"))?;
     let run = CheckRun::run_as(cluster, "admin", &[])?;
-    run.check_line("ok", "gateway-cache", "nothing is wrong")?;
+    run.check_line("attention", "gateway-cache", keeps)?;
     grant(cluster, &needed_rules(), false)?;
     CheckRun::run_until(cluster, &[], |run| {
         let found = run.sentences("unknown", "gateway-cache").join("");
@@ -183,83 +166,8 @@ fn check_gateway(cluster: &Cluster) -> Result<()> {
         );
         Ok(())
     })?;
-    cluster.delete(&gateway_deployment(&json!({})))?;
+    cluster.delete(&gateway_pod("1s"))?;
     grant(cluster, &needed_rules(), true)
-}
-
-/// A proxy accepts each connection, and closes it if it cannot reach the endpoint.
-fn check_connections(cluster: &Cluster) -> Result<()> {
-    let forwarder = Forwarder::with_server(cluster)?;
-    let listener = TcpListener::bind((own_address(), 0))?;
-    let address = listener.local_addr()?;
-    let exported = exported_service(address);
-    for object in &exported {
-        cluster.put(object)?;
-    }
-    let flags = [
-        forwarder.server_flag(),
-        forwarder.resolver_flag(),
-        "--connect".to_owned(),
-        "--name=stream.default.global".to_owned(),
-    ];
-    for (reply, health, sentence) in [
-        (
-            Some(&b""[..]),
-            "failing",
-            format!(
-                "cannot connect to {address} (s-0 of cluster hub): the connection was accepted and then closed"
-            ),
-        ),
-        (
-            Some(b"+PONG"),
-            "ok",
-            format!("connected to {address} (s-0 of cluster hub) in "),
-        ),
-        (
-            None,
-            "unknown",
-            format!("{address} (s-0 of cluster hub) accepted, without a reply"),
-        ),
-    ] {
-        let server = thread::spawn({
-            let listener = listener.try_clone()?;
-            move || -> Result<TcpStream> {
-                let (mut stream, _) = listener.accept()?;
-                let mut octets = [0; 2];
-                ensure!(stream.read(&mut octets)? == 1, "not one octet: {octets:?}");
-                if let Some(reply) = reply {
-                    stream.write_all(reply)?;
-                    // The check may have closed it already.
-                    _ = stream.shutdown(Shutdown::Both);
-                }
-                // Without a reply, the connection stays open until the check has ended.
-                Ok(stream)
-            }
-        });
-        // The server answers the new Service soon.
-        eventually("the answer", || {
-            let output = dig(
-                forwarder.address,
-                Transport::Udp,
-                "stream.default.global",
-                "A",
-            )?;
-            ensure!(output.status == "NOERROR", "{}", output.status);
-            Ok(())
-        })?;
-        let run = CheckRun::run_as(cluster, "admin", &flags)?;
-        let found = run.sentences(health, "connections");
-        ensure!(
-            found.len() == 1 && found[0].starts_with(&sentence),
-            "{run:#?}"
-        );
-        let joined = server.join();
-        joined.map_err(|_| anyhow!("the listener panicked"))??;
-    }
-    for object in &exported {
-        cluster.delete(object)?;
-    }
-    Ok(())
 }
 
 fn check_links_and_lists(cluster: &Cluster) -> Result<()> {

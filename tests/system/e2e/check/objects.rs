@@ -1,6 +1,6 @@
 //! Objects for `check`, and the permissions of its user.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -11,9 +11,6 @@ use support::recordings::Event;
 
 use super::USER;
 use crate::e2e::linked_clusters::state_after_recordings;
-
-/// Annotation: the time for which a gateway keeps an address.
-pub const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
 
 /// Returns the state of the recordings with pods that listen on the port of the Service.
 pub fn state() -> Result<Vec<Event>> {
@@ -43,16 +40,6 @@ pub fn exported_service(address: SocketAddr) -> Vec<Value> {
     Manifest::from(pod).0
 }
 
-/// Returns the address of this machine, because a loopback address is not that of an endpoint.
-pub fn own_address() -> IpAddr {
-    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    // A UDP socket sends nothing when it connects.
-    socket
-        .connect("192.0.2.1:9")
-        .expect("a route to other machines");
-    socket.local_addr().unwrap().ip()
-}
-
 /// Returns the rules of the chart's role.
 pub fn needed_rules() -> Vec<Value> {
     vec![
@@ -61,17 +48,15 @@ pub fn needed_rules() -> Vec<Value> {
     ]
 }
 
-/// Grants the user exactly these rules in all namespaces, and permission to read Links, Leases, Endpoints, namespaces and Deployments if `reads_more` is
-/// set.
+/// Grants the user exactly these rules in all namespaces, and permission to read Links, Leases, Endpoints and Pods if `reads_more` is set.
 pub fn grant(cluster: &Cluster, rules: &[Value], reads_more: bool) -> Result<()> {
     let mut rules = rules.to_vec();
     if reads_more {
         rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list", "watch"]}));
         rules.push(json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}));
         rules.push(
-            json!({"apiGroups": [""], "resources": ["endpoints", "namespaces"], "verbs": ["list"]}),
+            json!({"apiGroups": [""], "resources": ["endpoints", "pods"], "verbs": ["list"]}),
         );
-        rules.push(json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]}));
     }
     cluster.put(&cluster_role("doctor", &Value::Array(rules)))?;
     cluster.put(&binding())?;
