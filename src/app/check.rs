@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::remote::{Found, find};
-use super::told;
+use super::told as read_told;
 use crate::check::cluster::Caller;
-use crate::check::finding::{Check, Fact, Finding, State, document, items, text};
-use crate::check::probe::Question;
-use crate::check::told::{Told, Verdict};
+use crate::check::finding::{Check, Fact, Finding, State, document, text};
+use crate::check::probe::{Question, name_in};
+use crate::check::told::{self, Told, Verdict};
 use crate::check::{cluster, objects, way};
 use crate::cli::{CheckArgs, Cluster, is_pod};
 use crate::http::Api;
@@ -31,7 +31,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
     } = find(&args.view).await;
     let told = async {
         let server = server?;
-        let told = told::read(&server, namespaces).await?;
+        let told = read_told::read(&server, namespaces).await?;
         anyhow::Ok((server, told))
     };
     let told = told.await;
@@ -83,7 +83,7 @@ async fn diagnose(args: &CheckArgs) -> Document {
     lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
     if args.can_ask() {
         let again = async || {
-            let told = told::read(&server, namespaces).await?;
+            let told = read_told::read(&server, namespaces).await?;
             questions(args, &server, &told).await
         };
         let first = questions(args, &server, &told).await;
@@ -118,31 +118,46 @@ async fn pods(cluster: &Cluster, args: &CheckArgs) -> Option<Fact<Vec<Value>>> {
 }
 
 /// Returns the question for the name of `--name`, or else one for each zone.
-async fn questions(
-    args: &CheckArgs,
-    server: &Api,
-    Told { status, table }: &Told,
-) -> anyhow::Result<Vec<Question>> {
-    let zones = items(status, "zones").filter_map(Value::as_str);
+async fn questions(args: &CheckArgs, server: &Api, told: &Told) -> anyhow::Result<Vec<Question>> {
+    let zones = || told::zones(&told.status);
     if let Some(name) = &args.name {
-        let filter = Filter {
-            // Without its zone, as `explain` takes it.
-            name: Some(name.to_string().trim_end_matches('.').to_owned()),
-            ..Filter::default()
-        };
-        let explained = server.items(View::Explain, &filter).await?;
-        let mut question = Question::of_name(&explained);
-        let zone = zones
-            .filter(|zone| question.name.ends_with(zone))
-            .max_by_key(|zone| zone.len());
-        question.zone = zone.unwrap_or_default().to_owned();
+        let mut question = question(server, &name.to_string()).await?;
+        let own = zones().filter(|zone| question.name.ends_with(zone.name));
+        let zone = own.max_by_key(|zone| zone.name.len());
+        question.zone = zone.map_or("", |zone| zone.name).to_owned();
         return Ok(vec![question]);
     }
-    let suffixes = items(status, "nameSuffixes").filter_map(Value::as_str);
-    Ok(zones
-        .zip(suffixes)
-        .map(|(zone, suffix)| Question::of_zone(zone, suffix, table))
-        .collect())
+    let mut questions = Vec::new();
+    for zone in zones() {
+        if zone.cluster.is_empty() {
+            questions.push(Question::of_zone(zone, &told.table));
+            continue;
+        }
+        let mut asked = Question::of_apex(zone.name);
+        if let Some(name) = name_in(zone, told) {
+            let of_name = question(server, &name).await?;
+            if of_name.exists {
+                asked = Question {
+                    zone: asked.zone,
+                    ..of_name
+                };
+            }
+        }
+        questions.push(asked);
+    }
+    Ok(questions)
+}
+
+/// Returns the question for a name, as the server explains it.
+async fn question(server: &Api, name: &str) -> anyhow::Result<Question> {
+    let filter = Filter {
+        // Without its zone, as `explain` takes it.
+        name: Some(name.trim_end_matches('.').to_owned()),
+        ..Filter::default()
+    };
+    Ok(Question::of_name(
+        &server.items(View::Explain, &filter).await?,
+    ))
 }
 
 /// Returns whether a line says why no server, or no objects, can be read.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::dns_client::Reply;
 use super::finding::{Check, Fact, Finding, State, items, key_of, list, text};
-use super::told::ServerTable;
+use super::told::{ServerTable, Told, ZoneTold};
 use crate::zone::RecordType;
 
 /// A question for the addresses of a name, and what the server's API says about it.
@@ -69,15 +69,17 @@ const ADD: &str = "add the stanza for the zone to the cluster's DNS: see coredns
 // === The question ===
 
 impl Question {
-    /// Returns the question for a zone: the name of the smallest service that answers, else the SOA record of the zone. `suffix`
-    /// follows the namespace in the names of services. If all addresses of the service are IPv6, the question is for AAAA.
-    pub fn of_zone(zone: &str, suffix: &str, table: &ServerTable) -> Self {
+    /// Returns the question for a zone: the name of the smallest service that answers, else the SOA record of the zone. If all
+    /// addresses of the service are IPv6, the question is for AAAA.
+    pub fn of_zone(zone: ZoneTold<'_>, table: &ServerTable) -> Self {
         let services = table.services.iter();
         let answering = services
             .filter(|one| text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0));
-        let zone = zone.to_owned();
+        let ZoneTold {
+            name: zone, suffix, ..
+        } = zone;
         let Some(service) = answering.min_by_key(|one| one["returned"].as_u64()) else {
-            return Self::new(zone, RecordType::SOA, Vec::new());
+            return Self::of_apex(zone);
         };
         let [namespace, name] = key_of(service);
         let own = table.endpoints.iter();
@@ -91,8 +93,16 @@ impl Question {
         let name = format!("{name}.{namespace}.{suffix}");
         Self {
             has_order: !service["failover"].is_null(),
-            zone,
+            zone: zone.to_owned(),
             ..Self::new(name, rtype, own.into_iter().cloned().collect())
+        }
+    }
+
+    /// Returns the question for the SOA record of a zone.
+    pub fn of_apex(zone: &str) -> Self {
+        Self {
+            zone: zone.to_owned(),
+            ..Self::new(zone.to_owned(), RecordType::SOA, Vec::new())
         }
     }
 
@@ -161,6 +171,22 @@ fn data(reply: &Reply) -> String {
         Some(primary) => format!("SOA {primary}"),
         None => list(&reply.addresses),
     }
+}
+
+/// Returns the name of the service that has the fewest endpoints in the cluster of a zone, and one that is alive. What aliases add has
+/// no name there.
+pub fn name_in(zone: ZoneTold<'_>, told: &Told) -> Option<String> {
+    let aliases = &told.status["settings"]["aliases"];
+    let own = told.table.services.iter().filter_map(|service| {
+        let mut cells = items(service, "clusters");
+        let cell = cells.find(|cell| text(cell, "cluster") == zone.cluster)?;
+        let is_alias = !aliases[key_of(service).join("/")].is_null();
+        let is_usable = cell["alive"].as_u64() > Some(0) && !is_alias;
+        is_usable.then(|| (cell["endpoints"].as_u64(), service))
+    });
+    let (_, service) = own.min_by_key(|(endpoints, _)| *endpoints)?;
+    let [namespace, name] = key_of(service);
+    Some(format!("{name}.{namespace}.{}", zone.suffix))
 }
 
 // === The comparison ===

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::finding::{Check, Finding, State, key_of, list, text};
+use super::finding::{Check, Finding, State, items, key_of, list, text};
 use crate::model::{Family, ProblemKind};
 use crate::view;
 
@@ -92,6 +92,27 @@ impl Told {
         );
         (count > 0).then(|| Finding::failing(Check::Services, sentence, HINT))
     }
+}
+
+/// A zone of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneTold<'s> {
+    /// The absolute name of its apex.
+    pub name: &'s str,
+    /// What follows the namespace in the names of services.
+    pub suffix: &'s str,
+    /// The cluster whose names it has. Empty: it has those of all.
+    pub cluster: &'s str,
+}
+
+/// Returns the zones that a status names. The settings have them in the same order.
+pub fn zones(status: &Value) -> impl Iterator<Item = ZoneTold<'_>> {
+    let names = items(status, "zones").filter_map(Value::as_str);
+    names.enumerate().map(|(index, name)| ZoneTold {
+        name,
+        suffix: status["nameSuffixes"][index].as_str().unwrap_or(name),
+        cluster: text(&status["settings"]["zones"][index], "cluster"),
+    })
 }
 
 /// What the exit code is about.

@@ -1,10 +1,9 @@
 //! The servers of the fleet: the state of each replica, its answers, version, zones and clock.
 
-use serde_json::Value;
-
 use super::observer::{Member, Replica};
 use super::row::{Row, differs, of_kind};
-use crate::check::finding::{Check, Finding, items, text};
+use crate::check::finding::{Check, Finding, text};
+use crate::check::told;
 use crate::model::ProblemKind;
 
 /// Maximum difference of two clocks in seconds. Gates, certificates and the times in views depend on them.
@@ -38,7 +37,9 @@ pub(super) fn compare<'m>(read: &[(&Member, &[Replica])], rows: &mut Vec<Row<'m>
             };
             clocks.push((place.clone(), replica.clock_offset));
             versions.push((text(status, "version").to_owned(), context));
-            let mut names: Vec<&str> = items(status, "zones").filter_map(Value::as_str).collect();
+            // Each cluster has zones for the names of some of the others.
+            let shared = told::zones(status).filter(|zone| zone.cluster.is_empty());
+            let mut names: Vec<&str> = shared.map(|zone| zone.name).collect();
             names.sort_unstable();
             zones.push((names.join(" "), context));
             match replica.ready() {

@@ -73,6 +73,12 @@ fn failing(document: Document) -> Vec<String> {
 
 #[test]
 fn clusters_that_agree_have_no_finding() {
+    let of_one_cluster = fleet(|[hub, _]| {
+        status(hub)["zones"] = json!(["global.", "svc.east.example."]);
+        status(hub)["settings"] =
+            json!({"zones": ["global", {"name": "svc.east.example", "cluster": "east"}]});
+    });
+    assert_eq!(failing(of_one_cluster), [""; 0]);
     let document = fleet(|_| {});
     assert_eq!(document.exit, 0);
     let items = document.objects();

@@ -2,6 +2,12 @@ use serde_json::json;
 
 use super::*;
 
+const GLOBAL: ZoneTold<'_> = ZoneTold {
+    name: "global.",
+    suffix: "global.",
+    cluster: "",
+};
+
 fn reply(code: &str, addresses: &[&str]) -> Reply {
     Reply {
         code: code.to_owned(),
@@ -30,7 +36,7 @@ fn question(service: Value) -> Question {
     });
     let mut table = table(&[row]);
     table.endpoints = endpoints.to_vec();
-    Question::of_zone("global.", "global.", &table)
+    Question::of_zone(GLOBAL, &table)
 }
 
 fn table(services: &[Value]) -> ServerTable {
@@ -181,8 +187,12 @@ fn question_is_the_smallest_service_that_answers_or_the_zone() {
         row("gate", 1, "SERVFAIL"),
     ];
     let of = |services: &[Value]| {
-        let (zone, suffix) = ("clusterset.local.", "svc.clusterset.local.");
-        Question::of_zone(zone, suffix, &table(services))
+        let zone = ZoneTold {
+            name: "clusterset.local.",
+            suffix: "svc.clusterset.local.",
+            ..GLOBAL
+        };
+        Question::of_zone(zone, &table(services))
     };
     assert_eq!(of(&services).name, "web.prod.svc.clusterset.local.");
     let none = of(&services[2..]);
@@ -190,6 +200,32 @@ fn question_is_the_smallest_service_that_answers_or_the_zone() {
         (none.name.as_str(), none.rtype),
         ("clusterset.local.", RecordType::SOA)
     );
+}
+
+#[test]
+fn service_in_a_zone_of_one_cluster_is_one_of_that_cluster() {
+    let row = |name: &str, cluster: &str, alive: u64| {
+        let cell = json!({"cluster": cluster, "alive": alive, "endpoints": 2});
+        json!({"namespace": "prod", "service": name, "clusters": [cell]})
+    };
+    let zone = ZoneTold {
+        suffix: "svc.west.example.",
+        cluster: "west",
+        ..GLOBAL
+    };
+    let services = [
+        row("east", "east", 2),
+        row("down", "west", 0),
+        row("alias", "west", 2),
+    ];
+    let mut told = Told {
+        status: json!({"settings": {"aliases": {"prod/alias": ["prod/db"]}}}),
+        table: table(&services),
+    };
+    assert_eq!(name_in(zone, &told), None);
+    told.table.services.push(row("db", "west", 1));
+    let name = name_in(zone, &told);
+    assert_eq!(name.as_deref(), Some("db.prod.svc.west.example."));
 }
 
 /// The server says what it answers for a name, whatever the other names of the service are.
@@ -234,7 +270,7 @@ fn name_is_asked_for_as_the_server_explains_it() {
 
 #[test]
 fn zone_without_services_is_compared_by_its_soa_record() {
-    let question = || Question::of_zone("global.", "global.", &table(&[]));
+    let question = || Question::of_zone(GLOBAL, &table(&[]));
     let of = |primary: &str| Reply {
         primary: Some(primary.to_owned()),
         has_records: true,
