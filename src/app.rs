@@ -14,9 +14,11 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use serde_json::json;
 use serve::serve;
 use tokio::runtime::Runtime;
 
+use crate::check::linkerd::EXTENSION;
 use crate::cli::{Cli, Command, is_closed, print};
 use crate::log::{error_chain, start_logging};
 
@@ -68,6 +70,14 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Fleet(args) => fleet::compare_fleet(*args).await,
         Command::Completions(args) => {
             print(&args.script())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::ExtensionMetadata => {
+            // Linkerd runs the checks in clusters with the label of the extension. In all, it would be `always`.
+            print(&format!(
+                "{}\n",
+                json!({"name": EXTENSION, "checks": "cluster"})
+            ))?;
             Ok(ExitCode::SUCCESS)
         }
     }

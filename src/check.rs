@@ -12,6 +12,7 @@ pub mod connection;
 pub mod dns_client;
 pub mod finding;
 pub mod fleet;
+pub mod linkerd;
 pub mod objects;
 pub mod permissions;
 pub mod probe;

@@ -7,6 +7,7 @@ mod cluster;
 mod command;
 mod fleet;
 mod groups;
+mod linkerd;
 mod print;
 mod serve;
 mod values;

@@ -8,21 +8,47 @@ use super::remote::{Found, find};
 use super::told as read_told;
 use crate::check::cluster::Caller;
 use crate::check::finding::{Check, Fact, Finding, State, document, text};
+use crate::check::linkerd::CheckOutput;
 use crate::check::probe::{Question, name_in};
 use crate::check::told::{self, Told, Verdict};
 use crate::check::{cluster, objects, way};
-use crate::cli::{CheckArgs, Cluster, is_pod};
+use crate::cli::{CheckArgs, Cluster, Output, is_pod, local_text, print};
 use crate::http::Api;
 use crate::log::error_chain;
-use crate::view::{Document, Filter, View};
+use crate::view::{Filter, View};
+
+/// The findings of all checks.
+struct Diagnosis {
+    /// The replica that answered, or nothing.
+    replica: String,
+    findings: Vec<Finding>,
+}
 
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    args.print.print(diagnose(&args).await)
+    let Diagnosis {
+        replica,
+        mut findings,
+    } = diagnose(&args).await;
+    let Some(linkerd) = &args.linkerd else {
+        let document = document("check", &replica, Vec::new(), &findings);
+        return args.print.print(document);
+    };
+    if linkerd.pre {
+        let api_server: &str = Check::ApiServer.into();
+        findings.retain(|one| one.name == api_server);
+    }
+    let result = CheckOutput::new(&findings, local_text);
+    let text = match args.print.output {
+        Output::Json => result.to_json(),
+        format => result.to_text(format == Output::Short),
+    };
+    print(&text)?;
+    Ok(ExitCode::from(u8::from(!result.success)))
 }
 
 /// Gathers the facts and checks them: what the server says first, then what only the network can tell.
-async fn diagnose(args: &CheckArgs) -> Document {
+async fn diagnose(args: &CheckArgs) -> Diagnosis {
     let namespaces = &args.view.source.namespace;
     let Found {
         server,
@@ -66,10 +92,13 @@ async fn diagnose(args: &CheckArgs) -> Document {
                 .into_iter()
                 .chain(of_cluster)
                 .collect();
-            return document("check", "", Vec::new(), &lines);
+            return Diagnosis {
+                replica: String::new(),
+                findings: lines,
+            };
         }
     };
-    let verdict = if is_server {
+    let verdict = if is_server || args.linkerd.is_some() {
         Verdict::Server
     } else {
         Verdict::All
@@ -99,7 +128,10 @@ async fn diagnose(args: &CheckArgs) -> Document {
                     rest";
         lines.push(Finding::ok(Check::Permissions, rest));
     }
-    document("check", text(&told.status, "replica"), Vec::new(), &lines)
+    Diagnosis {
+        replica: text(&told.status, "replica").to_owned(),
+        findings: lines,
+    }
 }
 
 /// Lists the pods of the server. Returns `None` if the command reads objects.

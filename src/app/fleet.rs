@@ -128,6 +128,7 @@ async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers
     let kubeconfig = KubeconfigArgs {
         kubeconfig: args.kubeconfig.clone(),
         context,
+        ..KubeconfigArgs::default()
     };
     let cluster = Arc::new(Cluster::open(&kubeconfig, false).await?);
     let replicas = cluster.replicas(args.server_namespace.as_ref());

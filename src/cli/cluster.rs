@@ -63,6 +63,10 @@ impl Cluster {
         // The watcher logs failed requests and retries them itself. The client would retry without a log message, after
         // growing pauses.
         config.default_retry = false;
+        if flags.as_user.is_some() {
+            config.auth_info.impersonate.clone_from(&flags.as_user);
+            config.auth_info.impersonate_groups = Some(flags.as_groups.clone());
+        }
         let credential = credential::take(&mut config.auth_info)
             .await
             .with_context(|| format!("cannot use {origin}"))?;

@@ -1,5 +1,7 @@
 //! The subcommands, with the examples of their help.
 
+use std::ffi::OsString;
+
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStr, Resettable, StyledStr};
 use clap::error::{Error, ErrorKind};
@@ -9,6 +11,7 @@ use clap_complete::{Shell, generate};
 
 use super::fleet::FleetArgs;
 use super::groups::LogArgs;
+use super::linkerd::{self, LinkerdArgs};
 use super::serve::{DemoArgs, ServeArgs};
 use super::view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};
 
@@ -151,6 +154,9 @@ pub enum Command {
     ///   global-dns completions bash
     #[command(verbatim_doc_comment)]
     Completions(CompletionsArgs),
+    /// Print what Linkerd asks its extensions for.
+    #[command(skip)]
+    ExtensionMetadata,
 }
 
 /// Flags of `completions`.
@@ -163,25 +169,42 @@ pub struct CompletionsArgs {
 /// Reads the command line and the settings. Ends the process with exit code 2 if they are invalid, and with exit code 0 after
 /// `help`.
 pub fn read() -> Cli {
-    let matches = without_lost_variables(command()).get_matches();
+    if linkerd::asks_for_metadata() {
+        return Cli {
+            command: Command::ExtensionMetadata,
+            log: LogArgs::default(),
+        };
+    }
+    let command = command();
+    let arguments = linkerd::arguments(&command);
+    let matches = without_lost_variables(command, &arguments).get_matches_from(arguments);
     let is_given = |flag: &str| {
         let flags = matches.subcommand().map(|(_, flags)| flags);
         flags.is_some_and(|flags| flags.value_source(flag) == Some(ValueSource::CommandLine))
     };
     Cli::from_arg_matches(&matches)
-        .and_then(|mut cli| match cli.load(&is_given) {
-            Ok(()) => Ok(cli),
-            Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
+        .and_then(|mut cli| {
+            if let (Command::Check(args), true) = (&mut cli.command, linkerd::is_extension())
+                && let Some((_, flags)) = matches.subcommand()
+            {
+                let linkerd = LinkerdArgs::from_arg_matches(flags)?;
+                linkerd.impersonate(&mut args.view.source.kubeconfig);
+                args.linkerd = Some(linkerd);
+            }
+            match cli.load(&is_given) {
+                Ok(()) => Ok(cli),
+                Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
+            }
         })
         .unwrap_or_else(|error| error.exit())
 }
 
 /// Removes the variables that conflict with a flag on the command line: a flag wins.
-fn without_lost_variables(command: clap::Command) -> clap::Command {
+fn without_lost_variables(command: clap::Command, arguments: &[OsString]) -> clap::Command {
     let without = |flag: Arg| flag.env(Resettable::<OsStr>::Reset);
     let flags_alone = command.clone().mut_subcommands(|one| one.mut_args(without));
     // What is wrong with the flags alone is said when all is read.
-    let Ok(matches) = flags_alone.try_get_matches() else {
+    let Ok(matches) = flags_alone.try_get_matches_from(arguments) else {
         return command;
     };
     let Some((name, given)) = matches.subcommand() else {
@@ -226,8 +249,11 @@ fn command() -> clap::Command {
         ArgAction::Append if !flag.is_positional() => flag.value_delimiter(','),
         _ => flag,
     };
-    with_examples(Cli::command())
-        .mut_subcommands(|command| with_examples(command.mut_args(with_commas)))
+    let mut command = Cli::command();
+    if linkerd::is_extension() {
+        command = command.mut_subcommand("check", linkerd::with_flags);
+    }
+    with_examples(command).mut_subcommands(|command| with_examples(command.mut_args(with_commas)))
 }
 
 // === impl Cli ===
@@ -243,7 +269,7 @@ impl Cli {
             Command::Table(args) => args.load(is_given),
             Command::Check(args) => args.load(is_given),
             Command::Fleet(args) => args.check(),
-            Command::Events(_) | Command::Completions(_) => Ok(()),
+            Command::Events(_) | Command::Completions(_) | Command::ExtensionMetadata => Ok(()),
         }
     }
 }

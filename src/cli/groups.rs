@@ -23,6 +23,14 @@ pub struct KubeconfigArgs {
     /// Context of the kubeconfig [default: its current context]
     #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
+
+    /// User to impersonate.
+    #[arg(skip)]
+    pub as_user: Option<String>,
+
+    /// Groups to impersonate.
+    #[arg(skip)]
+    pub as_groups: Vec<String>,
 }
 
 /// The source of objects.

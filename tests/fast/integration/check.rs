@@ -3,6 +3,7 @@
 mod end_to_end;
 mod files;
 mod forwarder;
+mod linkerd;
 mod servers;
 
 use serde_json::Value;
