@@ -90,6 +90,7 @@ impl PrintArgs {
             title => (format!("{}:\n", harmless(title)), "  "),
         };
         let mut lines = vec![indent.to_owned(); section.rows.len() + 1];
+        let mut before = indent.len();
         for (index, column) in section.columns.iter().enumerate() {
             // A row of a newer server may have fewer cells.
             let cells = section
@@ -102,9 +103,16 @@ impl PrintArgs {
                 continue;
             }
             let texts = [harmless(&column.name)].into_iter();
-            let texts: Vec<String> = texts.chain(cells.map(local_text)).collect();
+            let mut texts: Vec<String> = texts.chain(cells.map(local_text)).collect();
             let width = |text: &String| text.chars().count();
+            let has_room = before + NARROW <= MAX_WIDTH && self.output == Output::Text;
+            if column.kind == ColumnKind::Sentence && has_room {
+                for text in &mut texts {
+                    *text = wrapped(text, before);
+                }
+            }
             let widest = texts.iter().map(width).max().unwrap_or_default();
+            before += widest + 2;
             for (line, text) in lines.iter_mut().zip(&texts) {
                 let padding = widest - width(text);
                 let has_color = has_colors && column.kind == ColumnKind::State;
@@ -120,6 +128,31 @@ impl PrintArgs {
     }
 }
 
+/// Maximum width of lines with a sentence in their last column, and the width of a column that is too narrow for several lines.
+const MAX_WIDTH: usize = 80;
+const NARROW: usize = 30;
+
+/// Returns a sentence in lines, of which all but the first have an indent. A command stays in one line, so that it can be copied.
+fn wrapped(sentence: &str, indent: usize) -> String {
+    let (mut lines, mut width, mut is_command) = (String::new(), indent, false);
+    for word in sentence.split(' ') {
+        let length = word.chars().count();
+        is_command |= word == "kubectl";
+        if lines.is_empty() {
+            width += length;
+        } else if is_command && word != "kubectl" || width + 1 + length <= MAX_WIDTH {
+            lines.push(' ');
+            width += 1 + length;
+        } else {
+            _ = write!(lines, "\n{:indent$}", "");
+            width = indent + length;
+        }
+        lines += word;
+        is_command &= !word.ends_with(';');
+    }
+    lines
+}
+
 /// Returns a text in the color of a state. Other words have none.
 fn painted(text: &str, has_color: bool) -> String {
     let style = match text {
@@ -131,14 +164,24 @@ fn painted(text: &str, has_color: bool) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Returns a text as a terminal can show it without harm. The times in it are in the zone of the reader.
+/// Returns a text as a terminal can show it without harm. The times in it are in the zone of the reader, but for those in quotes, which
+/// somebody wrote, and those without seconds, which are examples.
 pub fn local_text(text: &str) -> String {
     let is_end = |c: char| " (),;".contains(c);
-    let pieces = text.split_inclusive(is_end).map(|piece| {
+    let (mut local, mut is_quoted) = (String::new(), false);
+    for piece in text.split_inclusive(is_end) {
         let word = piece.trim_end_matches(is_end);
-        local_time(word).unwrap_or_else(|| word.to_owned()) + &piece[word.len()..]
-    });
-    harmless(&pieces.collect::<String>())
+        let is_time = !is_quoted && word.matches(':').count() >= 2;
+        let time = local_time(word).filter(|_| is_time);
+        local += time.as_deref().unwrap_or(word);
+        local += &piece[word.len()..];
+        is_quoted = if is_quoted {
+            !word.contains('\'')
+        } else {
+            word.starts_with('\'') && !word[1..].contains('\'')
+        };
+    }
+    harmless(&local)
 }
 
 /// Returns a time (RFC 3339) for people: `2026-11-24 03:12:00 CET`, or with an offset if the zone has no name for it. The zone is that
@@ -207,5 +250,7 @@ mod tests {
         let sentence = format!("waits for east until {time}; it is down (before {time})");
         let expected = format!("waits for east until {own}; it is down (before {own})");
         assert_eq!(local_text(&sentence), expected);
+        let written = format!("'east until {time}' is not written like 2026-12-01T12:00Z");
+        assert_eq!(local_text(&written), written);
     }
 }

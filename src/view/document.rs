@@ -67,6 +67,8 @@ pub enum ColumnKind {
     Time,
     /// `ok`, `attention` or `failing`, which are printed in colors, or another word.
     State,
+    /// A sentence, which may be printed in several lines.
+    Sentence,
     /// Any text.
     #[default]
     #[serde(other)]
@@ -214,6 +216,11 @@ impl Column {
         Self::new(name, 0, ColumnKind::Time)
     }
 
+    /// Returns a column of sentences.
+    pub fn sentence(name: &str) -> Self {
+        Self::new(name, 0, ColumnKind::Sentence)
+    }
+
     /// Returns a column of states.
     pub fn state(name: &str) -> Self {
         Self::new(name, 0, ColumnKind::State)
@@ -244,6 +251,11 @@ impl<R> Cells<R> {
     /// Adds a column of times.
     pub(super) fn time(self, name: &str, text: fn(&R) -> String) -> Self {
         self.with(Column::time(name), text)
+    }
+
+    /// Adds a column of sentences.
+    pub(super) fn sentence(self, name: &str, text: fn(&R) -> String) -> Self {
+        self.with(Column::sentence(name), text)
     }
 
     /// Adds a column of states.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::past;
-use crate::model::{Line, Namespace, Timestamp, most_similar};
+use crate::model::{ClusterName, Line, Namespace, Timestamp, most_similar};
 use crate::table::Service;
 
 /// What a request selects. Empty lists select everything.
@@ -78,7 +78,7 @@ impl Filter {
         self.namespace.is_empty() || namespaces.any(|one| one.as_str() == namespace)
     }
 
-    /// Returns whether a service is selected, but for its state: by its name, and by an endpoint in one of the clusters.
+    /// Returns whether a service is selected, but for its state: by its name, and by one of the clusters.
     pub(super) fn selects(&self, service: &Service) -> bool {
         let is_in = |cluster: &str| is_listed(&self.cluster, cluster);
         self.has_service(service.key.labels())
@@ -154,11 +154,13 @@ fn forms([service, namespace]: [&str; 2]) -> [String; 3] {
     [service.to_owned(), name, format!("{namespace}/{service}")]
 }
 
+/// Returns the clusters of its endpoints, those of its federated address, and those that its name waits for.
 fn clusters(service: &Service) -> impl Iterator<Item = &str> {
     let endpoints = service.endpoints.iter().chain(&service.not_ready);
     let expected = service.missing_clusters().iter();
     let clusters = endpoints.map(|endpoint| endpoint.labels()[1]);
-    clusters.chain(expected.map(Line::as_str))
+    let federated = service.federated.iter().map(ClusterName::as_str);
+    clusters.chain(federated).chain(expected.map(Line::as_str))
 }
 
 /// Returns a question for the name that is most similar to a given one, if one of the first [`MAX_COMPARED`] is similar.

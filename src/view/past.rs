@@ -30,7 +30,7 @@ fn past_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
     let time = time.map_or_else(ago, of_day);
     let time = time.and_then(|time| u64::try_from(time.timestamp().as_millisecond()).ok());
     let examples =
-        "a time is like 03:12 (the last such local time), 90m (ago), or 2026-11-24T03:12:00Z";
+        "a time is like 03:12 (the last such local time), 90m (ago), or 2026-11-24T03:12Z";
     let time = Timestamp::from_text(text).or(time.map(Timestamp));
     time.ok_or_else(|| examples.to_owned())
 }

@@ -108,17 +108,43 @@ impl ProblemReport {
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         parts.join(": ")
     }
+
+    /// Returns what is wrong with what, the number of services that it affects, and since when.
+    fn as_sentence(&self) -> String {
+        let subject = match &*self.subject {
+            "" => String::new(),
+            subject => format!("{subject}: "),
+        };
+        let mut facts = Vec::new();
+        if let Some(counts) = self.counts.filter(|counts| counts.services > 1) {
+            facts.push(format!("{} services", counts.services));
+        }
+        if self.age.since.is_some() {
+            let word = if self.age.is_older { "" } else { "since " };
+            facts.push(format!("{word}{}", self.age.cell()));
+        }
+        let facts = match facts.join(", ") {
+            none if none.is_empty() => none,
+            some => format!(" ({some})"),
+        };
+        format!("{subject}{}{facts}", self.text())
+    }
+
+    /// Returns the name of its color.
+    fn color(&self) -> &'static str {
+        match self.level {
+            _ if self.counts.is_some_and(|counts| counts.failing > 0) => "failing",
+            Level::Error => "failing",
+            Level::Warning => "attention",
+            Level::Note => "note",
+        }
+    }
 }
 
 impl Report for ProblemReport {
     fn cells(columns: Cells<Self>) -> Cells<Self> {
         columns
-            .state("LEVEL", |one| match one.level {
-                _ if one.counts.is_some_and(|counts| counts.failing > 0) => "failing".to_owned(),
-                Level::Error => "failing".to_owned(),
-                Level::Warning => "attention".to_owned(),
-                Level::Note => "note".to_owned(),
-            })
+            .state("LEVEL", |one| one.color().to_owned())
             .text("KIND", |one| one.kind.to_string())
             .text("SUBJECT", |one| one.subject.to_string())
             .time("SINCE", |one| one.age.cell())
@@ -131,5 +157,20 @@ impl Report for ProblemReport {
                 one.cause.map_or("", ProblemKind::name).to_owned()
             })
             .wide("WHAT TO DO", |one| one.hint.clone())
+    }
+}
+
+/// A cause above the services, in few columns.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct CauseRow(pub(super) ProblemReport);
+
+impl Report for CauseRow {
+    fn cells(columns: Cells<Self>) -> Cells<Self> {
+        columns
+            .state("LEVEL", |Self(one)| one.color().to_owned())
+            .text("KIND", |Self(one)| one.kind.to_string())
+            .sentence("PROBLEM", |Self(one)| one.as_sentence())
+            .wide("WHAT TO DO", |Self(one)| one.hint.clone())
     }
 }

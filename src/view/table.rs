@@ -1,6 +1,6 @@
 //! The view `table`: one row for each service, those with trouble first, below what is wrong with the server and its source.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,7 +15,7 @@ use super::filter::is_listed;
 use super::gone;
 use super::server::Shown;
 use super::state::{State, Verdict, main_problem};
-use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, list_some};
+use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, ServiceKey, list_some};
 use crate::source::SteadyClock;
 use crate::table::Service;
 use crate::table::failover::{Failover, Step, StepHealth};
@@ -65,6 +65,9 @@ pub(super) struct ServiceRow {
     /// The kind of its worst problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<ProblemKind>,
+    /// What is wrong with every problem of that kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<&'static str>,
 }
 
 /// What a cluster contributes to a service.
@@ -113,7 +116,10 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
             selected.push((verdict, *service));
         }
     }
-    selected.sort_by_key(|(verdict, _)| Reverse(verdict.state));
+    selected.sort_by(|(verdict, service), (other_verdict, other)| {
+        let by_state = other_verdict.state.cmp(&verdict.state);
+        by_state.then_with(|| natural_order(&service.key, &other.key))
+    });
     let rows = shown.page(selected, document)?;
     if filter.next.is_none() {
         document
@@ -135,6 +141,29 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     Ok(())
 }
 
+/// Compares services as people sort names: db-2 comes before db-10.
+pub(super) fn natural_order(one: &ServiceKey, other: &ServiceKey) -> Ordering {
+    let [own_name, own_namespace] = one.labels().map(natural_parts);
+    let [other_name, other_namespace] = other.labels().map(natural_parts);
+    own_namespace
+        .cmp(other_namespace)
+        .then_with(|| own_name.cmp(other_name))
+}
+
+/// Returns the numbers of a name and the texts between them. Those of more digits are greater; a text has none.
+fn natural_parts(name: &str) -> impl Iterator<Item = (usize, &[u8])> {
+    let octets = name.as_bytes();
+    let parts = octets.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit());
+    parts.map(|part| {
+        let digits = if part[0].is_ascii_digit() {
+            part.len()
+        } else {
+            0
+        };
+        (digits, part)
+    })
+}
+
 // === impl ServiceRow ===
 
 impl ServiceRow {
@@ -143,6 +172,7 @@ impl ServiceRow {
         let clusters = ClusterCell::of_service(service, shown.clock());
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
+        let problem = main_problem(service, verdict.state);
         let (gate, failover) = (service.gate.as_ref(), service.failover.as_deref());
         let table = shown.table();
         Self {
@@ -162,7 +192,8 @@ impl ServiceRow {
             expected: gate.map_or_else(String::new, |gate| gate.expected.clusters()),
             missing_clusters: missing.map(ToString::to_string).collect(),
             failure: Failure::of_service(service).map(|failure| failure.to_string()),
-            problem: main_problem(service, verdict.state),
+            problem,
+            sentence: problem.map(|kind| kind.row().sentence),
         }
     }
 }
@@ -174,19 +205,17 @@ impl Report for ServiceRow {
             .text("SERVICE", |one| {
                 format!("{}.{}", one.service, one.namespace)
             })
-            .wide("KIND", |one| one.kind.to_owned())
-            .text("ANSWER", |one| one.answer.to_owned())
-            .text("RETURNED", |one| {
-                format!("{} of {}", one.returned, one.endpoints)
+            .text("ANSWER", |one| match one.answer {
+                "NOERROR" => format!("{} of {}", one.returned, one.endpoints),
+                other => other.to_owned(),
             })
-            .text("CLUSTERS", |one| {
+            .wide("KIND", |one| one.kind.to_owned())
+            .wide("CLUSTERS", |one| {
                 let clusters: Vec<String> = one.clusters.iter().map(ClusterCell::to_text).collect();
                 clusters.join(", ")
             })
             .wide("ORDER", |one| text_of(one.failover.as_ref()))
-            .text("PROBLEM", |one| {
-                one.problem.map_or("", ProblemKind::name).to_owned()
-            })
+            .sentence("PROBLEM", |one| text_of(one.sentence.as_ref()))
     }
 }
 
@@ -194,7 +223,7 @@ impl Report for ServiceRow {
 
 impl ClusterCell {
     /// Returns the cells of a service: its clusters, and those that its name waits for. `clock` is that of the process.
-    fn of_service(service: &Service, clock: SteadyClock) -> Vec<Self> {
+    pub(super) fn of_service(service: &Service, clock: SteadyClock) -> Vec<Self> {
         let mut cells: BTreeMap<&str, Self> = BTreeMap::new();
         for one in ListedEndpoint::of_service(service) {
             let cell = cells.entry(one.cluster());
