@@ -5,6 +5,7 @@
 
 mod age;
 mod causes;
+mod cluster;
 mod document;
 mod endpoint;
 mod endpoints;

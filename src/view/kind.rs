@@ -97,7 +97,7 @@ impl View {
             Self::Explain => "name namespace at limit continue",
             Self::Problems => "namespace cluster kind text at limit continue",
             Self::Events => "namespace cluster kind text since after limit",
-            Self::Status => "at",
+            Self::Status => "cluster at",
             Self::Zone => "zone at limit continue",
         };
         names.split(' ')

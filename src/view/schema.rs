@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use super::cluster::ClusterDetail;
 use super::endpoint::EndpointReport;
 use super::explain::{AnswerReport, RecordReport};
 use super::problem::ProblemReport;
@@ -27,7 +28,10 @@ pub fn schemas() -> Value {
             "problems": schema::<ProblemReport>(),
         },
         "events": schema::<Event>(),
-        "status": schema::<Status>(),
+        "status": {
+            "": schema::<Status>(),
+            "clusters": schema::<ClusterDetail>(),
+        },
         "zone": schema::<RecordReport>(),
     })
 }

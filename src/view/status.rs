@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::age::Age;
+use super::cluster::{ClusterDetail, ClusterReport};
 use super::document::{Cells, Document, Report, Section};
 use super::error::ViewError;
 use super::gone::Gone;
@@ -14,9 +14,7 @@ use super::server::Shown;
 use super::state::State;
 use crate::VERSION;
 use crate::clock::unix_milliseconds;
-use crate::model::{ClusterName, Level, Timestamp};
-use crate::source::SteadyClock;
-use crate::table::Table;
+use crate::model::{Level, Timestamp};
 use crate::zone::Zone;
 
 /// The state of a server.
@@ -32,6 +30,8 @@ pub(super) struct Status {
     zones: Vec<String>,
     /// What follows the namespace in the names of services, one for each zone, in their order.
     name_suffixes: Vec<String>,
+    /// The one of them in which services have their own names: it is not of one cluster, unless all are.
+    own_suffix: String,
     /// The addresses of the DNS port.
     servers: Vec<String>,
     /// `loading`: there is no table yet; `ready`.
@@ -66,16 +66,26 @@ pub(super) struct Status {
     problems: BTreeMap<Level, u32>,
     /// What was answered within the last hour and is not any more, for each namespace.
     gone: Vec<Gone>,
-    /// The clusters: this one, and those of Links.
+    /// The clusters: this one, those of Links and Leases, and the first ones that only mirrors name.
     clusters: Vec<ClusterReport>,
+    /// The number of further clusters that only mirrors name.
+    more_clusters: usize,
     /// The settings, as `serve --print-settings` prints them.
     settings: Value,
 }
 
-/// Adds the server.
+/// Adds the server, and the clusters of the filter.
 pub(super) fn status(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
     let status = Section::of::<Status>("", [Status::new(shown)]);
     document.sections.push(status);
+    let clusters = shown.filter.cluster.iter();
+    let clusters: Vec<_> = clusters
+        .map(|name| ClusterDetail::new(shown, name))
+        .collect::<Result<_, _>>()?;
+    if !clusters.is_empty() {
+        let clusters = Section::of::<ClusterDetail>("clusters", clusters);
+        document.sections.push(clusters);
+    }
     Ok(())
 }
 
@@ -86,6 +96,7 @@ impl Status {
         let (server, now, table) = (shown.server, &shown.published, shown.table());
         let (identity, zones, feeds) = (&server.identity, &server.zones, &server.feeds);
         let (facts, causes) = (shown.facts(), shown.causes());
+        let (clusters, more_clusters) = ClusterReport::all(shown);
         let history_start = feeds.clock.wall(server.reader.history_start());
         Self {
             replica: identity.replica.clone(),
@@ -93,6 +104,9 @@ impl Status {
             version: VERSION,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
             name_suffixes: zones.iter().map(Zone::name_suffix).collect(),
+            own_suffix: zones
+                .of_own_names()
+                .map_or_else(String::new, Zone::name_suffix),
             servers: identity.servers.iter().map(ToString::to_string).collect(),
             state: if table.is_some() { "ready" } else { "loading" },
             since: now.since.map(|since| feeds.clock.wall(since).to_text()),
@@ -110,7 +124,8 @@ impl Status {
             services: facts.states.clone(),
             problems: causes.levels(),
             gone: table.map_or_else(Vec::new, |table| server.gone(table)),
-            clusters: ClusterReport::all(identity.cluster.as_ref(), table, feeds.clock),
+            clusters,
+            more_clusters,
             settings: Value::clone(&server.settings),
         }
     }
@@ -124,46 +139,5 @@ impl Report for Status {
             .text("ZONES", |one| one.zones.join(" "))
             .text("VERSION", |one| one.version.to_owned())
             .time("SINCE", |one| one.since.clone().unwrap_or_default())
-    }
-}
-
-/// A cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ClusterReport {
-    /// Its name, after aliases.
-    pub name: String,
-    /// Whether it is the cluster of the server.
-    pub is_own: bool,
-    /// The state of its Links: `linked`, `frozen`, `missing`, `unlinked` or `unknown`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link: Option<&'static str>,
-    /// Since when nobody maintains its mirrors, if that is so.
-    #[serde(flatten)]
-    pub age: Age,
-}
-
-// === impl ClusterReport ===
-
-impl ClusterReport {
-    /// Returns the cluster of the server, if it is known, and those of Links. `clock` is that of the process.
-    pub(super) fn all(
-        own: Option<&ClusterName>,
-        table: Option<&Table>,
-        clock: SteadyClock,
-    ) -> Vec<Self> {
-        let report = |name: &ClusterName, is_own, link| {
-            let problem = table.and_then(|table| table.link_problem(name));
-            Self {
-                name: name.to_string(),
-                is_own,
-                link,
-                age: problem.map(Age::from).unwrap_or_default().printed(clock),
-            }
-        };
-        let own = own.map(|own| report(own, true, None));
-        let links = table.iter().flat_map(|table| table.links.clusters.values());
-        let linked = links.map(|link| report(&link.cluster, false, Some(link.state.into())));
-        own.into_iter().chain(linked).collect()
     }
 }

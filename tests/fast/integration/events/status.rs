@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 use support::objects::{mirror, objects};
 use support::process::run_global_dns;
+use support::repository::repository;
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::wait::wait_for;
@@ -41,6 +42,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "replica": replica.trim(),
         "zones": ["global.", "clusterset.local.", "other.example."],
         "nameSuffixes": ["global.", "svc.clusterset.local.", "other.example."],
+        "ownSuffix": "global.",
         "servers": [server.dns.to_string()],
         "state": "ready",
         "since": since,
@@ -59,9 +61,30 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "problems": {"error": 0, "warning": 0, "note": 0},
         "gone": [],
         "clusters": [{"name": "hub", "isOwn": true}],
+        "moreClusters": 0,
         "time": null,
     });
     assert_eq!(status, expected);
+}
+
+#[test]
+fn status_has_every_linked_cluster_and_describes_one() {
+    let file = repository("tests/fixtures/faults/linked-without-the-service.yaml");
+    let objects = std::fs::read_to_string(file).unwrap();
+    let server = Server::with_text(&objects, &["--cluster-name=hub"]);
+    let clusters = server.status()["clusters"].take();
+    let north = json!({"name": "north", "isOwn": false, "link": "linked", "isMirrored": true});
+    assert!(clusters.as_array().unwrap().contains(&north), "{clusters}");
+    let [north] = server
+        .section("status?cluster=north", "clusters")
+        .try_into()
+        .unwrap();
+    assert_eq!(north["lacking"], json!(["prod/db", "shop/web"]));
+    assert_eq!(north["endpoints"], json!({"alive": 1}));
+    assert_eq!(north["services"][0]["service"], "prod/old");
+    let refused = server.try_api("/api/v1/status?cluster=nort").unwrap_err();
+    let refused = format!("{refused:#}");
+    assert!(refused.contains("the nearest name is 'north'"), "{refused}");
 }
 
 #[test]
