@@ -12,7 +12,6 @@ use crate::model::{
 };
 use crate::source::Events;
 use crate::table::change::Change;
-use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Difference, Published, Publisher, Rules, Store, Table, Timers, build};
 use crate::zone::print::ZoneFile;
@@ -188,15 +187,6 @@ pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
         &Timers::default(),
     )
     .table
-}
-
-/// Builds a table of objects and Links.
-pub(crate) fn table_with_links(rules: &Rules, objects: &[Value]) -> Table {
-    let mut store = store(objects);
-    let mut timers = Timers::default();
-    let list = LinkList::Listed { is_complete: true };
-    timers.update_links(&mut store, Some(list), rules);
-    build(&Table::default(), &store, &store.services(), rules, &timers).table
 }
 
 /// Builds a table.
