@@ -2,8 +2,7 @@ use crate::table::Timers;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Kind, Namespace, Problem, ProblemKind, Timestamp};
-use crate::table::{NoOwner, ShortNames};
+use crate::model::{Kind, Problem, ProblemKind, Timestamp};
 use crate::testing::{
     Server, backends, endpoint, link, local, mirror, parsed, rules, service_mirror, store, table,
     table_by,
@@ -32,138 +31,10 @@ fn annotated(object: Value, annotation: &str, value: &str) -> Value {
     object
 }
 
-fn conflicts(table: &Table) -> Vec<(&'static str, String, String)> {
-    let conflict = |c: Problem| (c.kind.name(), c.subject().to_string(), c.detail.to_string());
-    table.conflicts().map(conflict).collect()
-}
-
-fn conflict(kind: &'static str, name: &str, detail: &str) -> Vec<(&'static str, String, String)> {
-    vec![(kind, name.to_owned(), detail.to_owned())]
-}
-
 /// Returns the details of all problems of a kind.
 fn details(table: &Table, kind: ProblemKind) -> Vec<String> {
     let problems = table.problems().filter(|problem| problem.kind == kind);
     problems.map(|problem| problem.detail.to_string()).collect()
-}
-
-#[test]
-fn short_name_belongs_to_pin_or_default_namespace_or_only_namespace() {
-    let objects = ["a", "b", "c"].map(|namespace| mirror(namespace, "db", "east"));
-    let owner = |rules: &Rules, objects: &[Value]| {
-        let table = table_by(rules, objects);
-        table.short_name("db").unwrap().owner.clone()
-    };
-    let namespace = |name: &str| -> Namespace { name.parse().unwrap() };
-    let default = |name| Rules {
-        default_namespace: Some(namespace(name)),
-        ..rules()
-    };
-    let pinned = |name, rules: Rules| Rules {
-        pinned_names: [("db".parse().unwrap(), namespace(name))].into(),
-        ..rules
-    };
-    let only = |short_names, rules: Rules| Rules {
-        short_names,
-        ..rules
-    };
-    for (case, rules, expected) in [
-        ("several namespaces", rules(), Err(NoOwner::Ambiguous)),
-        ("the default namespace", default("c"), Ok(namespace("c"))),
-        (
-            "a default namespace without the service",
-            default("z"),
-            Err(NoOwner::Ambiguous),
-        ),
-        (
-            "a pin and a default namespace",
-            pinned("b", default("c")),
-            Ok(namespace("b")),
-        ),
-        (
-            "a pin without the service, and a default namespace with it",
-            pinned("z", default("c")),
-            Err(NoOwner::Pinned(namespace("z"))),
-        ),
-        (
-            "pinned names only",
-            only(ShortNames::Pinned, rules()),
-            Err(NoOwner::Unpinned),
-        ),
-        (
-            "pinned names only, and a default namespace",
-            only(ShortNames::Pinned, default("c")),
-            Ok(namespace("c")),
-        ),
-        (
-            "off",
-            only(ShortNames::None, pinned("b", default("c"))),
-            Err(NoOwner::Off),
-        ),
-    ] {
-        assert_eq!(owner(&rules, &objects), expected, "{case}");
-    }
-    assert_eq!(owner(&rules(), &objects[1..2]), Ok(namespace("b")));
-    assert_eq!(
-        owner(&only(ShortNames::Pinned, rules()), &objects[1..2]),
-        Err(NoOwner::Unpinned)
-    );
-}
-
-#[test]
-fn name_with_endpoints_of_several_kinds_is_noted() {
-    let mut objects = shop();
-    objects.push(service_mirror("prod", "db", "north", "10.96.7.7"));
-    let expected = conflict(
-        "kind",
-        "prod/db",
-        "a cluster IP in north; pods in east, west",
-    );
-    assert_eq!(conflicts(&table(&objects)), expected);
-    let warnings = |objects: &[Value]| details(&table(objects), ProblemKind::NoHostnames);
-    assert_eq!(
-        warnings(&objects),
-        ["names of hosts in cluster 'north' do not exist"]
-    );
-    // Without a headless mirror, there is one kind.
-    assert_eq!(conflicts(&table(&objects[4..])), Vec::new());
-    assert_eq!(warnings(&objects[4..]), [""; 0]);
-}
-
-#[test]
-fn local_member_that_is_not_exported_is_reported() {
-    let mut objects = shop();
-    let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-    objects.extend([service.clone(), slice.clone()]);
-    let detail = "cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported";
-    assert_eq!(
-        conflicts(&table(&objects)),
-        conflict("not-exported", "prod/db", detail)
-    );
-    let exported_as = |value: &str| json!({"mirror.linkerd.io/exported": value});
-    // Flat mirroring does not support headless Services. Other values are for Links with a custom selector.
-    objects[4]["metadata"]["labels"] = exported_as("remote-discovery");
-    let detail = "label mirror.linkerd.io/exported of its Service is remote-discovery, which Linkerd does not read for a headless one: set true";
-    assert_eq!(
-        conflicts(&table(&objects)),
-        conflict("not-mirrorable", "prod/db", detail)
-    );
-    objects[4]["metadata"]["labels"] = exported_as("to-west");
-    assert_eq!(conflicts(&table(&objects)), Vec::new());
-    service["metadata"]["labels"] = exported_as("true");
-    objects[4] = service.clone();
-    assert_eq!(conflicts(&table(&objects)), Vec::new());
-    // Without a mirror, the Service is a member only if it is exported.
-    assert_eq!(
-        table(&[service, slice.clone()])
-            .service("prod", "db")
-            .unwrap()
-            .endpoints
-            .len(),
-        1
-    );
-    let [plain, _] = local("prod", "db", &[]);
-    assert!(table(&[plain, slice]).service("prod", "db").is_none());
 }
 
 #[test]
@@ -189,7 +60,7 @@ fn two_pods_with_one_name_are_a_conflict_but_dual_stack_pod_is_not() {
             .iter()
             .map(|endpoint| endpoint.addresses.len())
             .collect::<Vec<_>>();
-        (addresses, conflicts(&table).len())
+        (addresses, table.conflicts().count())
     };
     let pods = |uids| pods_at(uids, "2001:db8::1");
     // Slices that are written by hand do not name the pod. Entries of different families are one pod.
@@ -346,49 +217,6 @@ fn headless_service_that_only_has_settings_claims_no_short_name() {
         let owner = &table.short_name("db").unwrap().owner;
         assert_eq!(owner.is_err(), is_known, "{owner:?}");
     }
-}
-
-/// The Service of this cluster decides. A mirror may lower the TTL, because a mirrored address may be given to another Service.
-#[test]
-fn mirrors_may_only_lower_the_ttl() {
-    let with_ttl =
-        |ttl: &str, cluster: &str| annotated(mirror("prod", "db", cluster), "global-dns/ttl", ttl);
-    let settled = |own: Option<&str>, east: &str, west: &str| {
-        let mut objects = shop();
-        objects[0] = with_ttl(east, "east");
-        objects[2] = with_ttl(west, "west");
-        let [service, _] = local("prod", "db", &[]);
-        objects.extend(own.map(|ttl| annotated(service, "global-dns/ttl", ttl)));
-        let table = table(&objects);
-        let service = table.service("prod", "db").unwrap();
-        let invalid = |one: &&Problem| {
-            matches!(
-                one.kind,
-                ProblemKind::IgnoredSetting | ProblemKind::SettingWithoutEffect
-            )
-        };
-        let problems: Vec<String> = service
-            .problems
-            .iter()
-            .filter(invalid)
-            .map(|one| one.to_string())
-            .collect();
-        (service.ttl, problems)
-    };
-    let none = Vec::new;
-    assert_eq!(settled(None, "10", "10"), (5, none()));
-    assert_eq!(settled(None, "3", "10"), (3, none()));
-    assert_eq!(settled(Some("20"), "10", "30"), (10, none()));
-    assert_eq!(settled(Some("20"), "30", "30"), (20, none()));
-    let limits = "Setting of a service is wrong: prod/db: annotation global-dns/ttl: corrected to 30: 300 is not between 1 and 30";
-    assert_eq!(
-        settled(Some("300"), "30", "30"),
-        (30, vec![limits.to_owned()])
-    );
-    let copied = "Setting has no effect here: Service/prod/db-east: annotation global-dns/ttl: ignored: it is not a number of seconds, such as 5: soon";
-    assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
-    let own = "Setting of a service is wrong: prod/db: annotation global-dns/ttl: ignored: it is not a number of seconds, such as 5: soon";
-    assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
 }
 
 /// It has a row of its own (rule L2b), and orders that name it have another problem.

@@ -4,54 +4,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{Kind, ServiceSettings};
-use crate::table::{NameFailure, Table, Timers, build};
+use crate::table::{Table, Timers, build};
 use crate::testing::{
-    Server, backends, flat_mirror, link, listing, local, mirror, rules, service_mirror, store,
-    table_by,
+    Server, backends, link, local, mirror, rules, service_mirror, store, table_by,
 };
-
-/// An endpoint in a flat network is always alive.
-#[test]
-fn flat_step_hides_the_steps_after_it_if_the_order_moves_by_itself() {
-    let flat = |cluster: &str| flat_mirror("prod", "web", cluster, "10.96.0.1");
-    let gateways = gateways(true, true);
-    let (east, west) = (&gateways[..2], &gateways[2..]);
-    // A pod with an exported Service of its own (rule M1b).
-    let pod = [
-        mirror("prod", "web", "east"),
-        listing("prod", "web-east", &[("web-0", "10.96.0.5")]),
-        flat_mirror("prod", "web-0", "east", "10.96.0.5"),
-    ];
-    for (order, objects, expected) in [
-        (
-            "auto:east:west",
-            [&[flat("east")], west].concat(),
-            Some("east"),
-        ),
-        ("auto:west:east", [&[flat("east")], west].concat(), None), // no step is after the last one
-        (
-            "auto:west:east",
-            vec![flat("east"), flat("west")],
-            Some("west"),
-        ),
-        ("auto:east:west", [&pod, west].concat(), Some("east")),
-        ("auto:east:west", [east, west].concat(), None),
-        ("east:west", [&[flat("east")], west].concat(), None),
-    ] {
-        let table = table_by(&ordered(order), &objects);
-        let problems = &table.service("prod", "web").unwrap().problems;
-        let details = problems
-            .iter()
-            .filter(|one| one.kind == ProblemKind::SettingWithoutEffect);
-        let details: Vec<String> = details.map(|one| one.detail.to_string()).collect();
-        let detail = |step: &str| {
-            format!(
-                "{order}: step {step} is flat or federated, which is alive while its mirror exists"
-            )
-        };
-        assert_eq!(details, Vec::from_iter(expected.map(detail)), "{order}");
-    }
-}
 
 /// Returns rules with an order for `prod/web`.
 fn ordered(order: &str) -> Rules {
@@ -75,41 +31,6 @@ fn gateways(east: bool, west: bool) -> Vec<Value> {
         [service_mirror("prod", "web", cluster, "10.96.0.1"), slice]
     };
     [of("east", east), of("west", west)].concat()
-}
-
-/// No other step takes over. The problem says the command that lets one answer.
-#[test]
-fn first_step_of_a_held_order_that_is_down_is_reported_with_the_command() {
-    for (order, [east, west], expected) in [
-        (
-            "east:west",
-            [false, true],
-            &[
-                "step 1 of east:west, east: no other takes over; alive: west; to let west answer: set services.prod/web.failover to \
-                west:east",
-            ][..],
-        ),
-        (
-            "east:west",
-            [false, false],
-            &["step 1 of east:west, east: no other takes over; no other cluster is alive"],
-        ),
-        ("east:west", [true, false], &[]),
-        (
-            "east",
-            [false, true],
-            &[
-                "step 1 of east, east: no other takes over; alive: west; to let west answer: set services.prod/web.failover to west:east",
-            ],
-        ),
-        ("auto:east:west", [false, true], &[]),
-    ] {
-        let table = table_by(&ordered(order), &gateways(east, west));
-        let problems = table.problems();
-        let held = problems.filter(|one| one.kind == ProblemKind::HeldStepDown);
-        let details: Vec<String> = held.map(|one| one.detail.to_string()).collect();
-        assert_eq!(details, expected, "{order}");
-    }
 }
 
 /// A Link or a mirror of any service makes a cluster known, and the service with the order is built again.
@@ -143,40 +64,6 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
         &[&gateways(true, true)[..], &[mirror("shop", "db", "wset")]].concat(),
     );
     assert_eq!(unknown(&server), [""; 0]);
-}
-
-/// A typing error is a cluster without endpoints: it promotes no standby. One problem has all of them.
-#[test]
-fn names_that_cannot_be_read_or_that_nothing_knows_are_one_problem() {
-    let [mut own, _] = local("prod", "web", &[]);
-    own["metadata"]["annotations"]["global-dns/failover"] =
-        json!("Eest!+b_d+n1:n2:n3:n4:n5:n6:west");
-    let objects = [&gateways(true, true)[..], &[own]].concat();
-    let table = table_by(&rules(), &objects);
-    let service = table.service("prod", "web").unwrap();
-    assert_eq!(service.failure, Some(NameFailure::StepWithoutEndpoint));
-    let order = "eest!+b_d+n1:n2:n3:n4:n5:n6:west";
-    let unknown = "'n1', 'n2', 'n3', 'n4', 'n5' and 1 more";
-    let what = "counts as a cluster without endpoints";
-    let detail = format!(
-        "{what}, no mirror and no Link names it: {unknown} in {order}; {what}, it is not the name of a cluster: 'eest!', 'b_d' in {order}"
-    );
-    // What cannot be read is not in the command.
-    let step = format!(
-        "step 1 of {order}, eest!+b_d+n1; alive: east, west; to let west answer: kubectl annotate service web -n prod --overwrite \
-        'global-dns/failover=west:n2:n3:n4:n5:n6'"
-    );
-    let problems = service.problems.iter();
-    let problems: Vec<_> = problems
-        .map(|one| (one.kind, one.count, one.detail.as_str()))
-        .collect();
-    assert_eq!(
-        problems,
-        [
-            (ProblemKind::SettingWithoutEffect, 2, &*detail),
-            (ProblemKind::StepWithoutEndpoint, 1, &*step),
-        ]
-    );
 }
 
 /// A cluster that appears or goes builds only the services whose order names it.
