@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::table::Rules;
-use crate::testing::{backends, federated, service_mirror};
+use crate::testing::{backends, service_mirror};
 
 /// Returns the mirror of `prod/web` in east through a gateway, with its slice.
 fn through_gateway() -> Vec<Value> {
@@ -58,42 +58,5 @@ fn additional_section_has_all_addresses_of_a_target() {
     assert_eq!(
         additional.collect::<Vec<_>>(),
         ips.map(|ip| format!("east.web.prod.global. A\t{ip}"))
-    );
-}
-
-/// Its address is that of the cluster, also under an order (rule K1). Addresses of several clusters are left out.
-#[test]
-fn federated_service_of_one_cluster_is_a_step_of_an_order() {
-    let [mut own, _] = local("prod", "web", &[]);
-    own["metadata"]["annotations"]["global-dns/failover"] = json!("east:west");
-    let west = service_mirror("prod", "web", "west", "10.96.1.2");
-    for (members, expected) in [
-        ("web@east", "A 10.96.1.9"),
-        ("web@east,web@north", "SERVFAIL"),
-    ] {
-        let federation = federated("prod", "web", "10.96.1.9", members);
-        let table = table(&[own.clone(), west.clone(), federation]);
-        check(&table, &[("web.prod.global A", expected)]);
-    }
-}
-
-/// A person wrote no order for a service that has no endpoint: its name does not exist.
-#[test]
-fn default_order_makes_no_name() {
-    let rules = Rules {
-        failover: Some("north:east".parse().unwrap()),
-        ..rules()
-    };
-    let [own, _] = local("prod", "web", &[]);
-    let mut member = own.clone();
-    member["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
-    check(
-        &table_by(&rules, &[member]),
-        &[("web.prod.global A", "NXDOMAIN global.")],
-    );
-    let west = service_mirror("prod", "web", "west", "10.96.1.2");
-    check(
-        &table_by(&rules, &[west]),
-        &[("web.prod.global A", "SERVFAIL")],
     );
 }

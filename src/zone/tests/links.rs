@@ -240,16 +240,3 @@ fn excluded_member_does_not_keep_a_federated_address_linked() {
         world.check("web.prod", "A 10.96.1.2");
     }
 }
-
-/// If no linked endpoint is alive, all are answered (rules L3, M4).
-#[test]
-fn unlinked_endpoints_are_answered_beside_linked_ones_that_are_down() {
-    for (is_up, expected) in [(true, "A 10.96.0.2"), (false, "A 10.96.0.1, A 10.96.0.2")] {
-        let mut objects = east_and_west();
-        objects.push(crate::testing::gateway("prod", "db-0-west", is_up));
-        let mut world = World::start(&rules(), objects);
-        world.unlink("east");
-        world.wait_until(60 * MINUTE);
-        world.check("db.prod", expected);
-    }
-}

@@ -1,133 +1,27 @@
-//! Isolation of namespaces: objects in one namespace never change the answers for canonical names of another namespace. Here is
-//! one forgery for each field that is parsed; the checks of the fuzz targets have random ones. Short names change only with a
-//! reported conflict.
-
-mod forgeries;
+//! Names that two namespaces can mean. That objects of one namespace change no answer of another is proved by the checks of the
+//! fuzz targets.
 
 use serde_json::{Value, json};
 
 use super::{ask, check};
 use crate::model::{Problem, ServiceKey, key};
-use crate::table::{Rules, Service, Table};
+use crate::table::Rules;
 use crate::testing::{
-    endpoint, exported, gateway, local, mirror, ordered, published, rules, service_mirror, table,
-    table_by, zone_file, zones,
+    endpoint, exported, local, mirror, ordered, rules, service_mirror, table, table_by, zones,
 };
 use crate::zone::RecordType;
 
-use forgeries::forgeries;
-
-const VICTIM: &str = "prod";
-const SERVICES: [&str; 5] = ["db", "cache", "down", "idle", "solo"];
-
-/// Returns the services of the victim's namespace: one with all kinds of endpoints, one in one cluster, one with all
-/// gateways down, one without endpoints, and one of this cluster only.
-fn victim() -> Vec<Value> {
-    let mut db = mirror(VICTIM, "db", "east");
-    db["metadata"]["annotations"] = json!({key::TTL: "9", key::GATEWAY_DOWN: "last-resort"});
-    let mut objects = vec![
-        db,
-        endpoint(VICTIM, "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
-        endpoint(VICTIM, "db", "east", "db-1", &["10.96.0.2"]),
-        gateway(VICTIM, "db-1-east", false),
-        mirror(VICTIM, "db", "west"),
-        endpoint(VICTIM, "db", "west", "db-0", &["10.96.0.3"]),
-        gateway(VICTIM, "db-0-west", true),
-        mirror(VICTIM, "cache", "east"),
-        endpoint(VICTIM, "cache", "east", "cache-0", &["10.96.0.4"]),
-        mirror(VICTIM, "down", "west"),
-        endpoint(VICTIM, "down", "west", "down-0", &["10.96.0.5"]),
-        gateway(VICTIM, "down-0-west", false),
-        mirror(VICTIM, "idle", "east"),
-    ];
-    let pods = [("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", false)];
-    objects.extend(local(VICTIM, "db", &pods));
-    let [mut solo, slice] = local(VICTIM, "solo", &[("solo-0", "192.0.2.3", true)]);
-    solo["metadata"]["labels"] = json!({key::EXPORTED: "true"});
-    objects.extend([solo, slice]);
-    objects
-}
-
-/// Returns the services of the victim, and the records of their canonical names. The zone file has what is answered.
-fn of_victim(table: &Table) -> (Vec<Option<Service>>, Vec<String>) {
-    let services = SERVICES.map(|name| table.service(VICTIM, name).cloned());
-    let zones = zones(&["global"]);
-    let zone = zones.iter().next().unwrap();
-    let file = zone_file(&zones, zone, &published(table.clone()));
-    let end = format!(".{VICTIM}.global.");
-    let is_canonical = |line: &&str| {
-        let owner = line
-            .split('\t')
-            .next()
-            .and_then(|one| one.strip_suffix(&end));
-        let service = owner.and_then(|owner| owner.rsplit('.').next());
-        // `_sql._tcp.prod.global` is a short name.
-        service.is_some_and(|service| !service.starts_with('_'))
-    };
-    let records = file.lines().filter(is_canonical).map(str::to_owned);
-    (services.into(), records.collect())
-}
-
-/// Moves an object of the attacker to the namespace of the victim.
-fn moved(mut object: Value) -> Value {
-    let annotations = &mut object["metadata"]["annotations"];
-    if let Some(fq_name) = annotations.get(key::REMOTE_FQ_NAME).and_then(Value::as_str) {
-        let own = fq_name.replace(".evil.", &format!(".{VICTIM}."));
-        annotations[key::REMOTE_FQ_NAME] = json!(own);
-    }
-    object["metadata"]["namespace"] = json!(VICTIM);
-    object
-}
-
-#[test]
-fn no_parsed_field_affects_another_namespace() {
-    let before = of_victim(&table(&victim()));
-    for (field, objects) in forgeries() {
-        let after = table(&[victim(), objects.clone()].concat());
-        assert_eq!(of_victim(&after), before, "{field}");
-        // The same objects in the victim's namespace have an effect, so the assertion above can fail.
-        let own = objects.into_iter().map(moved).collect();
-        let own = table(&[victim(), own].concat());
-        assert_ne!(of_victim(&own), before, "{field}");
-    }
-}
-
-/// Returns a service with the name of the victim's namespace, in a cluster with the name of one of the victim's
-/// services. Its short names are `db.prod.global` and names below it.
-fn namesake(cluster: &str, host: &str) -> Vec<Value> {
-    vec![
-        mirror("evil", VICTIM, cluster),
-        endpoint("evil", VICTIM, cluster, host, &["10.66.6.6"]),
-    ]
-}
-
-#[test]
-fn short_name_never_replaces_an_equal_canonical_name() {
-    let before = of_victim(&table(&victim()));
-    for (service, host) in [
-        ("db", "north"),
-        ("db", "east"),
-        ("idle", "evil-0"),
-        ("down", "west"),
-        ("solo", "hub"),
-    ] {
-        let after = table(&[victim(), namesake(service, host)].concat());
-        assert_eq!(of_victim(&after), before, "{service}, {host}");
-        let subjects: Vec<String> = after
-            .conflicts()
-            .map(|one| one.subject().to_string())
-            .collect();
-        let hidden = format!("{service}.{VICTIM}");
-        assert!(subjects.contains(&hidden), "{hidden}: {subjects:?}");
-    }
-}
-
-/// As a short name, the target would be `east.db.prod.global`, a name of the victim.
+/// A service with the name of the namespace `prod`, in a cluster with the name of a service of `prod`. As a short name, the
+/// target would be `east.db.prod.global`, which is a name of that service.
 #[test]
 fn srv_targets_never_have_addresses_of_another_service() {
+    let namesake = [
+        mirror("evil", "prod", "db"),
+        endpoint("evil", "prod", "db", "east", &["10.66.6.6"]),
+    ];
     let target = "SRV 0 10 26257 east.db.prod.evil.global.";
     check(
-        &table(&[victim(), namesake("db", "east")].concat()),
+        &table(&[&cluster_of_db()[..], &namesake].concat()),
         &[
             ("_sql._tcp.prod.global SRV", target),
             ("_sql._tcp.prod.evil.global SRV", target),
