@@ -179,6 +179,8 @@ impl<'t> ReadName<'t> {
         };
         let [name, namespace] = service.key.labels();
         let cluster = match labels {
+            // The zone says the cluster.
+            _ if let Grammar::Cluster(cluster) = self.grammar => cluster.as_str(),
             [.., cluster, own, last] if [*own, *last] == [name, namespace] => cluster,
             [.., cluster, _] => cluster,
             _ => "",
