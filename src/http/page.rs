@@ -18,7 +18,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-static FILES: [File; 12] = [
+static FILES: [File; 13] = [
     File("/", HTML, include_str!("page/index.html")),
     File("/page/page.css", CSS, include_str!("page/page.css")),
     File("/page/icon.svg", ICON, include_str!("page/icon.svg")),
@@ -26,6 +26,7 @@ static FILES: [File; 12] = [
     File("/page/answer.js", SCRIPT, include_str!("page/answer.js")),
     File("/page/api.js", SCRIPT, include_str!("page/api.js")),
     File("/page/changes.js", SCRIPT, include_str!("page/changes.js")),
+    File("/page/cluster.js", SCRIPT, include_str!("page/cluster.js")),
     File("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
     File("/page/main.js", SCRIPT, include_str!("page/main.js")),
     File("/page/problem.js", SCRIPT, include_str!("page/problem.js")),

@@ -44,12 +44,13 @@ export function start(change) {
 }
 
 let suffixes = [];
+let ownSuffix = "";
 
-/** Sets what follows the namespace in names, for each zone of the server. */
-export const setSuffixes = (known) => (suffixes = known);
+/** Sets what follows the namespace in names, for each zone of the server, and in the zone of all clusters. */
+export const setSuffixes = (known, own) => ([suffixes, ownSuffix] = [known, own]);
 
-/** Returns the suffix of the zone in which the page names services: the one of the address, or the first one. */
-export const suffix = () => (suffixes.includes(parameter("zone")) ? parameter("zone") : (suffixes[0] ?? ""));
+/** Returns the suffix of the zone in which the page names services: the one of the address, or that of all clusters. */
+export const suffix = () => (suffixes.includes(parameter("zone")) ? parameter("zone") : ownSuffix);
 
 /** Returns the address of the answer to a name. */
 export const answerAddress = (name) => here({ name: name.replace(/\.$/, ""), show: "" });
@@ -63,6 +64,12 @@ export function withoutZone(name) {
   const [longest] = suffixes.filter((one) => text.endsWith(`.${one}`)).sort((one, other) => other.length - one.length);
   return longest && text.slice(0, -longest.length - 1);
 }
+
+/** Returns the same name in another zone. A name outside of the zones stays as it is. */
+export const inZone = (name, zone) => (withoutZone(name) ? `${withoutZone(name)}.${zone}`.replace(/\.$/, "") : name);
+
+/** Returns the address of the page of a cluster, beside its services. */
+export const clusterAddress = (cluster) => here({ cluster, show: "cluster", name: "", state: "", q: "", open: "" });
 
 /** Returns the service that a name with a namespace belongs to, `namespace/service`, or undefined. */
 export function serviceOf(name) {

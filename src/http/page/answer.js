@@ -1,11 +1,11 @@
-// The answer to one name: problems, what dig would print, the endpoint behind each record, what is not returned and why, last changes.
+// The answer to one name: what dig would print, the endpoint behind each record, problems, what is not returned and why, last changes.
 
-import { answerAddress, serviceOf } from "./address.js";
+import { answerAddress, serviceOf, withoutZone } from "./address.js";
 import { Refused, load, sections } from "./api.js";
 import { changeList } from "./changes.js";
-import { announce, button, byId, element, link, marked, replace, separated } from "./dom.js";
+import { announce, button, byId, command, element, link, marked, replace, separated } from "./dom.js";
 import { problemSections } from "./problem.js";
-import { colorOfResult, colorOfState, count, counted, isTrouble, labelOf, since, upper } from "./words.js";
+import { colorOfImpact, colorOfResult, colorOfState, count, counted, isTrouble, labelOf, natural, since, upper, withTimes } from "./words.js";
 
 /** Records and endpoints of the first page, and of each further one. */
 const LIMIT = 50;
@@ -83,10 +83,10 @@ function parts() {
   const own = serviceOf(found.rows[0].name);
   const [serious, minor] = [false, true].map((isNote) => problems.filter(({ level }) => (level === "note") === isNote));
   return [
-    part("Problems", serious.length && problemSections(serious, own)),
     verdict(),
     part("Nearest names", links(found["nearest names that exist"])),
     part("Answer", records(endpoints)),
+    part("Problems", serious.length && problemSections(serious, own)),
     ...endpointParts(endpoints),
     part("Last changes", events.length && [changeList(events, own)]),
     part("Notes", minor.length && problemSections(minor, own)),
@@ -107,16 +107,18 @@ function verdict() {
   const returned = (found.endpoints ?? []).filter((endpoint) => endpoint.returned);
   const isDead = returned.length > 0 && returned.every(({ state }) => isTrouble(state));
   const isTroubled = found.problems?.some(({ level }) => level !== "note");
-  const color = result !== "NOERROR" ? colorOfResult(result) : isDead ? "failing" : isTroubled ? "attention" : "ok";
-  const [{ failover } = {}] = found.service ?? [];
+  const [{ service, namespace, state, answer, failover } = {}] = found.service ?? [];
+  const ofName = result !== "NOERROR" ? colorOfResult(result) : isDead ? "failing" : isTroubled ? "attention" : "ok";
+  // The state of a service is that of its own name.
+  const color = result === answer && withoutZone(full) === `${service}.${namespace}` ? colorOfImpact(state) : ofName;
   const order = failover && `order ${failover.order}, step ${failover.step} of ${failover.steps.length} answers`;
   const facts = [Number.isInteger(ttl) && `TTL ${ttl} s`, commonPorts(), order].filter(Boolean).join(" · ");
   return element(
     "div",
     { class: "verdict" },
-    element("p", {}, ...separated(element("b", {}, marked(color, color, result)), isDead && element("b", { class: color }, "no returned endpoint is alive"), upper(reading))),
+    element("p", {}, ...separated(element("b", {}, marked(color, color, result)), isDead && element("b", { class: color }, "no returned endpoint is alive"), element("span", {}, ...withTimes(upper(reading))))),
     ...(facts ? [element("p", { class: "soft" }, facts)] : []),
-    element("code", { class: "dig" }, digLine(full, servers[0])),
+    element("p", { class: "dig" }, command(digLine(full, servers[0]))),
   );
 }
 
@@ -135,15 +137,19 @@ function digLine(name, server = "") {
 function records(endpoints) {
   const [filled, empty] = [true, false].map((has) => found.answers.filter(({ count }) => count > 0 === has));
   const lines = empty.map(({ rtype, result, reason }) =>
-    element("p", {}, ...separated(element("b", {}, rtype), element("span", { class: colorOfResult(result) }, result), reason && upper(reason))),
+    element("p", {}, ...separated(element("b", {}, rtype), element("span", { class: colorOfResult(result) }, result), reason && element("span", {}, ...withTimes(upper(reason))))),
   );
   return [...filled.map((answer, index) => recordsOf(answer, endpoints, index === 0)), ...lines];
 }
 
+/** Compares endpoints as people sort names: db-2 comes before db-10. */
+const byName = (one, other) => natural(one?.cluster ?? "", other?.cluster ?? "") || natural(one?.hostname ?? "", other?.hostname ?? "");
+
 function recordsOf({ rtype, ttl, records, count: total, overUdp, overTcp }, endpoints, isFirst) {
   const short = [overTcp < total && `${count(overTcp)} of ${count(total)} over TCP, TC`, overUdp < total && `${count(overUdp)} over UDP, TC`];
   const facts = [counted(total, "record"), `TTL ${ttl} s`, ...short].filter(Boolean).join(" · ");
-  const rows = records.map((record) => endpointRow(endpoints[record.endpoint], recordData(record), true));
+  const sorted = records.toSorted((one, other) => byName(endpoints[one.endpoint], endpoints[other.endpoint]));
+  const rows = sorted.map((record) => endpointRow(endpoints[record.endpoint], recordData(record), true));
   if (total > records.length) rows.push(element("li", { class: "soft" }, `And ${count(total - records.length)} more.`));
   return foldable(rtype, [element("b", {}, rtype), " ", element("span", { class: "soft" }, facts)], rows, isFirst);
 }
@@ -172,7 +178,7 @@ function endpointRow(endpoint, data, isReturned) {
   const place = marked(state, color, [hostname, cluster || "federated"].filter(Boolean).join(" · "));
   const ports = commonPorts() ? "" : ` ${portsOf(endpoint)}`;
   const facts = isPlain ? [] : [element("b", { class: color }, labelOf(state)), since(endpoint)];
-  const reason = isReturned && why && element("span", {}, upper(why));
+  const reason = isReturned && why && element("span", {}, ...withTimes(upper(why)));
   return element("li", {}, ...separated(data, place, ...facts, element("code", { class: "soft" }, `${object}${ports}`), reason));
 }
 
@@ -181,8 +187,8 @@ function endpointParts(endpoints) {
   const row = (endpoint, isReturned) => endpointRow(endpoint, element("code", {}, endpoint.addresses.join(" ")), isReturned);
   const left = Map.groupBy(endpoints.filter(({ returned }) => !returned), ({ why, state }) => why ?? labelOf(state));
   const groups = [...left].map(([why, group]) => {
-    const rows = group.map((endpoint) => row(endpoint, false));
-    return element("div", {}, element("h4", {}, `${upper(why)} (${count(rows.length)}${next ? " so far" : ""})`), element("ul", {}, ...rows));
+    const rows = group.toSorted(byName).map((endpoint) => row(endpoint, false));
+    return element("div", {}, element("h4", {}, ...withTimes(upper(why)), ` (${count(rows.length)}${next ? " so far" : ""})`), element("ul", {}, ...rows));
   });
   // The records show the first ones already.
   const later = endpoints.slice(LIMIT).filter(({ returned }) => returned);

@@ -3,7 +3,7 @@
 import { go, here, isPast, moment, parameter, serviceAddress, serviceOf } from "./address.js";
 import { load } from "./api.js";
 import { byId, element, link, marked, setText } from "./dom.js";
-import { ZONE, exactTime, styleOfChange, timeElement, timeOf, troubleOf } from "./words.js";
+import { ZONE, exactTime, styleOfChange, timeElement, timeOf, troubleOf, withTimes } from "./words.js";
 
 /** Changes that the page keeps. */
 const KEPT = 200;
@@ -34,8 +34,9 @@ export function showStatus({ historyStart, time }) {
 export function changeList(list, own) {
   const item = ({ time, text, services = [], ...change }) => {
     const [service, other] = services;
-    const target = service && !other && service !== own ? link(serviceAddress(service), text) : text;
-    return element("li", {}, timeElement(time, exactTime(time)), " ", marked(...styleOfChange(change), target));
+    const sentence = withTimes(text);
+    const target = service && !other && service !== own ? [link(serviceAddress(service), ...sentence)] : sentence;
+    return element("li", {}, timeElement(time, exactTime(time)), " ", marked(...styleOfChange(change), ...target));
   };
   return element("ol", { class: "changes" }, ...list.map(item));
 }

@@ -22,6 +22,19 @@ export function button(text, action, attributes = {}) {
   return node;
 }
 
+/** Returns a command with a button that copies it. If the browser forbids that, the command is selected for the keyboard. */
+export function command(text) {
+  const code = element("code", {}, text);
+  const copy = async () => {
+    getSelection().selectAllChildren(code);
+    await navigator.clipboard?.writeText(text).catch(() => undefined);
+    node.textContent = "Copied";
+    announce("Copied");
+  };
+  const node = button("Copy", copy, { "data-focus": `copy ${text}`, title: `Copy ${text}` });
+  return element("span", { class: "command" }, code, " ", node);
+}
+
 /** Returns a text with a shape before it, in a color. The text says the same as the shape. */
 export const marked = (shape, color, ...children) => element("span", { class: `mark s-${shape} ${color}` }, ...children);
 

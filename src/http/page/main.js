@@ -1,17 +1,20 @@
 // Starts the page, loads what the address names, and loads it again when the server says that it has changed.
 
-import { go, here, isPast, moment, parameter, serviceOf, setSuffixes, start as startAddress, suffix } from "./address.js";
+import { go, here, inZone, isPast, moment, parameter, serviceOf, setSuffixes, start as startAddress, suffix } from "./address.js";
 import * as answer from "./answer.js";
 import { Refused, Unreachable, follow, isFollowing, load, sections } from "./api.js";
 import * as changes from "./changes.js";
+import * as cluster from "./cluster.js";
 import { announce, byId, element, link, replace, setOptions, setText } from "./dom.js";
 import * as problems from "./problem.js";
 import * as table from "./table.js";
-import { ZONE, colorOfImpact, count, counted, exactTime, timeOf, upper } from "./words.js";
+import { ZONE, colorOfImpact, count, counted, exactTime, timeOf, upper, withTimes } from "./words.js";
 
 /** Milliseconds between two loads, however often something changes, and until the problems of the server are loaded again. */
 const SPACING = 1000;
 const POLL = 10000;
+/** Seconds of silence of a watch after which the page says of when the answers are: the API server may hang. */
+const SILENCE = 15;
 
 let status;
 let causes = [];
@@ -47,7 +50,7 @@ async function refresh() {
     const loaded = await Promise.allSettled([isFirst || showStatus(), wanted.changes && changes.refresh(), wanted.rows && table.refresh(version)]);
     for (const { reason } of loaded) if (reason) throw reason;
     [lostSince, refusal] = [undefined, undefined];
-    if (parameter("name") && (wanted.answer || stale.answer)) await answer.refresh();
+    if (wanted.answer || stale.answer) await (parameter("name") ? answer.refresh() : openCluster() && cluster.refresh());
     stale.answer = false;
   } catch (error) {
     Object.assign(stale, wanted);
@@ -67,7 +70,7 @@ async function refresh() {
 async function showStatus() {
   const [found, list] = await Promise.all([load("status"), load("problems", { limit: 1 })]);
   [status] = found.items;
-  setSuffixes(status.nameSuffixes);
+  setSuffixes(status.nameSuffixes, status.ownSuffix);
   for (const part of [table, changes, answer]) part.showStatus(status);
   const before = JSON.stringify(causes);
   causes = problems.showCauses(sections(list).causes ?? []);
@@ -83,10 +86,11 @@ function showRefusal({ message }) {
 
 /** Returns the sentence, and what follows it. */
 function sentences() {
-  if (refusal) return [refusal];
+  if (refusal) return [element("span", {}, ...withTimes(refusal))];
   if (lostSince) return [status ? `Disconnected since ${timeOf(lostSince)}: this is the last known state` : "Cannot reach the server"];
   if (!status) return ["Loading"];
-  if (status.state === "loading") return ["No answers yet: SERVFAIL for every name"];
+  const source = sentenceOfSource();
+  if (status.state === "loading") return [source ?? "No answers yet: there is no complete table"];
   const { ok, attention, failing } = status.services;
   const verb = (number, one, many) => (number === 1 ? one : many);
   const to = (state, text) => link(here({ state, cluster: "", namespace: "", q: "" }), text);
@@ -96,20 +100,26 @@ function sentences() {
   ].filter(Boolean);
   const all = counted(ok + attention + failing, "service");
   const ofServices = troubled.flatMap((part, index) => (index ? [", ", part] : [part]));
-  const source = sentenceOfSource();
   if (source) return [source, ...(ofServices.length ? ofServices : [all])];
   if (ofServices.length) return [element("span", {}, ...ofServices), all];
   if (status.level !== "ok") return [`${counted(causes.length, "problem")} ${verb(causes.length, "needs", "need")} attention`, `All names are answered; ${all}`];
-  return [ok ? "All names are answered" : "No services yet", all];
+  return [ok ? `All names are answered${asOf()}` : "No services yet", all];
+}
+
+/** Says of when the answers are, if the API server has been silent for a while. It may hang. */
+function asOf() {
+  const heard = new Date(Date.parse(status.time) - status.age * 1000);
+  return isPast() || status.age < SILENCE ? "" : `, as of ${exactTime(heard)}`;
 }
 
 /** Says that the answers are old, if the source cannot be read. One dead API server is one sentence. */
 function sentenceOfSource() {
-  const cause = causes.find(({ kind }) => kind === "source-unavailable");
+  const cause = problems.causeOfSource();
   if (!cause) return undefined;
   const isWhole = !cause.subject || status.watches.every((watch) => cause.subject.includes(watch)) || / more$/.test(cause.subject);
   const source = isWhole ? "the API server" : cause.subject;
-  return `Cannot read ${source} since ${timeOf(cause.since)}; the answers are those of then`;
+  const effect = status.state === "loading" ? "there are no answers yet" : "the answers are those of then";
+  return `Cannot read ${source} since ${timeOf(cause.since)}; ${effect}`;
 }
 
 function levelOf() {
@@ -126,7 +136,7 @@ function showHeadline() {
   byId("sentence").className = `mark s-${level === "idle" ? "note" : level}`;
   replace(byId("sentence"), sentence);
   replace(byId("rest"), ...rest);
-  const text = byId("sentence").textContent;
+  const text = byId("sentence").textContent.replace(/, as of .*/, "");
   if (spoken !== undefined && spoken !== text) announce(text);
   spoken = text;
   document.title = status ? `${level === "ok" ? "" : `${text} – `}${status.cluster} – global-dns` : "global-dns";
@@ -160,18 +170,22 @@ function show() {
   showAside();
 }
 
-/** Shows the answer of the name of the address, or the last changes. */
+/** Returns the cluster whose page is open, or an empty text. */
+const openCluster = () => (parameter("show") === "cluster" && !parameter("name") ? parameter("cluster") : "");
+
+/** Shows the answer of the name of the address, a cluster, or the last changes. */
 function showAside() {
   const name = parameter("name");
+  const shownCluster = openCluster();
   const isOpen = Boolean(name || parameter("show"));
   document.body.classList.toggle("with-aside", isOpen);
   byId("aside").hidden = !isOpen;
   for (const part of document.querySelectorAll("header, #past, #rest, #causes, #services")) part.inert = isOpen && isNarrow.matches;
-  setText(byId("title"), name || "Recent changes");
-  byId("close").href = here({ name: "", show: "" });
+  setText(byId("title"), name || (shownCluster ? `Cluster ${shownCluster}` : "Recent changes"));
+  byId("close").href = here({ name: "", show: "", cluster: shownCluster ? "" : parameter("cluster") });
   byId("to-changes").href = here({ show: "changes", name: "" });
   answer.open(name);
-  if (isOpen && !name) replace(byId("content"), changes.recent());
+  if (isOpen && !name) replace(byId("content"), ...(shownCluster ? cluster.parts(shownCluster) : [changes.recent()]));
 }
 
 let [shownName, shownTime] = ["", ""];
@@ -226,7 +240,7 @@ startAddress(navigate);
 changes.startBar();
 table.start(() => request({ rows: true }, true));
 startKeys();
-byId("zone").addEventListener("change", ({ target }) => go(here({ zone: target.value })));
+byId("zone").addEventListener("change", ({ target }) => go(here({ zone: target.value, name: inZone(parameter("name"), target.value) })));
 isNarrow.addEventListener("change", showAside);
 document.addEventListener("visibilitychange", () => {
   follow(onMessage);

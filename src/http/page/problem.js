@@ -1,9 +1,9 @@
 // Problems: the causes above everything, and the problems of one name. Each has its section: what is wrong, why, and what to do.
 
-import { go, here, parameter, serviceAddress } from "./address.js";
+import { clusterAddress, go, here, parameter, serviceAddress } from "./address.js";
 import { load, sections } from "./api.js";
-import { byId, element, link, marked, replace, separated } from "./dom.js";
-import { colorOf, count, counted, since, sinceText, upper } from "./words.js";
+import { byId, command, element, link, marked, replace, separated } from "./dom.js";
+import { colorOf, count, counted, natural, since, sinceText, upper, withCommands, withTimes } from "./words.js";
 
 /** Problems that an open line lists. */
 const LISTED = 20;
@@ -14,15 +14,17 @@ let affected = {};
 
 const idOf = ({ kind, subject }) => `${kind}/${subject}`;
 
-/** Returns what to do. The manual may be anywhere, so its section is only named. */
-const whatToDo = ({ hint, anchor }) =>
-  element("p", {}, element("b", {}, "What to do: "), `${hint}. `, element("span", { class: "soft" }, "Manual: ", element("code", {}, anchor)));
+/** Returns what to do, and the command that prints the section of the manual. An effect has no remedy of its own. */
+function whatToDo({ kind, hint, cause }) {
+  const remedy = hint ? [element("b", {}, "What to do: "), ...withCommands(hint)] : [element("b", {}, "Its cause: "), sentenceOf(cause)];
+  return element("div", {}, element("p", {}, ...remedy), element("p", { class: "soft" }, "More: ", command(`global-dns explain --kind ${kind}`)));
+}
 
 /** Returns one of several problems of a kind. `own` is the service that everything around is about. */
 function problemRow({ subject, service, detail, ...age }, own) {
   const name = service && service !== own ? link(serviceAddress(service), service) : undefined;
   const other = subject === service || subject === own ? undefined : subject;
-  return element("li", {}, ...separated(name, other, detail && element("span", {}, detail), since(age)));
+  return element("li", {}, ...separated(name, other, detail && element("span", {}, ...withCommands(detail)), since(age)));
 }
 
 /** Returns a section for each kind of problem: what is wrong, in which cases and why, and what to do. */
@@ -35,21 +37,27 @@ export function problemSections(problems, own) {
       element("h4", {}, marked(colorOf(level), colorOf(level), `${sentence} (${level})`)),
       element("ul", {}, ...group.map((problem) => problemRow(problem, own))),
       // Each problem has its own names in what to do; the names differ only between services.
-      ...[...new Map(group.filter(({ hint }) => hint).map((problem) => [problem.hint, problem])).values()].map(whatToDo),
+      ...[...new Map(group.map((problem) => [problem.hint, problem])).values()].map(whatToDo),
     );
   });
 }
 
-/** Takes over the causes, and shows them: errors before warnings. Returns them in this order. */
+/** That the source cannot be read: the first line of the page says it, and its effects come before other causes. */
+const SOURCE = "source-unavailable";
+
+/** Takes over the causes, in the order of the server: what matters most first, effects below their causes. Returns them. */
 export function showCauses(known) {
-  const order = ({ level }) => (level === "error" ? 0 : 1);
+  const order = ({ kind, cause }) => (kind === SOURCE ? 0 : cause === SOURCE ? 1 : 2);
   causes = known.toSorted((one, other) => order(one) - order(other));
   show();
   return causes;
 }
 
+/** Returns the cause that the source cannot be read, but not while its first list is under way. */
+export const causeOfSource = () => causes.find(({ kind, detail }) => kind === SOURCE && detail !== "not listed yet");
+
 /** Returns the sentence of a kind of problem, if a cause has it. */
-export const sentenceOf = (kind) => causes.find((cause) => cause.kind === kind)?.sentence ?? upper((kind ?? "").replaceAll("-", " "));
+const sentenceOf = (kind) => causes.find((cause) => cause.kind === kind)?.sentence ?? upper((kind ?? "").replaceAll("-", " "));
 
 /** Shows the causes, one of them with its section if the address names it. */
 export function show() {
@@ -59,15 +67,17 @@ export function show() {
 
 function line(cause, isOpen) {
   const color = colorOf(cause.level);
-  const facts = separated(cause.subject && element("b", {}, cause.subject), cause.sentence, since(cause), ...numbers(cause));
-  const detail = cause.detail && element("span", { class: "detail" }, cause.detail);
+  // The first line of the page has said the rest.
+  const isTold = cause === causeOfSource();
+  const facts = isTold ? [] : separated(cause.subject && element("b", {}, cause.subject), cause.sentence, since(cause), ...numbers(cause));
+  const detail = cause.detail && element("span", { class: "detail" }, ...withTimes(isTold ? upper(cause.detail) : cause.detail));
   const summary = element("summary", { "data-focus": idOf(cause) }, marked(color, color, ...facts, detail));
   summary.addEventListener("click", (event) => {
     event.preventDefault();
     go(here({ open: isOpen ? "" : idOf(cause) }), true);
   });
   const content = isOpen ? [element("div", { class: "section" }, ...details(cause))] : [];
-  return element("li", {}, element("details", isOpen ? { open: "" } : {}, summary, ...content));
+  return element("li", { class: cause.cause && "effect" }, element("details", isOpen ? { open: "" } : {}, summary, ...content));
 }
 
 /** Returns how many it affects, or the one. */
@@ -85,13 +95,14 @@ function details(cause) {
   const key = JSON.stringify(cause);
   if (affected.key !== key) loadAffected(cause, key);
   const { items = [], next, failure } = affected;
-  const rows = items.map((problem) => problemRow({ ...problem, since: sinceText(problem) === sinceText(cause) ? "" : problem.since }, cause.subject));
+  const sorted = items.toSorted((one, other) => natural(one.service ?? "", other.service ?? ""));
+  const rows = sorted.map((problem) => problemRow({ ...problem, since: sinceText(problem) === sinceText(cause) ? "" : problem.since }, cause.subject));
+  const list = rows.length ? element("ul", { class: "affected" }, ...rows) : undefined;
   const { cluster, services } = cause;
-  const filter = cluster && services ? link(here({ cluster, state: "", q: "", open: "" }), `Show the services of ${cluster}`) : undefined;
+  const filter = cluster && services ? link(clusterAddress(cluster), `Show cluster ${cluster} and its services`) : undefined;
   return [
-    cause.detail && !rows.length ? element("p", {}, upper(cause.detail)) : undefined,
-    whatToDo(cause),
-    rows.length ? element("ul", { class: "affected" }, ...rows) : undefined,
+    cause.detail && !rows.length ? element("p", {}, ...withCommands(upper(cause.detail))) : undefined,
+    ...(rows.length === 1 ? [list, whatToDo(cause)] : [whatToDo(cause), list]),
     next || failure ? element("p", { class: "soft" }, failure ?? `And ${count(cause.count - items.length)} more.`) : undefined,
     filter && element("p", {}, filter),
   ];

@@ -1,21 +1,24 @@
 // The services × clusters: one page of rows, those with trouble first, as the server orders them.
 
-import { go, here, parameter, serviceAddress, serviceOf, withoutZone } from "./address.js";
+import { clusterAddress, go, here, parameter, serviceAddress, serviceOf, suffix, withoutZone } from "./address.js";
 import { load, sections } from "./api.js";
-import { announce, byId, button, element, link, marked, replace, setOptions } from "./dom.js";
-import { sentenceOf } from "./problem.js";
-import { colorOfState, count, counted, isTrouble, labelOf, natural, sinceText } from "./words.js";
+import { announce, byId, button, element, link, marked, replace, separated, setOptions } from "./dom.js";
+import { colorOfState, count, counted, durationText, isTrouble, labelOf, natural, sinceText } from "./words.js";
 
 /** Rows of a page, and columns of clusters: more would be more elements than a browser handles at once. */
 const LIMIT = 80;
 const MOST_CLUSTERS = 15;
-/** Pixels that a name of 13 px takes for each character, and those of the other columns. */
+/** Clusters that a row on a phone names. */
+const NAMED = 3;
+/** Pixels that a name of 13 px takes for each character, a column with a turned name, and all other columns. */
 const CHARACTER = 7.5;
+const TURNED = 58;
 const FIXED = { alone: 480, besideAnswer: 290 };
 
 /** The rows, the clusters and the numbers of services that the server has told. */
 let rows = [];
 let clusters = [];
+let more = 0;
 let services = {};
 /** `continue` of this page, and of those before it. Its first part is the version of the table, which a reload replaces. */
 let pages = [""];
@@ -27,6 +30,7 @@ let request = 0;
 /** Shows the clusters and the numbers of services of the status. */
 export function showStatus(status) {
   clusters = status.clusters;
+  more = status.moreClusters;
   services = status.services;
 }
 
@@ -70,11 +74,12 @@ export const forget = () => ([rows, next] = [[], undefined]);
 
 export function show() {
   const known = knownClusters();
-  const columns = columnsOf(known);
-  const hidden = known.length - columns.length;
+  const room = byId("services").clientWidth - FIXED[parameter("name") || parameter("show") ? "besideAnswer" : "alone"];
+  // What has no room is counted, so that nothing is cut.
+  const columns = columnsOf(known, Math.min(MOST_CLUSTERS, Math.max(3, Math.floor(room / TURNED) - 1)));
+  const hidden = Math.max(known.length - columns.length, more);
   const length = Math.max(0, ...columns.map(({ name }) => name.length));
-  const fixed = FIXED[parameter("name") || parameter("show") ? "besideAnswer" : "alone"];
-  const isTurned = columns.length * Math.max(70, length * CHARACTER + 30) > byId("services").clientWidth - fixed;
+  const isTurned = columns.length * Math.max(110, length * CHARACTER + 30) > room;
   const open = serviceOf(parameter("name"));
   byId("map").classList.toggle("turned", isTurned);
   byId("scroll").hidden = !rows.length;
@@ -92,12 +97,15 @@ function knownClusters() {
   return [...known.values()].sort((one, other) => rank(one) - rank(other) || natural(one.name, other.name));
 }
 
-/** Returns the clusters with a column. If there are too many: this one, that of the filter, and those with trouble in these rows. */
-function columnsOf(known) {
+/** Returns whether nobody maintains the mirrors of a cluster. */
+const isLost = ({ link: state }) => Boolean(state) && !["linked", "unknown"].includes(state);
+
+/** Returns the clusters with a column. If there are too many: this one, that of the filter, and those with trouble. */
+function columnsOf(known, most) {
   const cells = rows.filter(({ state }) => state !== "ok").flatMap((row) => row.clusters.filter(({ state }) => isTrouble(state)));
   const troubled = new Set([parameter("cluster"), ...cells.map(({ cluster }) => cluster)]);
-  const [first, rest] = [true, false].map((isFirst) => known.filter(({ name, isOwn }) => (isOwn || troubled.has(name)) === isFirst));
-  const chosen = new Set([...first, ...rest].slice(0, MOST_CLUSTERS));
+  const [first, rest] = [true, false].map((isFirst) => known.filter((one) => (one.isOwn || isLost(one) || troubled.has(one.name)) === isFirst));
+  const chosen = new Set([...first, ...rest].slice(0, most));
   return known.filter((cluster) => chosen.has(cluster));
 }
 
@@ -108,16 +116,17 @@ function heads(columns, hidden) {
   const head = (css, ...children) => element("th", { scope: "col", class: css }, ...children);
   const all = columns.map((cluster) => head("cell", headOf(cluster)));
   if (hidden) all.push(head("cell", element("span", { title: "Choose a cluster in the filter to see it" }, `+${count(hidden)} more`)));
-  return [head("service", "Service"), head("result", "Answer"), head("kind", "Kind"), head("clusters", "Clusters"), ...all, head("problem", "Problem")];
+  return [head("service", "Service ", element("small", {}, `.${suffix().replace(/\.$/, "")}`)), head("result", "Answer"), head("kind", "Kind"), head("clusters", "Clusters"), ...all, head("problem", "Problem")];
 }
 
-/** Returns the head of a cluster's column: a link that shows only the services of this cluster, and the state of its Links. */
-function headOf({ name, isOwn, link: state, ...age }) {
-  const isTroubled = !isOwn && state && !["linked", "unknown"].includes(state);
-  const hint = isOwn ? "here" : state;
+/** Returns the head of a cluster's column: a link to its page, or back to all clusters, and the state of its Links. */
+function headOf({ name, isOwn, link: state, isMirrored, ...age }) {
+  const isTroubled = !isOwn && isLost({ link: state });
+  const hint = isOwn ? "here" : isMirrored === false ? `${state}, nothing mirrored` : state;
   const label = isTroubled ? marked("attention", "attention", nameOf(name)) : nameOf(name);
-  const small = hint ? [" ", element("small", {}, isTroubled ? `${state} ${sinceText(age)}` : hint)] : [];
-  const to = here({ cluster: parameter("cluster") === name ? "" : name });
+  const small = hint ? [" ", element("small", {}, isTroubled ? `${hint} ${durationText(age)}` : hint)] : [];
+  const isOpen = parameter("cluster") === name && parameter("show") === "cluster" && !parameter("name");
+  const to = isOpen ? here({ cluster: "", show: "" }) : clusterAddress(name);
   const head = name ? link(to, label, ...small) : element("span", {}, label);
   head.title = `${nameOf(name)} ${hint ?? ""} ${sinceText(age)}`.trim();
   head.dataset.focus = `cluster ${name}`;
@@ -125,17 +134,20 @@ function headOf({ name, isOwn, link: state, ...age }) {
 }
 
 function rowOf(service, columns, hidden, isOpen) {
-  const { namespace, service: name, state, answer, kind, failover, problem, missingClusters } = service;
+  const { namespace, service: name, state, answer, kind, failover, sentence, missingClusters } = service;
   const cells = new Map(service.clusters.map((cell) => [cell.cluster, cell]));
   const label = element("a", { href: serviceAddress(keyOf(service)), "data-focus": keyOf(service), "aria-current": isOpen ? "true" : undefined }, `${name}.${namespace}`);
   const troubled = service.clusters.filter((cell) => isTrouble(cell.state));
-  const words = troubled.map((cell) => `${nameOf(cell.cluster)} ${textOf(cell)}`).join(", ") || counted(service.clusters.length, "cluster");
-  const why = missingClusters ? `${sentenceOf(problem)}: ${missingClusters.join(", ")}` : problem ? sentenceOf(problem) : "";
+  const named = troubled.slice(0, NAMED).map((cell) => `${nameOf(cell.cluster)} ${textOf(cell)}`);
+  if (troubled.length > NAMED) named.push(`${count(troubled.length - NAMED)} more`);
+  const words = named.join(", ") || counted(service.clusters.length, "cluster");
+  const isUnanswered = state === "failing" || (answer !== "NOERROR" && state !== "ok");
+  const why = missingClusters ? `${sentence}: ${missingClusters.join(", ")}` : (sentence ?? "");
   return element(
     "tr",
     { class: state, "data-key": keyOf(service) },
     element("th", { scope: "row", class: `mark s-${state} ${state}` }, label),
-    element("td", { class: "result" }, answer === "NOERROR" ? `${count(service.returned)} of ${count(service.endpoints)}` : answer),
+    element("td", { class: isUnanswered ? `result ${state}` : "result" }, answer === "NOERROR" ? `${count(service.returned)} of ${count(service.endpoints)}` : answer),
     element("td", { class: "kind" }, failover ? `${kind}, step ${failover.step} of ${failover.steps.length}` : kind),
     element("td", { class: "clusters", title: words }, words),
     ...columns.map((cluster) => cellOf(cells.get(cluster.name), state)),
@@ -144,18 +156,16 @@ function rowOf(service, columns, hidden, isOpen) {
   );
 }
 
+const numbersOf = ({ alive, endpoints }) => (endpoints ? `${count(alive)}/${count(endpoints)}` : "");
 /** Returns how many endpoints are alive, and the state unless all are. */
-function textOf({ alive, endpoints, state }) {
-  const numbers = endpoints ? `${count(alive)}/${count(endpoints)}` : "";
-  return state === "alive" ? numbers : `${numbers} ${labelOf(state)}`.trim();
-}
+const textOf = (cell) => [numbersOf(cell), cell.state === "alive" ? "" : labelOf(cell.state)].filter(Boolean).join(" ");
 
 function cellOf(cell, service) {
   if (!cell) return element("td", { class: "cell soft" }, "–");
   const { cluster, state, alive, endpoints, returned } = cell;
   const color = colorOfState(state, returned > 0, service);
   const tip = `${nameOf(cluster)}: ${count(alive)} of ${counted(endpoints, "endpoint")} alive, ${count(returned)} returned; ${labelOf(state)} ${sinceText(cell)}`;
-  return element("td", { class: `cell mark s-${state} ${color}${isTrouble(state) ? " trouble" : ""}`, title: tip }, textOf(cell));
+  return element("td", { class: `cell mark s-${state} ${color}${isTrouble(state) ? " trouble" : ""}`, title: tip }, ...separated(numbersOf(cell), state !== "alive" && element("span", { class: "word" }, labelOf(state))));
 }
 
 // === Pages and filters ===

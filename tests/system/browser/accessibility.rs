@@ -18,11 +18,12 @@ const WINDOWS: [Window; 4] = [
 ];
 
 /// The places, and a part of each.
-const PLACES: [(&str, &str); 6] = [
+const PLACES: [(&str, &str); 7] = [
     ("", "#map tbody a"),
     ("#show=changes", "#content *"),
     ("#open=gateway-down/west", "#causes .affected li"),
     ("#q=no+such+service", "#blank button"),
+    ("#show=cluster&cluster=west", "#content .states"),
     ("#name=db.prod.global", "#content .verdict"),
     ("#name=nope.prod.global", "#content .verdict"),
 ];

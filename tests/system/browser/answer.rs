@@ -46,7 +46,7 @@ fn answer_lists_problems_records_and_what_is_not_returned() {
     for expected in [
         "Mirror of a service in another namespace (warning)",
         "What to do: find out who wrote the annotation",
-        "Manual: problems.html#namespace-mismatch",
+        "More: global-dns explain --kind namespace-mismatch",
         "NOERROR Service 'db' in namespace 'prod': 5 of 6 endpoints",
         "TTL 5 s · http 8080, sql 26257",
         "A 5 records · TTL 5 s",
@@ -126,7 +126,7 @@ fn command_is_one_line_whatever_the_name_contains() {
         chromium.wait_for(&format!(
             "title.textContent === {name} && content.querySelector('.dig')?.textContent.includes(' -q ')"
         ));
-        let line = chromium.text("#content .dig");
+        let line = chromium.text("#content .dig code");
         // A function takes the place of dig and prints its arguments.
         let script = format!("dig() {{ printf '%s|' \"$@\"; }}; {line}");
         let printed = run_checked(command("sh").args(["-c", &script])).unwrap();

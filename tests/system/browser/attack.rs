@@ -108,7 +108,7 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
                 ("#zone", "svc.clusterset.local."),
                 ("#causes", "Gateway is down"),
                 ("#causes .section", "check the gateway"),
-                ("#causes .section", "problems.html#gateway-down"),
+                ("#causes .section", "gateway-down"),
                 ("#causes .affected", "cluster 'west': cache-0"),
                 ("#map thead", "north"),
                 ("#map thead", "frozen"),
