@@ -142,31 +142,3 @@ impl Settings {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zone_must_not_be_the_domain_of_the_cluster() {
-        let zones = "zones: [global, {name: svc.west.example, cluster: west}]";
-        let settings = Settings::parse("", zones).unwrap();
-        for (files, place) in [
-            ("search ns.svc.west.example svc.west.example", "is below"),
-            ("10.0.0.1\tdns-0.dns.ns.svc.west.example\tdns-0", "is below"),
-            ("10.0.0.1\tdns-0.dns.ns.svc.svc.west.example\tdns-0", "is"),
-            (
-                "10.0.0.1\tdns-0.dns.ns.svc.a.svc.west.example\tdns-0",
-                "is above",
-            ),
-            // That of a node.
-            ("search svc.west.example west.example", ""),
-            ("10.0.0.1\tdns-0.dns.ns.svc.cluster.local\tdns-0", ""),
-        ] {
-            let refused = settings.check_cluster_domain(files).err();
-            let sentence = format!("svc.west.example. {place} the domain of this cluster");
-            let is_refused = refused.is_some_and(|why| why.contains(&sentence));
-            assert_eq!(is_refused, !place.is_empty(), "{files}");
-        }
-    }
-}

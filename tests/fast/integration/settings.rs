@@ -93,10 +93,12 @@ fn settings_in_force_are_printed_as_a_file() {
     );
 }
 
-/// A zone of another cluster must not hide names of this one, whose domain is in the search list of the pod.
+/// A zone of another cluster must not hide names of this one. The kubelet names the domain in the search list of the pod, or if the pod has
+/// that of the node, in its hosts.
 #[test]
 fn zone_of_another_cluster_is_beside_the_domain_of_this_one() {
     let search = "search prod.svc.hub.test svc.hub.test hub.test corp.example\noptions ndots:5\n";
+    let hosts = "search svc.corp.example\n127.0.0.1\tlocalhost\n10.0.0.1\tdns-0.dns.prod.svc.hub.test\tdns-0\n";
     for (zone, expected) in [
         ("svc.west.test", ""),
         ("corp.example", ""),
@@ -109,10 +111,13 @@ fn zone_of_another_cluster_is_beside_the_domain_of_this_one() {
     ] {
         let text = format!("zones: [hub.test.example, {{name: {zone}, cluster: west}}]");
         let settings = Settings::parse("settings.yaml", &text).unwrap();
-        let checked = settings.check_cluster_domain(search);
-        let error = checked.err().unwrap_or_default();
-        let place = error.split_once(" of this cluster, hub.test. (/etc/resolv.conf): ");
-        assert_eq!(place.map_or(&*error, |(place, _)| place), expected);
+        for files in [search, hosts] {
+            let checked = settings.check_cluster_domain(files);
+            let error = checked.err().unwrap_or_default();
+            let place =
+                error.split_once(" of this cluster, hub.test. (clusterDomain of its kubelets): ");
+            assert_eq!(place.map_or(&*error, |(place, _)| place), expected);
+        }
         assert_eq!(settings.check_cluster_domain("search hub.test\n"), Ok(()));
     }
 }
