@@ -105,8 +105,7 @@ impl PrintArgs {
             let texts = [harmless(&column.name)].into_iter();
             let mut texts: Vec<String> = texts.chain(cells.map(local_text)).collect();
             let width = |text: &String| text.chars().count();
-            let has_room = before + NARROW <= MAX_WIDTH && self.output == Output::Text;
-            if column.kind == ColumnKind::Sentence && has_room {
+            if column.kind == ColumnKind::Sentence && self.output == Output::Text {
                 for text in &mut texts {
                     *text = wrapped(text, before);
                 }
@@ -128,9 +127,8 @@ impl PrintArgs {
     }
 }
 
-/// Maximum width of lines with a sentence in their last column, and the width of a column that is too narrow for several lines.
+/// Maximum width of lines with a sentence in their last column.
 const MAX_WIDTH: usize = 80;
-const NARROW: usize = 30;
 
 /// Returns a sentence in lines, of which all but the first have an indent. A command stays in one line, so that it can be copied.
 fn wrapped(sentence: &str, indent: usize) -> String {
@@ -148,7 +146,6 @@ fn wrapped(sentence: &str, indent: usize) -> String {
             width = indent + length;
         }
         lines += word;
-        is_command &= !word.ends_with(';');
     }
     lines
 }

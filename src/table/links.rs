@@ -87,7 +87,7 @@ pub struct ClusterLink {
     /// That no Link names it, as far as this process saw it.
     pub(super) absence: Option<Absence>,
     /// The problem that nobody maintains its mirrors, if that is so.
-    pub(super) problem: Option<Problem>,
+    pub problem: Option<Problem>,
 }
 
 /// The state of a cluster (rule L2). The names are those in metrics, reports and the manual.

@@ -57,15 +57,6 @@ impl Table {
             .chain(self.links.problems())
     }
 
-    /// Returns the problem of the links of a cluster, if nobody maintains its mirrors.
-    pub fn link_problem(&self, cluster: &ClusterName) -> Option<&Problem> {
-        let clusters = &self.links.clusters;
-        let own = clusters.get(cluster).filter(|one| one.cluster == *cluster);
-        let others = clusters.values().filter(|one| one.cluster == *cluster);
-        let of_cluster = own.into_iter().chain(others.filter(|_| own.is_none()));
-        of_cluster.filter_map(|one| one.problem.as_ref()).next()
-    }
-
     /// Returns the detail of a problem to print it: with the nearest name, if a setting names a cluster that nothing here knows.
     /// Each call searches up to 2,000 names.
     pub fn detail_of(&self, problem: &Problem) -> Line {

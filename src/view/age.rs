@@ -38,6 +38,12 @@ impl Age {
         }
     }
 
+    /// Returns the age in words, if it is known: `since TIME`, or `before TIME`.
+    pub(super) fn words(&self) -> Option<String> {
+        let word = if self.is_older { "" } else { "since " };
+        self.since.map(|_| format!("{word}{}", self.cell()))
+    }
+
     /// Returns the time as a cell: `TIME`, or `before TIME`. Empty: it is not known.
     pub fn cell(&self) -> String {
         let word = if self.is_older { "before " } else { "" };
@@ -57,10 +63,8 @@ impl From<&Problem> for Age {
 
 /// Returns a problem as one sentence with its age. `clock` is that of the process.
 pub fn problem_with_age(problem: &Problem, clock: SteadyClock) -> String {
-    let age = Age::from(problem).printed(clock);
-    let word = if age.is_older { "" } else { "since " };
-    match age.since {
-        Some(_) => format!("{problem} ({word}{})", age.cell()),
+    match Age::from(problem).printed(clock).words() {
+        Some(age) => format!("{problem} ({age})"),
         None => problem.to_string(),
     }
 }

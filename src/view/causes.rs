@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::age::Age;
-use super::document::{Report, Section};
+use super::document::Section;
 use super::filter::Filter;
-use super::problem::{CauseRow, Counts, PrintContext, ProblemReport};
+use super::problem::{Counts, PrintContext, ProblemReport};
 use super::state::State;
 use crate::model::problem::ROWS;
 use crate::model::{ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey};
@@ -119,13 +119,13 @@ impl Causes {
 
     /// Returns the section of the causes that need attention.
     pub(super) fn section(&self, context: PrintContext<'_>) -> Section {
-        self.section_of(context, |report| report, |_| true)
+        self.section_of(context, |_| true)
     }
 
     /// Returns the section of those that are more than a problem in the row of one service: of the server, its source and clusters, of
     /// objects that are skipped, and of names that several services have.
     pub(super) fn above_services(&self, context: PrintContext<'_>, filter: &Filter) -> Section {
-        let mut section = self.section_of(context, CauseRow, |cause| {
+        let mut section = self.section_of(context, |cause| {
             // Objects that are skipped may make no service.
             if cause.first.kind.row().family == Family::Skipped {
                 let own = cause.first.namespace();
@@ -143,13 +143,8 @@ impl Causes {
     }
 
     /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
-    /// newest. Effects stand below their cause. `to_row` makes the rows.
-    fn section_of<R: Report>(
-        &self,
-        context: PrintContext<'_>,
-        to_row: fn(ProblemReport) -> R,
-        is_shown: impl Fn(&Cause) -> bool,
-    ) -> Section {
+    /// newest. Effects stand below their cause.
+    fn section_of(&self, context: PrintContext<'_>, is_shown: impl Fn(&Cause) -> bool) -> Section {
         let serious = self.by_key.iter();
         let mut serious: Vec<_> = serious
             .filter(|(_, one)| one.first.is_serious() && is_shown(one))
@@ -164,12 +159,12 @@ impl Causes {
         let mut numbers = BTreeMap::new();
         for ((_, cluster, _), cause) in serious {
             if cause.has_room(&mut numbers) {
-                listed.push(to_row(cause.report(cluster.as_ref(), context)));
+                listed.push(cause.report(cluster.as_ref(), context));
             } else {
                 more += 1;
             }
         }
-        let mut section = Section::of::<R>("causes", listed);
+        let mut section = Section::of::<ProblemReport>("causes", listed);
         if more > 0 {
             section.push_text([String::new(), format!("and {more} more")]);
         }

@@ -6,12 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
-use super::document::{Cells, Report};
 use super::endpoint::{EndpointState, ListedEndpoint};
 use super::error::ViewError;
 use super::server::Shown;
-use super::table::{ClusterCell, natural_order};
-use crate::model::{ClusterName, Line, MAX_LISTED, ServiceKey, list_some};
+use super::table::ClusterCell;
+use crate::model::{ClusterName, Line};
 use crate::table::Table;
 use crate::table::links::{ClusterLink, LinkState};
 
@@ -94,7 +93,7 @@ impl ClusterReport {
 
     /// Describes a cluster. That of the server has no link.
     fn new(shown: &Shown<'_>, name: &ClusterName, link: Option<&ClusterLink>) -> Self {
-        let problem = link.and_then(|_| shown.table()?.link_problem(name));
+        let problem = link.and_then(|link| link.problem.as_ref());
         let age = problem.map(Age::from).unwrap_or_default();
         Self {
             name: name.to_string(),
@@ -127,18 +126,19 @@ impl ClusterDetail {
         let table = shown.table().ok_or(ViewError::NoTable)?;
         let links = links_by_name(Some(table));
         let cluster = ClusterName::interned(name).ok();
-        let known = cluster.filter(|one| links.contains_key(one) || table.knows_cluster(name));
-        let Some(cluster) = known else {
-            let nearest = table.nearest_cluster(name);
-            let nearest = nearest.map(|one| format!("; the nearest name is '{one}'"));
-            let nearest = nearest.unwrap_or_default();
+        let is_known = |one: &ClusterName| links.contains_key(one) || table.knows_cluster(name);
+        let cluster = cluster.filter(is_known).ok_or_else(|| {
+            let nearest = match table.nearest_cluster(name) {
+                Some(nearest) => format!("; the nearest name is '{nearest}'"),
+                None => String::new(),
+            };
             let why = format!("no Link, mirror or Lease names such a cluster{nearest}");
-            return Err(ViewError::invalid("cluster", name, &why));
-        };
+            ViewError::invalid("cluster", name, &why)
+        })?;
         let linked = table.linked_clusters();
         let is_linked = linked.contains(&cluster);
         let mut endpoints = BTreeMap::new();
-        let (mut having, mut lacking) = (Vec::new(), Vec::new());
+        let (mut services, mut lacking) = (Vec::new(), Vec::new());
         for service in shown.services() {
             let cells = ClusterCell::of_service(service, shown.clock());
             let is_member = service.federated.contains(&cluster);
@@ -147,57 +147,32 @@ impl ClusterDetail {
             let own =
                 cells.find(|cell| cell.cluster == name || cell.cluster.is_empty() && is_member);
             if let Some(cell) = own {
-                having.push((&service.key, cell));
+                let service = service.key.to_string();
+                services.push(ClusterService { service, cell });
             } else if is_linked
                 && service.all_clusters().all(|one| *one != cluster)
                 && service.all_clusters().any(|one| linked.contains(one))
             {
-                lacking.push(&service.key);
+                lacking.push(service.key.to_string());
             }
             for one in ListedEndpoint::of_service(service).filter(|one| one.cluster() == name) {
                 *endpoints.entry(one.state).or_default() += 1;
             }
         }
-        having.sort_by(|(key, cell), (other_key, other)| {
-            let by_state = cell.state.cmp(&other.state);
-            by_state.then_with(|| natural_order(key, other_key))
-        });
-        lacking.sort_by(|one, other| natural_order(one, other));
-        let (service_count, lacking_count) = (having.len(), lacking.len());
-        let services = having
-            .into_iter()
-            .take(MAX_SERVICES)
-            .map(|(key, cell)| ClusterService {
-                service: key.to_string(),
-                cell,
-            });
-        let lacking = lacking.into_iter().take(MAX_SERVICES);
+        services.sort_by_key(|one| one.cell.state);
+        let (service_count, lacking_count) = (services.len(), lacking.len());
+        services.truncate(MAX_SERVICES);
+        lacking.truncate(MAX_SERVICES);
+        let link = links.get(&cluster).copied();
+        let problem = link.and_then(|link| link.problem.as_ref());
         Ok(Self {
-            detail: table.link_problem(&cluster).map(|one| one.detail.clone()),
-            cluster: ClusterReport::new(shown, &cluster, links.get(&cluster).copied()),
+            detail: problem.map(|one| one.detail.clone()),
+            cluster: ClusterReport::new(shown, &cluster, link),
             endpoints,
             service_count,
-            services: services.collect(),
+            services,
             lacking_count,
-            lacking: lacking.map(ServiceKey::to_string).collect(),
+            lacking,
         })
-    }
-}
-
-impl Report for ClusterDetail {
-    fn cells(columns: Cells<Self>) -> Cells<Self> {
-        columns
-            .text("CLUSTER", |one| one.cluster.name.clone())
-            .text("LINK", |one| {
-                let mirrored = match one.cluster.is_mirrored {
-                    Some(false) => ", nothing mirrored",
-                    _ => "",
-                };
-                let link = one.cluster.link.unwrap_or_default();
-                format!("{link}{mirrored}")
-            })
-            .time("SINCE", |one| one.cluster.age.cell())
-            .text("SERVICES", |one| one.service_count.to_string())
-            .text("WITHOUT", |one| list_some(&one.lacking, MAX_LISTED))
     }
 }

@@ -102,41 +102,16 @@ impl ProblemReport {
         }
     }
 
-    /// Returns what is wrong: what holds for the kind, and in this case.
-    fn text(&self) -> String {
-        let parts = [self.sentence, &self.detail];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        parts.join(": ")
-    }
-
     /// Returns what is wrong with what, the number of services that it affects, and since when.
-    fn as_sentence(&self) -> String {
-        let subject = match &*self.subject {
-            "" => String::new(),
-            subject => format!("{subject}: "),
-        };
-        let mut facts = Vec::new();
-        if let Some(counts) = self.counts.filter(|counts| counts.services > 1) {
-            facts.push(format!("{} services", counts.services));
-        }
-        if self.age.since.is_some() {
-            let word = if self.age.is_older { "" } else { "since " };
-            facts.push(format!("{word}{}", self.age.cell()));
-        }
-        let facts = match facts.join(", ") {
-            none if none.is_empty() => none,
-            some => format!(" ({some})"),
-        };
-        format!("{subject}{}{facts}", self.text())
-    }
-
-    /// Returns the name of its color.
-    fn color(&self) -> &'static str {
-        match self.level {
-            _ if self.counts.is_some_and(|counts| counts.failing > 0) => "failing",
-            Level::Error => "failing",
-            Level::Warning => "attention",
-            Level::Note => "note",
+    fn text(&self) -> String {
+        let parts = [&self.subject, self.sentence, &self.detail];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let services = self.counts.filter(|counts| counts.services > 1);
+        let services = services.map(|counts| format!("{} services", counts.services));
+        let facts: Vec<String> = services.into_iter().chain(self.age.words()).collect();
+        match facts.join(", ").as_str() {
+            "" => parts.join(": "),
+            facts => format!("{} ({facts})", parts.join(": ")),
         }
     }
 }
@@ -144,33 +119,17 @@ impl ProblemReport {
 impl Report for ProblemReport {
     fn cells(columns: Cells<Self>) -> Cells<Self> {
         columns
-            .state("LEVEL", |one| one.color().to_owned())
-            .text("KIND", |one| one.kind.to_string())
-            .text("SUBJECT", |one| one.subject.to_string())
-            .time("SINCE", |one| one.age.cell())
-            .text("SERVICES", |one| {
-                let services = one.counts.filter(|counts| counts.services > 0);
-                services.map_or_else(String::new, |counts| counts.services.to_string())
+            .state("LEVEL", |one| match one.level {
+                _ if one.counts.is_some_and(|counts| counts.failing > 0) => "failing".to_owned(),
+                Level::Error => "failing".to_owned(),
+                Level::Warning => "attention".to_owned(),
+                Level::Note => "note".to_owned(),
             })
-            .text("PROBLEM", Self::text)
+            .text("KIND", |one| one.kind.to_string())
             .wide("CAUSE", |one| {
                 one.cause.map_or("", ProblemKind::name).to_owned()
             })
             .wide("WHAT TO DO", |one| one.hint.clone())
-    }
-}
-
-/// A cause above the services, in few columns.
-#[derive(Serialize)]
-#[serde(transparent)]
-pub(super) struct CauseRow(pub(super) ProblemReport);
-
-impl Report for CauseRow {
-    fn cells(columns: Cells<Self>) -> Cells<Self> {
-        columns
-            .state("LEVEL", |Self(one)| one.color().to_owned())
-            .text("KIND", |Self(one)| one.kind.to_string())
-            .sentence("PROBLEM", |Self(one)| one.as_sentence())
-            .wide("WHAT TO DO", |Self(one)| one.hint.clone())
+            .sentence("PROBLEM", Self::text)
     }
 }

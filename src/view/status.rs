@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster::{ClusterDetail, ClusterReport};
-use super::document::{Cells, Document, Report, Section};
+use super::document::{Document, Section};
 use super::error::ViewError;
 use super::gone::Gone;
 use super::server::Shown;
@@ -76,16 +76,13 @@ pub(super) struct Status {
 
 /// Adds the server, and the clusters of the filter.
 pub(super) fn status(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
-    let status = Section::of::<Status>("", [Status::new(shown)]);
-    document.sections.push(status);
-    let clusters = shown.filter.cluster.iter();
-    let clusters: Vec<_> = clusters
-        .map(|name| ClusterDetail::new(shown, name))
-        .collect::<Result<_, _>>()?;
-    if !clusters.is_empty() {
-        let clusters = Section::of::<ClusterDetail>("clusters", clusters);
-        document.sections.push(clusters);
+    let mut status = Section::new("", []);
+    status.push([], &Status::new(shown));
+    let mut clusters = Section::new("clusters", []);
+    for name in &shown.filter.cluster {
+        clusters.push([], &ClusterDetail::new(shown, name)?);
     }
+    document.sections.extend([status, clusters]);
     Ok(())
 }
 
@@ -128,16 +125,5 @@ impl Status {
             more_clusters,
             settings: Value::clone(&server.settings),
         }
-    }
-}
-
-impl Report for Status {
-    fn cells(columns: Cells<Self>) -> Cells<Self> {
-        columns
-            .state("STATE", |one| <&str>::from(one.level).to_owned())
-            .text("CLUSTER", |one| one.cluster.clone())
-            .text("ZONES", |one| one.zones.join(" "))
-            .text("VERSION", |one| one.version.to_owned())
-            .time("SINCE", |one| one.since.clone().unwrap_or_default())
     }
 }

@@ -1,6 +1,5 @@
 //! The view `table`: one row for each service, those with trouble first, below what is wrong with the server and its source.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -118,7 +117,7 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     }
     selected.sort_by(|(verdict, service), (other_verdict, other)| {
         let by_state = other_verdict.state.cmp(&verdict.state);
-        by_state.then_with(|| natural_order(&service.key, &other.key))
+        by_state.then_with(|| natural_parts(&service.key).cmp(natural_parts(&other.key)))
     });
     let rows = shown.page(selected, document)?;
     if filter.next.is_none() {
@@ -141,26 +140,15 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     Ok(())
 }
 
-/// Compares services as people sort names: db-2 comes before db-10.
-pub(super) fn natural_order(one: &ServiceKey, other: &ServiceKey) -> Ordering {
-    let [own_name, own_namespace] = one.labels().map(natural_parts);
-    let [other_name, other_namespace] = other.labels().map(natural_parts);
-    own_namespace
-        .cmp(other_namespace)
-        .then_with(|| own_name.cmp(other_name))
-}
-
-/// Returns the numbers of a name and the texts between them. Those of more digits are greater; a text has none.
-fn natural_parts(name: &str) -> impl Iterator<Item = (usize, &[u8])> {
-    let octets = name.as_bytes();
-    let parts = octets.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit());
+/// Returns the numbers in the name of a service and the texts between them, so that db-2 comes before db-10: numbers of more digits are
+/// greater. A text has none.
+fn natural_parts(key: &ServiceKey) -> impl Iterator<Item = (usize, &[u8])> {
+    let [service, namespace] = key.labels().map(str::as_bytes);
+    let is_same = |one: &u8, next: &u8| one.is_ascii_digit() == next.is_ascii_digit();
+    let parts = namespace.chunk_by(is_same).chain(service.chunk_by(is_same));
     parts.map(|part| {
-        let digits = if part[0].is_ascii_digit() {
-            part.len()
-        } else {
-            0
-        };
-        (digits, part)
+        let digits = part.iter().filter(|octet| octet.is_ascii_digit());
+        (digits.count(), part)
     })
 }
 
@@ -215,7 +203,7 @@ impl Report for ServiceRow {
                 clusters.join(", ")
             })
             .wide("ORDER", |one| text_of(one.failover.as_ref()))
-            .sentence("PROBLEM", |one| text_of(one.sentence.as_ref()))
+            .text("PROBLEM", |one| text_of(one.sentence.as_ref()))
     }
 }
 
