@@ -127,6 +127,9 @@ function levelOf() {
   return lostSince || status?.state === "loading" ? "failing" : status ? colorOfImpact(status.level) : "idle";
 }
 
+/** Says what was answered within the last hour and is not any more. */
+const gone = () => (isPast() ? [] : (status?.gone ?? [])).map(({ namespace, since, what }) => `; gone since ${timeOf(since)} of ${namespace}: ${what}`).join("");
+
 let spoken;
 
 function showHeadline() {
@@ -135,7 +138,7 @@ function showHeadline() {
   byId("headline").className = level;
   byId("sentence").className = `mark s-${level === "idle" ? "note" : level}`;
   replace(byId("sentence"), sentence);
-  replace(byId("rest"), ...rest);
+  replace(byId("rest"), ...rest, gone());
   const text = byId("sentence").textContent.replace(/, as of .*/, "");
   if (spoken !== undefined && spoken !== text) announce(text);
   spoken = text;

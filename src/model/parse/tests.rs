@@ -443,3 +443,14 @@ fn only_the_ttl_of_a_mirror_counts() {
         expected
     );
 }
+
+/// Linkerd may write the status of a Link each minute, with thousands of entries (rule L1).
+#[test]
+fn status_of_a_link_is_not_kept() {
+    let mut link = testing::link("east", "east");
+    let small = object(Kind::Link, &link);
+    let entry = json!({"remoteRef": {"name": "db", "namespace": "prod"},
+        "conditions": [{"type": "Mirrored", "status": "True", "message": "x".repeat(300)}]});
+    link["status"] = json!({"mirrorServices": vec![entry; 4000]});
+    assert_eq!(object(Kind::Link, &link), small);
+}
