@@ -127,9 +127,8 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     }
     if filter.next.is_none() && !filter.selects_rows() && filter.at.is_none() {
         let gone = shown.table().map(|table| shown.server.gone(table));
-        document
-            .sections
-            .push(gone::section(gone.unwrap_or_default()));
+        let gone = gone.filter(|gone| !gone.is_empty());
+        document.sections.extend(gone.map(gone::section));
     }
     let rows = rows
         .iter()
