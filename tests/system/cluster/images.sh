@@ -40,6 +40,5 @@ mapfile -t libraries < <(ldd "$(command -v dig)" "$(command -v sleep)" | grep -o
 write_image localhost/tools:1 '["/usr/bin/sleep", "infinity"]' "$(command -v dig)=/usr/bin/dig" "$(command -v sleep)=/usr/bin/sleep" \
     "${libraries[@]}"
 write_image registry.k8s.io/coredns/coredns:v1.12.0 '["/coredns"]' "$coredns=/coredns"
-# The name in the manual.
 # shellcheck disable=SC2154 # .ci/project sets it
-write_archive localhost/global-dns:test "registry.example.com/dns/global-dns:$version"
+write_archive localhost/global-dns:test "localhost/global-dns:$version"

@@ -144,6 +144,9 @@ run() {
     until ctr version >/dev/null 2>&1; do sleep 0.1; done
     for archive in "$images"/*.tar; do ctr -n k8s.io images import "$archive"; done
     ctr -n k8s.io images tag localhost/tools:1 registry.k8s.io/e2e-test-images/agnhost:2.53
+    # The name in the manual, beside that of the example for kind.
+    image=$(ctr -n k8s.io images list --quiet | grep '^localhost/global-dns:[0-9]')
+    ctr -n k8s.io images tag "$image" "registry.example.com/dns/${image#localhost/}"
     daemon kubelet kubelet --config "$folder/settings/kubelet.yaml" --kubeconfig "$kubeconfig" \
         --hostname-override "$node" --node-ip "10.250.0.1$number" --v=1
     daemon kube-proxy kube-proxy --config "$folder/settings/kube-proxy.yaml" --hostname-override "$node"
