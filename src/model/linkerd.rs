@@ -29,6 +29,9 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
         return federated(service);
     }
     let Some(cluster) = service.label(key::CLUSTER_NAME) else {
+        if service.name().ends_with(FEDERATED_SUFFIX) {
+            return Err(unusable("the federated service has no members"));
+        }
         return Err(unusable(format!(
             "label {} is missing, which Linkerd sets on each mirror: remove label {} from a Service that is none",
             key::CLUSTER_NAME,
