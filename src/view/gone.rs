@@ -2,7 +2,7 @@
 //!
 //! A namespace that is deleted, or an API server that is restored empty, makes no problem of any service: there is none left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -82,33 +82,17 @@ impl Server {
     pub(super) fn gone_problem(&self, table: &Table) -> Option<Problem> {
         let departures = self.departures(table);
         let services = departures.iter().filter(|(one, _)| one.cluster.is_none());
-        let mut times: Vec<(Timestamp, &ServiceKey)> =
-            services.map(|(one, time)| (*time, &one.service)).collect();
+        let mut times: Vec<(Timestamp, &Namespace)> = services
+            .map(|(one, time)| (*time, &one.service.namespace))
+            .collect();
         times.sort();
-        for (index, (start, _)) in times.iter().enumerate() {
-            let within = times[index..]
-                .iter()
-                .take_while(|(time, _)| time.since(*start) <= MINUTE);
-            let mut went: BTreeMap<&Namespace, usize> = BTreeMap::new();
-            for (_, service) in within {
-                *went.entry(&service.namespace).or_default() += 1;
-            }
-            let count: usize = went.values().sum();
-            let rest = table.services().filter(|one| is_answered(one)).count();
-            let is_tenth = went.len() > 1 && count >= MANY && count * TENTH >= count + rest;
-            went.retain(|namespace, count| {
-                let mut rest = table.services_in(namespace.as_str());
-                is_tenth || *count >= MANY && !rest.any(is_answered)
-            });
-            if !went.is_empty() {
-                let parts = went
-                    .iter()
-                    .map(|(namespace, count)| format!("{count} of {namespace}"));
-                let problem = Problem::new(ProblemKind::ServicesGone, list_some(parts, MAX_LISTED));
-                return Some(problem.holds_since(self.feeds.clock.of_wall(*start)));
-            }
-        }
-        None
+        let (since, namespaces) = went_at_once(&times, table)?;
+        let parts = namespaces.iter().map(|namespace| {
+            let of_namespace = times.iter().filter(|(_, own)| own == namespace);
+            format!("{} of {namespace}", of_namespace.count())
+        });
+        let problem = Problem::new(ProblemKind::ServicesGone, list_some(parts, MAX_LISTED));
+        Some(problem.holds_since(self.feeds.clock.of_wall(since)))
     }
 
     /// Returns what went within the last hour and did not come back.
@@ -139,6 +123,41 @@ impl Server {
     }
 }
 
+/// Returns the start of the first minute in which many services went at once, and their namespaces. The times are sorted.
+fn went_at_once<'n>(
+    times: &[(Timestamp, &'n Namespace)],
+    table: &Table,
+) -> Option<(Timestamp, BTreeSet<&'n Namespace>)> {
+    if times.len() < MANY {
+        return None;
+    }
+    let left = table.services().filter(|one| is_answered(one)).count();
+    let mut emptied: BTreeSet<&Namespace> = times.iter().map(|(_, namespace)| *namespace).collect();
+    emptied.retain(|namespace| !table.services_in(namespace.as_str()).any(is_answered));
+    // The services of each namespace that went within the minute before a time, which begins at this place.
+    let (mut within, mut first): (BTreeMap<&Namespace, usize>, usize) = (BTreeMap::new(), 0);
+    for (last, (end, namespace)) in times.iter().enumerate() {
+        *within.entry(namespace).or_default() += 1;
+        while end.since(times[first].0) > MINUTE {
+            let left_behind = times[first].1;
+            if let Some(count) = within.get_mut(left_behind) {
+                *count -= 1;
+            }
+            within.retain(|_, count| *count > 0);
+            first += 1;
+        }
+        let count = last - first + 1;
+        let is_tenth = within.len() > 1 && count >= MANY && count * TENTH >= count + left;
+        if is_tenth {
+            return Some((times[first].0, within.into_keys().collect()));
+        }
+        if within[namespace] >= MANY && emptied.contains(namespace) {
+            return Some((times[first].0, [*namespace].into()));
+        }
+    }
+    None
+}
+
 /// Returns the section of what is gone.
 pub(super) fn section(gone: Vec<Gone>) -> Section {
     let columns = [
@@ -164,5 +183,49 @@ impl Departure {
             Some(cluster) => format!("{cluster} of {}", self.service.service),
             None => self.service.service.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{endpoint, mirror, table};
+
+    #[test]
+    fn five_within_a_minute_are_many_if_they_were_all_of_a_namespace_or_a_tenth() {
+        let [prod, shop]: [Namespace; 2] = ["prod", "shop"].map(|name| name.parse().unwrap());
+        let rest = |namespace: &str, count: usize| {
+            let names = (0..count).map(|number| format!("db{number}"));
+            let services = names.flat_map(|name| {
+                let host = format!("{name}-0");
+                let pod = endpoint(namespace, &name, "east", &host, &["10.96.0.1"]);
+                [mirror(namespace, &name, "east"), pod]
+            });
+            table(&services.collect::<Vec<_>>())
+        };
+        let at = |second: u64, namespace| (Timestamp::from_seconds(1000 + second), namespace);
+        let all_of_prod = |last| [0, 1, 2, 3, last].map(|second| at(second, &prod));
+        let of_both = [(0, &prod), (1, &shop), (2, &prod), (3, &shop), (60, &prod)];
+        let of_both = of_both.map(|(second, namespace)| at(second, namespace));
+        let [only_prod, both] = [BTreeSet::from([&prod]), BTreeSet::from([&prod, &shop])];
+        for (what, times, rest, expected) in [
+            (
+                "all of prod",
+                &all_of_prod(60)[..],
+                rest("other", 100),
+                Some(&only_prod),
+            ),
+            ("four", &all_of_prod(60)[..4], rest("other", 1), None),
+            ("a second later", &all_of_prod(61), rest("other", 1), None),
+            ("one is left", &all_of_prod(60), rest("prod", 1), None),
+            ("a tenth", &of_both, rest("prod", 45), Some(&both)),
+            ("less than a tenth", &of_both, rest("prod", 46), None),
+        ] {
+            let found = went_at_once(times, &rest).map(|(_, namespaces)| namespaces);
+            assert_eq!(found.as_ref(), expected, "{what}");
+        }
+        // What a tenant can make of the events: all within a second.
+        let times = vec![at(0, &prod); 100_000];
+        assert!(went_at_once(&times, &rest("other", 2000)).is_some());
     }
 }
