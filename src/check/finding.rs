@@ -89,6 +89,12 @@ impl Finding {
         Self::new(State::Ok, check, sentence, "")
     }
 
+    /// Returns the command that prints the section of the manual, if it is one on a kind of problem.
+    pub(super) fn manual_command(&self) -> Option<String> {
+        let is_problem = self.anchor.starts_with("problems.html");
+        is_problem.then(|| manual_command(&self.name))
+    }
+
     /// Makes a finding with what to do.
     pub fn new(
         state: State,
@@ -159,8 +165,8 @@ pub fn document(
         lines.push(cells, finding);
         if !finding.hint.is_empty() {
             let mut hint = format!("→ {}", finding.hint);
-            if finding.anchor.starts_with("problems.html") {
-                hint = format!("{hint}; more: {}", manual_command(&finding.name));
+            if let Some(command) = finding.manual_command() {
+                hint = format!("{hint}; more: {command}");
             }
             lines.push_text([String::new(), String::new(), hint]);
         }

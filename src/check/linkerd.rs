@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::finding::{Finding, State};
-use crate::view::manual_command;
 
 /// The name of the program as an extension, which is that of its category of checks.
 pub const EXTENSION: &str = "linkerd-globaldns";
@@ -94,10 +93,9 @@ impl Line {
             }
         };
         Self {
-            hint: if finding.anchor.starts_with("problems.html") {
-                manual_command(&name)
-            } else {
-                "section Checks of the manual".to_owned()
+            hint: match finding.manual_command() {
+                Some(command) => harmless(&command),
+                None => "section Checks of the manual".to_owned(),
             },
             error: format!("{sentence} → {}", harmless(&finding.hint)),
             description: name,

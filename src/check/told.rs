@@ -120,7 +120,7 @@ pub fn zones(status: &Value) -> impl Iterator<Item = ZoneTold<'_>> {
 pub enum Verdict {
     /// The server and its services.
     All,
-    /// The server alone: whoever runs the test of an installation is not in charge of the services.
+    /// The server alone: a person who tests an installation may not be in charge of the services.
     Server,
 }
 

@@ -46,8 +46,5 @@ pub mod controller {
     pub const CILIUM_MESH: &str = "endpointslice-mesh-controller.cilium.io";
 }
 
-/// The prefix of the annotations of this server.
-pub const PREFIX: &str = "global-dns/";
-
 /// The annotations of this server.
 pub const SETTINGS: [&str; 4] = [TTL, GATEWAY_DOWN, FAILOVER, EXPECTED_CLUSTERS];

@@ -458,6 +458,11 @@ impl Absence {
 // === impl ClusterLink ===
 
 impl ClusterLink {
+    /// Returns whether a Link names it.
+    pub fn is_linked(&self) -> bool {
+        matches!(self.state, LinkState::Linked | LinkState::Frozen)
+    }
+
     /// Returns when its absence ends.
     fn end(&self) -> Option<Timestamp> {
         self.absence?.end

@@ -9,7 +9,6 @@ use super::content::Table;
 use super::context::BuildContext;
 use super::endpoint::MissingHost;
 use super::failover::Gate;
-use super::links::{ClusterLink, LinkState};
 use super::service::Service;
 use super::short::hidden_by_zone;
 use crate::model::{
@@ -84,9 +83,8 @@ impl Table {
 
     /// Returns the clusters that a Link names, after aliases.
     pub fn linked_clusters(&self) -> BTreeSet<&ClusterName> {
-        let is_linked =
-            |one: &&ClusterLink| matches!(one.state, LinkState::Linked | LinkState::Frozen);
-        let linked = self.links.clusters.values().filter(is_linked);
+        let clusters = self.links.clusters.values();
+        let linked = clusters.filter(|one| one.is_linked());
         linked.map(|one| &one.cluster).collect()
     }
 

@@ -12,7 +12,7 @@ use super::server::Shown;
 use super::table::ClusterCell;
 use crate::model::{ClusterName, Line};
 use crate::table::Table;
-use crate::table::links::{ClusterLink, LinkState};
+use crate::table::links::ClusterLink;
 
 /// Maximum number of clusters that only mirrors name: everybody who can create a Service can invent clusters.
 const MAX_MIRRORED: usize = 20;
@@ -78,11 +78,10 @@ impl ClusterReport {
         let mut clusters: Vec<Self> = own.map(|own| Self::new(shown, own, None)).collect();
         let (mut mirrored, mut more) = (0, 0);
         for (name, link) in links_by_name(shown.table()) {
-            let is_linked = matches!(link.state, LinkState::Linked | LinkState::Frozen);
-            if link.is_mirrored && !is_linked {
+            if link.is_mirrored && !link.is_linked() {
                 mirrored += 1;
             }
-            if is_linked || !link.is_mirrored || mirrored <= MAX_MIRRORED {
+            if link.is_linked() || !link.is_mirrored || mirrored <= MAX_MIRRORED {
                 clusters.push(Self::new(shown, name, Some(link)));
             } else {
                 more += 1;

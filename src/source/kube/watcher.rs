@@ -69,12 +69,16 @@ const CALM_PERIOD: Duration = Duration::from_secs(2 * 60);
 const DEAF: &str = "the watch delivers nothing, although objects change: a proxy may buffer it; lists replace it meanwhile";
 /// How many watches without an event or a bookmark make a feed list. The API server sends a bookmark at the end of each.
 const SILENT_TURNS: u32 = 2;
-/// The time from a list that shows that nothing was missed to the next one, at first and later, before jitter. The alert on the age of
-/// the table needs less than 15 minutes.
-const CALM_LISTS: [Duration; 2] = [Duration::from_secs(5 * 60), Duration::from_secs(12 * 60)];
-/// The shortest and the longest time between lists in place of a watch that does not deliver, and how many times that of the list.
-const DEAF_LISTS: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(10 * 60)];
-const DEAF_FACTOR: u32 = 20;
+/// The time from the first list that shows that nothing was missed to the next one, before jitter.
+const SECOND_LIST: Duration = Duration::from_secs(5 * 60);
+/// The time between later ones. The alert on the age of the table needs less than 15 minutes.
+const LATER_LISTS: Duration = Duration::from_secs(12 * 60);
+/// The shortest time between lists in place of a watch that does not deliver.
+const SHORTEST_LIST_PAUSE: Duration = Duration::from_secs(15);
+/// The longest one.
+const LONGEST_LIST_PAUSE: Duration = Duration::from_secs(10 * 60);
+/// The time between them, in durations of a list.
+const LIST_SHARE: u32 = 20;
 /// The shortest watch.
 const MIN_WATCH: Duration = Duration::from_secs(5);
 /// The version of the first list, which may have any version.
@@ -137,14 +141,12 @@ impl Silence {
     /// Notes a list because of the silence, which took some time. `is_news`: it had changes that the watch did not deliver.
     fn note_list(&mut self, is_news: bool, duration: Duration) {
         self.is_deaf |= is_news;
-        let [soon, later] = CALM_LISTS;
-        let [shortest, longest] = DEAF_LISTS;
         let pause = if self.is_deaf {
-            (duration * DEAF_FACTOR).clamp(shortest, longest)
+            (duration * LIST_SHARE).clamp(SHORTEST_LIST_PAUSE, LONGEST_LIST_PAUSE)
         } else if self.due.is_none() {
-            soon
+            SECOND_LIST
         } else {
-            later
+            LATER_LISTS
         };
         self.due = Some(Instant::now() + jittered(pause));
     }
@@ -282,10 +284,11 @@ impl Watcher {
         let due = self.next_list;
         tokio::select! {
             failure = self.watch_repeatedly() => {
-                info!(reason = %failure, "Listing again");
+                // The problem says it, not a line for each list.
                 if matches!(failure, Failure::Silent) {
                     return Reason::Silence;
                 }
+                info!(reason = %failure, "Listing again");
                 let last = self.lost.replace(Instant::now());
                 let is_repeated = last.is_some_and(|last| last.elapsed() < CALM_PERIOD);
                 // Versions expire now and then, which is no failure.
