@@ -1,5 +1,7 @@
 //! The servers of the fleet: the state of each replica, its answers, version, zones and clock.
 
+use std::collections::BTreeMap;
+
 use super::observer::{Member, Replica};
 use super::row::{Row, differs, of_kind};
 use crate::check::finding::{Check, Finding, text};
@@ -22,6 +24,7 @@ pub(super) fn compare<'m>(read: &[(&Member, &[Replica])], rows: &mut Vec<Row<'m>
     };
     let failing = |hint: &str| Finding::failing(Check::FleetServers, "", hint);
     let (mut versions, mut zones, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
+    let mut clusters_of_zones = BTreeMap::<&str, Vec<(String, &str)>>::new();
     for (member, replicas) in read {
         let context = member.context.as_str();
         let mut hashes = Vec::new();
@@ -37,9 +40,16 @@ pub(super) fn compare<'m>(read: &[(&Member, &[Replica])], rows: &mut Vec<Row<'m>
             };
             clocks.push((place.clone(), replica.clock_offset));
             versions.push((text(status, "version").to_owned(), context));
-            // Each cluster has zones for the names of some of the others.
-            let shared = told::zones(status).filter(|zone| zone.cluster.is_empty());
-            let mut names: Vec<&str> = shared.map(|zone| zone.name).collect();
+            let mut names = Vec::new();
+            for zone in told::zones(status) {
+                // Each cluster has zones for the names of some of the others.
+                if zone.cluster.is_empty() {
+                    names.push(zone.name);
+                } else {
+                    let clusters = clusters_of_zones.entry(zone.name).or_default();
+                    clusters.push((zone.cluster.to_owned(), context));
+                }
+            }
             names.sort_unstable();
             zones.push((names.join(" "), context));
             match replica.ready() {
@@ -69,6 +79,12 @@ pub(super) fn compare<'m>(read: &[(&Member, &[Replica])], rows: &mut Vec<Row<'m>
             seen,
             failing("set the same zones in every cluster"),
         );
+    }
+    for (zone, clusters) in clusters_of_zones {
+        if let Some(seen) = differs(clusters) {
+            let hint = "in zones, name the same cluster for it everywhere: programs know a pod by one name";
+            add(&format!("cluster of zone {zone}"), seen, failing(hint));
+        }
     }
     // The clock of this machine is one of them. Most are right.
     let mut offsets: Vec<i64> = clocks.iter().map(|(_, offset)| *offset).collect();
