@@ -135,6 +135,12 @@ fn federated_address_is_down_if_all_its_clusters_are_unlinked() {
         world.unlink("west");
         world.wait_until(120 * MINUTE);
         world.check("web.prod", expected);
+        // The Service here leaves the federation.
+        let annotations = &mut world.objects[0]["metadata"]["annotations"];
+        let annotations = annotations.as_object_mut().unwrap();
+        annotations.remove("multicluster.linkerd.io/local-discovery");
+        world.wait_until(121 * MINUTE);
+        world.check("web.prod", "A 10.96.1.2");
     }
 }
 
