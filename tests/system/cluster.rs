@@ -57,10 +57,14 @@ fn run(steps: &mut Steps, lab: &mut Lab, questions: &[Question]) {
     } else {
         installation::install
     };
-    let facts: [(&str, Check); 6] = [
+    let facts: [(&str, Check); 7] = [
         (
             "upgrades_add_and_remove_listeners",
             installation::check_upgrades,
+        ),
+        (
+            "pods_know_their_names_in_the_domain_of_the_cluster",
+            installation::check_own_names,
         ),
         ("every_example_of_values_runs", installation::check_examples),
         ("chart_is_installed_by_the_manual", install),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the images of the layer `cluster` as archives into a folder, without a registry: that of the server, which
-# tests/image/test.sh has built; CoreDNS; and one with `dig` and `sleep`, which stands for the manual's image with dig, the
+# tests/image/test.sh has built; CoreDNS; and one with `dig`, `hostname` and `sleep`, which stands for the manual's image with dig, the
 # sandbox of pods, and a database. tests/run runs this script.
 set -euo pipefail
 
@@ -36,9 +36,10 @@ write_archive() { # IMAGE NAME
     buildah push --quiet "$1" "docker-archive:$folder/${file%:*}.tar:$2"
 }
 
-mapfile -t libraries < <(ldd "$(command -v dig)" "$(command -v sleep)" | grep -o '/[^ ]*' | grep -v ':$' | sort -u)
-write_image localhost/tools:1 '["/usr/bin/sleep", "infinity"]' "$(command -v dig)=/usr/bin/dig" "$(command -v sleep)=/usr/bin/sleep" \
-    "${libraries[@]}"
+files=()
+for tool in dig hostname sleep; do files+=("$(command -v "$tool")=/usr/bin/$tool"); done
+mapfile -t -O "${#files[@]}" files < <(ldd "${files[@]%%=*}" | grep -o '/[^ ]*' | grep -v ':$' | sort -u)
+write_image localhost/tools:1 '["/usr/bin/sleep", "infinity"]' "${files[@]}"
 write_image registry.k8s.io/coredns/coredns:v1.12.0 '["/coredns"]' "$coredns=/coredns"
 # shellcheck disable=SC2154 # .ci/project sets it
 write_archive localhost/global-dns:test "localhost/global-dns:$version"

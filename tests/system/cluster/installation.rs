@@ -127,6 +127,21 @@ pub fn forward(lab: &Lab) -> Result<()> {
     })
 }
 
+/// `hostname -f` of a pod prints its name in the domain of its cluster, and the cluster's DNS answers that name.
+pub fn check_own_names(lab: &Lab) -> Result<()> {
+    let own = "db-1.db.prod.svc.hub.example";
+    let asked = format!(
+        "kubectl -n prod exec db-1 -- hostname -f
+         kubectl -n prod exec db-0 -- dig +short {own}"
+    );
+    eventually("the pods of the database", || {
+        let address = lab.shell("kubectl -n prod get pod db-1 -o jsonpath='{.status.podIP}'")?;
+        let found = lab.shell(&asked)?;
+        ensure!(found == format!("{own}\n{address}\n"), "{found}; {address}");
+        Ok(())
+    })
+}
+
 /// Runs the commands that the manual and the notes of the chart name after an installation.
 pub fn check(lab: &Lab) -> Result<()> {
     let commands = Section::read("install.md", "Install the chart")?.texts("sh")?;

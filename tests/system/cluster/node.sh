@@ -107,7 +107,7 @@ authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
 cgroupRoot: /$group/$node
 clusterDNS: [10.96.0.10]
-clusterDomain: cluster.local
+clusterDomain: hub.example
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 failSwapOn: false
 failCgroupV1: false

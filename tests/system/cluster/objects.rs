@@ -23,8 +23,10 @@ pub fn write(lab: &Lab) -> Result<Vec<Question>> {
         lab.shell(&format!("kubectl create namespace {namespace}"))?;
     }
     let without_cache = "global:54 {\n errors\n forward . 10.96.0.53\n}";
-    let corefile =
-        new_corefile("", "", without_cache).replace("health", "health {\n lameduck 5s\n }");
+    let corefile = new_corefile("", "", without_cache)
+        .replace("health", "health {\n lameduck 5s\n }")
+        // The cluster has a domain of its own.
+        .replace("cluster.local", "cluster.local hub.example");
     fs::write(lab.folder.join("Corefile.new"), corefile)?;
     lab.shell(&format!(
         "kubectl create clusterrolebinding coredns --clusterrole=view --serviceaccount=kube-system:default

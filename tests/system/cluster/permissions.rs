@@ -1,4 +1,5 @@
-//! Who may run the commands: the permissions of the manual suffice, and without them a command names what it lacks.
+//! Who may run the commands: the permissions of the manual and those of viewers suffice, and without them a command names what it
+//! lacks.
 
 use anyhow::{Result, ensure};
 use support::manual::Section;
@@ -7,7 +8,11 @@ use support::wait::eventually;
 
 use super::lab::Lab;
 
-/// Asks a replica with each set of permissions: for all namespaces, and for `--server-namespace`.
+/// Lets the chart grant the permissions of viewers to the user without other permissions.
+const ADD_VIEWER: &str = r#"helm upgrade global-dns charts/global-dns -n global-dns --reuse-values \
+    --set-json 'rbac.viewer.subjects=[{"kind": "User", "name": "stranger"}]'"#;
+
+/// Asks a replica with each set of permissions: for all namespaces, for `--server-namespace`, and as a viewer.
 pub fn check(lab: &Lab) -> Result<()> {
     let rules = Section::read("operate.md", "Status page and commands")?.texts("yaml")?;
     let all = rules.concat();
@@ -29,7 +34,22 @@ pub fn check(lab: &Lab) -> Result<()> {
         in_one,
         "list pods in namespace global-dns",
     )?;
-    may(lab, "role", &own, in_one)
+    may(lab, "role", &own, in_one)?;
+    grant(lab, "role", "  []")?;
+    lab.shell(ADD_VIEWER)?;
+    for command in ["explain db.prod", "check", "fleet"] {
+        eventually("the effect of the chart's roles", || {
+            let context = if command == "fleet" {
+                "--contexts"
+            } else {
+                "--context"
+            };
+            let output = lab.shell(&format!("global-dns {command} {context} stranger"))?;
+            ensure!(!output.contains("forbidden"), "{output}");
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 fn may(lab: &Lab, kind: &str, rules: &str, command: &str) -> Result<()> {
