@@ -29,6 +29,8 @@ const COUNT: usize = 1000;
 const MAX_CPU: Duration = Duration::from_millis(1);
 const MAX_OCTETS: usize = 20 << 10;
 const MAX_PROBLEMS: usize = 4;
+/// The most that one build may take: a round of the loop, in which no other tenant is served, in a build for debugging.
+const LONGEST_BUILD: Duration = Duration::from_millis(100);
 
 /// Returns an object of a kind at its limits, of one service or of a service of its own.
 fn object_at_its_limits(kind: &str, number: usize, is_one_service: bool) -> Value {
@@ -112,7 +114,23 @@ fn what_a_tenant_writes_costs_in_proportion() {
             octets <= MAX_OCTETS * units.max(1),
             "{what}: {octets} octets"
         );
+        let longest = table.services().map(|service| {
+            let before = cpu_time();
+            build(
+                &table,
+                &store,
+                &[service.key.clone()].into(),
+                &rules,
+                &timers,
+            );
+            cpu_time() - before
+        });
+        let longest = longest.max().unwrap_or_default();
+        assert!(longest <= LONGEST_BUILD, "{what}: a build of {longest:?}");
         let problems = table.problems().count();
+        println!(
+            "{what}: {units} KiB, {first:?} of CPU, {octets} octets, {problems} problems, longest build {longest:?}"
+        );
         assert!(problems <= MAX_PROBLEMS * texts.len(), "{what}: {problems}");
         let mut change = |address: &str| {
             let object = gateway_mirror("other", "web", "west", address).service();
