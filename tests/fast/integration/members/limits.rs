@@ -7,7 +7,9 @@ use global_dns::settings::Settings;
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Store, Table, Timers, build};
 use serde_json::Value;
-use support::objects::{federated, gateway_mirror, local, mirror};
+use support::objects::{Manifest, federated, gateway_mirror, local, mirror};
+use support::server::Server;
+use support::wire::Transport;
 
 /// What a tenant may write.
 const KINDS: [&str; 9] = [
@@ -81,6 +83,27 @@ fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let nanoseconds = text.split(' ').next().unwrap();
     Duration::from_nanos(nanoseconds.parse().unwrap())
+}
+
+/// 250 orders of 1,250 names each kept every replica from its first table, for minutes, above its limit of memory.
+#[test]
+fn server_with_endless_orders_is_ready_in_the_memory_of_one_without() {
+    let start = |orders: usize| {
+        let orders =
+            (0..orders).map(|number| object_at_its_limits("unreadable order", number, false));
+        let victim = mirror("victim", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+        let objects: Manifest = orders.map(Manifest::from).chain([victim.into()]).collect();
+        let server = Server::with_objects(objects, &[]);
+        let reply = server.ask("db.victim.global. A", Transport::Udp);
+        assert_eq!(reply.data(), ["10.96.1.1"]);
+        server.process().memory("VmHWM").unwrap()
+    };
+    let (without, with) = (start(0), start(250));
+    // The file itself has a mebioctet.
+    assert!(
+        with <= without + 16 * 1024,
+        "{without} KiB, with the orders {with} KiB"
+    );
 }
 
 #[test]
