@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use futures::future::join_all;
 use tokio::time::timeout;
 
@@ -167,5 +167,5 @@ pub(super) async fn within<T>(
     response: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
     let response = timeout(limit, response).await;
-    response.with_context(|| format!("no response within {} s", limit.as_secs()))?
+    response.map_err(|_| anyhow!("no response within {} s", limit.as_secs()))?
 }

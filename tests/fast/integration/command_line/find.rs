@@ -263,6 +263,53 @@ fn watch_moves_to_another_replica(has_events: bool) {
     assert_eq!(process.end().unwrap().code(), None);
 }
 
+/// A stopped replica accepts connections and never replies. It is named, and the other one answers.
+#[test]
+fn stopped_replica_is_named_by_every_command() {
+    let servers = [(); 2].map(|()| Server::with_objects(of_server(), &["--cluster-name=hub"]));
+    let [first, second] = servers.each_ref().map(|server| server.api.port());
+    let replicas = [
+        replica("dns", "dns-0", first),
+        replica("dns", "dns-1", second),
+    ];
+    let api_server = api_server(&replicas);
+    servers[0].process().signal("STOP").unwrap();
+    for (arguments, shown, named) in [
+        (
+            &["table"][..],
+            "ok     db.prod    1 of 1",
+            "note: pod dns/dns-0: no response within 2 s",
+        ),
+        (
+            &["explain", "db.prod"],
+            "yes       east     db-0",
+            "note: pod dns/dns-0: no response within 2 s",
+        ),
+        (
+            &["events"],
+            "no such change since",
+            "note: pod dns/dns-0: no response within 2 s",
+        ),
+        (
+            &["check"],
+            "version 0.1.0, services: 2",
+            "attention  server          pod dns/dns-0: no response within 2 s",
+        ),
+        (
+            &["fleet"],
+            "ready  2         2",
+            "pod dns/dns-0: cannot be read: no response within 3 s",
+        ),
+    ] {
+        let ended = query(&api_server, arguments);
+        assert!(ended.stdout.contains(shown), "{ended:?}");
+        let lines = ended.stdout.lines().chain(ended.stderr.lines());
+        let named = lines.filter(|line| line.contains(named)).count();
+        assert_eq!(named, 1, "{ended:?}");
+    }
+    servers[0].process().signal("CONT").unwrap();
+}
+
 /// `fleet` reads the replicas of each context, and names a cluster that it may not read.
 #[test]
 fn fleet_finds_the_replicas_of_its_contexts() {
