@@ -46,6 +46,8 @@ pub struct Clusters {
     services: Vec<&'static Service>,
     /// The pods of all clusters.
     pub members: Vec<Member>,
+    /// Members whose pods have ended.
+    lost: Vec<Member>,
     /// The clusters that mirror each other.
     linked: BTreeSet<usize>,
     /// The cluster that is disconnected.
@@ -114,6 +116,7 @@ impl Clusters {
             bridge,
             services: Vec::new(),
             members: Vec::new(),
+            lost: Vec::new(),
             linked: linked.iter().copied().collect(),
             disconnected: None,
             expected: None,

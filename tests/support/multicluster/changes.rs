@@ -22,39 +22,62 @@ impl Clusters {
     }
 
     /// Gives a member of another cluster new synthetic addresses, as Linkerd does after a restart of the pod: the mirror
-    /// is deleted and created again. Packets from `east` to the old address are dropped.
-    pub fn renumber(&mut self, renumbered: Member) -> Result<()> {
-        let view = self.view(EAST);
-        let mirror = view.mirror(renumbered.service, renumbered.cluster);
-        let old_address = renumbered.synthetic_address(EAST);
-        let old = mirror.endpoint_mirror(&renumbered.host(), &[&old_address]);
-        self.api.delete(&old)?;
-        let (namespace, name) = (&old["metadata"]["namespace"], &old["metadata"]["name"]);
+    /// is deleted and created again.
+    pub fn renumber(&mut self, member: Member) -> Result<()> {
+        self.remove(member)?;
+        self.take_back(member)
+    }
+
+    /// The pod of a member of another cluster ends, and has no successor.
+    pub fn lose(&mut self, member: Member) -> Result<()> {
+        self.remove(member)?;
+        self.write_objects()
+    }
+
+    /// Deletes the mirror of a member in `east`. Packets from there to its address are dropped.
+    fn remove(&mut self, lost: Member) -> Result<()> {
+        let known = self.members.iter().find(|member| member.is_same(&lost));
+        let lost = *known.context("there is no such member")?;
+        let address = lost.synthetic_address(EAST);
+        let mirror = self.view(EAST).mirror(lost.service, lost.cluster);
+        let object = mirror.endpoint_mirror(&lost.host(), &[&address]);
+        self.api.delete(&object)?;
+        let (namespace, name) = (
+            &object["metadata"]["namespace"],
+            &object["metadata"]["name"],
+        );
         let metadata = json!({"namespace": namespace, "name": name});
-        // Otherwise Kubernetes could delete the new object, which has the same name.
+        // Otherwise Kubernetes could delete the successor, which has the same name.
         self.api.write(&Event {
             time: 0,
             action: Action::Deleted,
             object: json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}),
         })?;
-        let mut members = self.members.iter_mut();
-        let member = members.find(|member| **member == renumbered);
-        let member = member.context("there is no such member")?;
-        member.is_renumbered = true;
-        for (viewer, network) in self.networks.iter().enumerate() {
-            if viewer != member.cluster {
-                network.nft(&member.proxy_rules(viewer))?;
-            }
-        }
         // Between connection tracking and destination NAT.
         self.networks[EAST].nft(&format!(
             "table ip retired {{
                 chain output {{
                     type filter hook output priority -150
-                    ip daddr {old_address} drop
+                    ip daddr {address} drop
                 }}
             }}"
         ))?;
+        self.members.retain(|member| *member != lost);
+        self.lost.push(lost);
+        Ok(())
+    }
+
+    /// A lost member is back, with new synthetic addresses.
+    pub fn take_back(&mut self, member: Member) -> Result<()> {
+        let at = self.lost.iter().position(|lost| lost.is_same(&member));
+        let mut member = self.lost.remove(at.context("this member is not lost")?);
+        member.renumbered += 1;
+        for (viewer, network) in self.networks.iter().enumerate() {
+            if viewer != member.cluster {
+                network.nft(&member.proxy_rules(viewer))?;
+            }
+        }
+        self.members.push(member);
         self.write_objects()
     }
 

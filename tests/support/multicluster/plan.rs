@@ -44,13 +44,13 @@ pub struct Service {
     pub name: &'static str,
     /// Name and number of each port. Service and pod have the same ports.
     pub port_numbers: &'static [(&'static str, u16)],
-    /// The last octet of the address of the first pod. Each pod takes one of the next numbers. If its mirrors have a
-    /// second address, that address has a number that is larger by `NEXT_ADDRESS`.
+    /// The last octet of the address of the first pod. Each pod takes one of the next numbers. The next address of its mirrors
+    /// has a number that is larger by `NEXT_ADDRESS`.
     pub first: u8,
 }
 
-/// Distance between the first and the second synthetic address of a member.
-const NEXT_ADDRESS: u8 = 100;
+/// Distance between two synthetic addresses of a member, which has at most three one after the other.
+const NEXT_ADDRESS: u8 = 70;
 
 /// A pod of a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,8 @@ pub struct Member {
     pub cluster: usize,
     /// The ordinal in the StatefulSet.
     pub ordinal: u8,
-    /// Whether its mirrors have their second synthetic address.
-    pub is_renumbered: bool,
+    /// How often its mirrors have got another synthetic address.
+    pub renumbered: u8,
 }
 
 /// The cluster IP of CoreDNS.
@@ -86,7 +86,7 @@ impl Service {
             service: self,
             cluster,
             ordinal,
-            is_renumbered: false,
+            renumbered: 0,
         }
     }
 
@@ -116,6 +116,11 @@ impl Member {
         format!("{host}.{service}.{NAMESPACE}.svc.{domain}")
     }
 
+    /// Returns whether this is the same pod, perhaps with other addresses.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.is_of(other.service, other.cluster) && self.ordinal == other.ordinal
+    }
+
     /// Returns whether this is a pod of a Service in a cluster.
     pub fn is_of(&self, service: &Service, cluster: usize) -> bool {
         self.service == service && self.cluster == cluster
@@ -128,11 +133,10 @@ impl Member {
 
     /// Returns the synthetic cluster IP of the member in another cluster.
     pub fn synthetic_address(&self, viewer: usize) -> String {
-        let offset = if self.is_renumbered { NEXT_ADDRESS } else { 0 };
         format!(
             "10.96.{}.{}",
             100 + 10 * viewer + self.cluster,
-            self.number() + offset
+            self.number() + NEXT_ADDRESS * self.renumbered
         )
     }
 

@@ -120,6 +120,7 @@ pub fn prove(database: &dyn Database) {
         for event in Event::ALL {
             step(event.title(), &mut |scenario| scenario.measure(event));
         }
+        step("gone for good", &mut |scenario| scenario.lose_member());
         step("further statements are true", &mut |scenario| {
             database.prove_further(scenario)
         });
@@ -264,13 +265,7 @@ impl<'d> Scenario<'d> {
         self.make_leader(WEST)?;
         let began = Instant::now();
         self.clusters.cut(WEST)?;
-        let seen = self.wait_until(|scenario| {
-            scenario.check_members(&[EAST, NORTH])?;
-            let Self {
-                database, clusters, ..
-            } = scenario;
-            database.write(clusters, NORTH, "without-west")
-        })?;
+        let seen = self.write_without_west("without-west")?;
         // Otherwise values would be lost when the gateway comes back.
         self.wait_until(|scenario| scenario.check_refusal(WEST))?;
         self.check_data(EAST, "still-without-west", &[EAST, NORTH])?;
@@ -285,6 +280,44 @@ impl<'d> Scenario<'d> {
         // A member that has come back may restart once more.
         self.wait_for_members(&ALL)?;
         self.check_unaffected()
+    }
+
+    /// The pod of a member ends, and its name with it, as after the loss of a node. The others accept writes, also after one of them
+    /// has restarted. Then the member is back, with its data and another address.
+    fn lose_member(&mut self) -> Result<()> {
+        self.wait_for_members(&ALL)?;
+        let began = Instant::now();
+        self.running[WEST].clear();
+        for service in self.profile.services {
+            self.clusters.lose(service.member(WEST, 0))?;
+        }
+        let go_on = self.write_without_west("gone")? - began;
+        let began = Instant::now();
+        self.start_member(NORTH)?;
+        let restart = self.write_without_west("restarted")? - began;
+        let began = Instant::now();
+        for service in self.profile.services {
+            self.clusters.take_back(service.member(WEST, 0))?;
+        }
+        self.start_member(WEST)?;
+        let back = self.wait_for_members(&ALL)? - began;
+        self.check_data(EAST, "taken-back", &ALL)?;
+        let cells = [go_on, restart, back].map(|time| seconds(time.as_secs_f64()));
+        self.results.add("gone for good", vec![cells.join(", ")]);
+        Ok(())
+    }
+
+    /// Waits until the others take part, and the member in `north` accepts a write.
+    fn write_without_west(&mut self, value: &str) -> Result<Instant> {
+        let seen = self.wait_until(|scenario| {
+            scenario.check_members(&[EAST, NORTH])?;
+            let Self {
+                database, clusters, ..
+            } = scenario;
+            database.write(clusters, NORTH, value)
+        })?;
+        self.check_data(EAST, &format!("{value}-too"), &[EAST, NORTH])?;
+        Ok(seen)
     }
 
     /// Makes the member of a cluster the leader, if one can choose it, and waits until all members take part.

@@ -1,14 +1,38 @@
-//! The measurements of a program as a table in `target/clients`.
+//! The measurements of a program as a table in `target/clients`, and its version in the pages that name it.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 use support::output::print_line;
 use support::process::Process;
 use support::repository::repository;
+
+/// The pages with versions of programs.
+const PAGES: [&str; 2] = [
+    "tests/system/clients/README.md",
+    "charts/global-dns/docs/src/clients.md",
+];
+/// The programs whose versions the pages have, with their names there.
+const TITLES: [(&str, &str); 15] = [
+    ("envoy", "Envoy"),
+    ("etcd", "etcd"),
+    ("go", "Go"),
+    ("grpc_go", "gRPC for Go"),
+    ("grpc_python", "gRPC C core"),
+    ("haproxy", "HAProxy"),
+    ("java", "Java"),
+    ("kafka", "Kafka"),
+    ("nginx", "nginx"),
+    ("node", "Node.js"),
+    ("postgresql", "Patroni"),
+    ("prometheus", "Prometheus"),
+    ("rabbitmq", "RabbitMQ"),
+    ("sentinel", "Redis with Sentinel"),
+    ("zookeeper", "ZooKeeper"),
+];
 
 /// A table with a row for each way in which a program uses the name. The stages add its columns.
 pub struct Results {
@@ -54,8 +78,40 @@ impl Results {
             .join("clients");
         fs::create_dir_all(&folder)?;
         fs::write(folder.join(format!("{}.md", self.program)), text)?;
+        let title = TITLES.iter().find(|(program, _)| *program == self.program);
+        if let Some((_, title)) = title {
+            for page in PAGES.map(repository) {
+                let text = fs::read_to_string(&page)?;
+                let written = write_version(&text, title, number(version));
+                fs::write(
+                    &page,
+                    written.with_context(|| format!("{title} in {page:?}"))?,
+                )?;
+            }
+        }
         Ok(())
     }
+}
+
+/// Returns the first number with dots in a text.
+fn number(text: &str) -> &str {
+    let text = text.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    let end = text.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'));
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Replaces the version that first follows the name of a program, or a link with that name.
+fn write_version(page: &str, title: &str, version: &str) -> Option<String> {
+    page.match_indices(title).find_map(|(at, _)| {
+        let after = at + title.len();
+        let link = page[after..]
+            .strip_prefix("](")
+            .and_then(|rest| rest.find(") "));
+        let start = after + link.map_or(1, |end| 2 + end + 2);
+        let old = number(page.get(start..)?);
+        let is_version = page[start..].starts_with(old) && !old.is_empty();
+        is_version.then(|| format!("{}{version}{}", &page[..start], &page[start + old.len()..]))
+    })
 }
 
 /// Returns the error in the last line of a program's log, or the line.

@@ -67,8 +67,9 @@ impl Database for Zookeeper {
     fn members(&self, clusters: &Clusters, viewer: usize) -> Result<BTreeSet<usize>> {
         let is_member = |&cluster: &usize| {
             let addresses = clusters.addresses(viewer, &SERVICES[0], &[cluster]);
-            let mut addresses = addresses.iter();
-            addresses.all(|address| check_role(clusters, viewer, address).is_ok())
+            let mut members = addresses.iter();
+            !addresses.is_empty()
+                && members.all(|address| check_role(clusters, viewer, address).is_ok())
         };
         Ok(ALL.into_iter().filter(is_member).collect())
     }
