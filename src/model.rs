@@ -32,7 +32,7 @@ pub use failover_order::{ClusterTerm, FailoverOrder};
 pub use few::Few;
 pub use fields::shorten;
 pub use interned::{Text, intern};
-pub use item::{Export, Item, ItemKind, MirroredHost, Object, OwnForm, OwnService};
+pub use item::{Export, Item, ItemKind, Link, MirroredHost, Object, OwnForm, OwnService};
 pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectName, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};

@@ -19,10 +19,19 @@ pub enum Object {
     Slice(Slice),
     /// A Service of this cluster without settings, which matters only because it exists (rule K6).
     Plain,
-    /// A Link: the cluster that it names.
-    Link(ClusterName),
+    /// A Link.
+    Link(Link),
     /// An object that cannot or must not be used (rule M9).
     Skipped(Arc<Problem>),
+}
+
+/// A Link, reduced to what it says about its cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// `spec.targetClusterName`.
+    pub cluster: ClusterName,
+    /// `spec.targetClusterDomain`, below which the cluster has its own names, such as `cluster.local`.
+    pub domain: Text,
 }
 
 /// A Service, reduced to the fields that this server uses.

@@ -131,6 +131,8 @@ pub struct KubeEndpoint<'j> {
 pub(super) struct LinkSpec<'j> {
     /// `targetClusterName`.
     pub(super) target_cluster_name: JsonText<'j>,
+    /// `targetClusterDomain`.
+    pub(super) target_cluster_domain: Option<JsonText<'j>>,
 }
 
 /// `spec` of a Lease.

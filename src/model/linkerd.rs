@@ -9,7 +9,7 @@ use super::fields::{
 };
 use super::kube_object::{LinkSpec, ServiceSpec, SliceBody};
 use super::{
-    ClusterName, Few, Hostname, Item, ItemKind, KubeObject, Listed, ListedHost, MirroredHost,
+    ClusterName, Few, Hostname, Item, ItemKind, KubeObject, Link, Listed, ListedHost, MirroredHost,
     Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings, Slice, Text, intern, key,
     label::is_label, slice,
 };
@@ -71,11 +71,15 @@ pub(super) fn read_slice(slice: &KubeObject<'_>, owner: Text, body: &SliceBody<'
     slice::addresses(owner, body)
 }
 
-/// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
-pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
+/// Reads what a Link says about its cluster. Its `status` is not used: it reports errors for services that are mirrored.
+pub(super) fn read_link(link: &KubeObject<'_>) -> Result<Link, Problem> {
     let spec: LinkSpec<'_> = link.spec().map_err(unusable)?;
     let cluster = ClusterName::interned(&spec.target_cluster_name);
-    cluster.map_err(unusable_field("spec.targetClusterName"))
+    let domain = spec.target_cluster_domain.unwrap_or_default();
+    Ok(Link {
+        cluster: cluster.map_err(unusable_field("spec.targetClusterName"))?,
+        domain: intern(&domain),
+    })
 }
 
 /// Reads the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.

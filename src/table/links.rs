@@ -18,7 +18,7 @@ use strum::{IntoStaticStr, VariantNames};
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use crate::model::{
-    ClusterName, Item, Kind, Lease, Line, Object, ObjectKey, Problem, ProblemKind, Timestamp,
+    ClusterName, Item, Kind, Lease, Line, Object, ObjectKey, Problem, ProblemKind, Text, Timestamp,
 };
 
 /// How long a Lease must stay as it was until its controller counts as stopped. The next controller takes over a Lease that
@@ -82,6 +82,8 @@ pub struct ClusterLink {
     pub cluster: ClusterName,
     /// The state of the best of its Links.
     pub state: LinkState,
+    /// The domain of its own names, if a Link says it.
+    pub domain: Option<Text>,
     /// Whether something is mirrored from it.
     pub is_mirrored: bool,
     /// That no Link names it, as far as this process saw it.
@@ -329,6 +331,7 @@ impl Links {
         let mut found = ClusterLink {
             cluster: rules.name_of(link),
             state: LinkState::Unknown,
+            domain: store.domain_of(link),
             is_mirrored,
             absence: last.and_then(|last| last.absence),
             problem: None,

@@ -149,7 +149,7 @@ impl Store {
     fn note_clusters(&mut self, key: &ObjectKey, object: Option<&Object>, is_added: bool) {
         let clusters = match object {
             Some(Object::Item(item)) => &item.linked[..],
-            Some(Object::Link(cluster)) => slice::from_ref(cluster),
+            Some(Object::Link(link)) => slice::from_ref(&link.cluster),
             _ => return,
         };
         for cluster in clusters {
@@ -299,6 +299,19 @@ impl Store {
         let links = self.linked.range((cluster.clone(), ObjectKey::default())..);
         let links = links.take_while(move |(named, _)| named == cluster);
         links.map(|(_, link)| link)
+    }
+
+    /// Returns the domain of the own names of a cluster, if a Link to it says one.
+    pub(super) fn domain_of(&self, cluster: &ClusterName) -> Option<Text> {
+        let links = self.objects(Kind::Link);
+        for key in self.links_of(cluster) {
+            if let Some(Object::Link(link)) = links.get(key)
+                && !link.domain.is_empty()
+            {
+                return Some(link.domain.clone());
+            }
+        }
+        None
     }
 
     /// Returns whether a Link names a cluster, before aliases.

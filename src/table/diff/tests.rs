@@ -323,6 +323,7 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
             let cluster = "east".parse().unwrap();
             let problem = Problem::new(kind, detail).of_cluster(&cluster);
             ClusterLink {
+                domain: None,
                 problem: (!detail.is_empty()).then_some(problem),
                 cluster,
                 state,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use hyper::http::uri::Authority;
 
 use super::name::exists;
-use super::nearest::{name_of_address, name_of_object};
+use super::nearest::{name_of_address, name_of_object, name_of_own};
 use crate::model::Namespace;
 use crate::table::{Claim, Table};
 use crate::zone::{Grammar, Name, Zone, Zones, read};
@@ -34,18 +34,19 @@ pub(super) fn read_asked(
     let relative = host.trim_end_matches('.');
     // Kubernetes' own names end with `svc` and the domain of their cluster, which may be another one.
     let of_kubernetes = match relative.split_once(".svc.") {
-        Some((path, _)) => Some(path),
-        None => relative.strip_suffix(".svc"),
+        Some(own) => Some(own),
+        None => relative.strip_suffix(".svc").map(|path| (path, "")),
     };
     let is_complete = of_kubernetes.is_none() && host.ends_with('.');
     if is_complete || zones.find(&whole).is_some() {
         return Some(whole);
     }
-    let path = of_kubernetes.unwrap_or(&host);
+    let path = of_kubernetes.map_or(host.as_str(), |(path, _)| path);
     let namespaces = namespaces.iter().filter(|_| !path.contains('.'));
     let mut paths: Vec<String> = namespaces.map(|one| format!("{path}.{one}")).collect();
     let is_service = of_kubernetes.is_some() || !paths.is_empty();
     if paths.is_empty() {
+        paths.extend(of_kubernetes.and_then(|(path, domain)| name_of_own(table, path, domain)));
         paths.push(path.to_owned());
         paths.extend(name_of_object(table, path));
     }
@@ -115,7 +116,11 @@ mod tests {
             ("east.db.prod", "east.db.prod.global."),
             ("_mongodb._tcp.db.prod", "_mongodb._tcp.db.prod.global."),
             ("_mongodb._tcp.db", "_mongodb._tcp.db.global."),
-            ("db-0.db.prod.svc.cluster.local", "db-0.db.prod.global."),
+            (
+                "db-0.db.prod.svc.cluster.local",
+                "db-0.east.db.prod.global.",
+            ),
+            ("db-9.db.prod.svc.cluster.local", "db-9.db.prod.global."),
             ("db.prod.svc", "db.prod.global."),
             ("db.prod.svc.cluster.local.", "db.prod.global."),
             ("db.prod.svc.east.test.", "db.prod.global."),

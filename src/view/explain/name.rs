@@ -203,6 +203,18 @@ impl<'t> ReadName<'t> {
                 hostnames if it is headless"
             );
         }
+        let hosts = service.endpoints.iter().map(|one| one.labels());
+        let pods: BTreeSet<&str> = hosts
+            .filter(|own| own[0] == cluster)
+            .map(|own| own[1])
+            .collect();
+        if let Some(first) = pods.first() {
+            let example = format!("{cluster}.{first}.{name}.{namespace}");
+            let all = list_some(&pods, MAX_CLUSTERS);
+            return format!(
+                "'{cluster}' is a pod in {all}: its name has the cluster before the service, such as {example}"
+            );
+        }
         let mut own = service.all_clusters();
         let is_known = self.table.knows_cluster(cluster) || own.any(|one| one.as_str() == cluster);
         match self.table.nearest_cluster(cluster) {
