@@ -131,10 +131,11 @@ fn finding(problems: &[&Value]) -> Option<Finding> {
         state: State::of_level(text(first, "level"))?,
         name: text(first, "kind").to_owned(),
         sentence: match problems {
-            [one] => dated(one),
+            [one] => dated(reason(one), one),
             several => {
                 let subjects = list(several.iter().map(|one| subject(one)));
-                joined(&[text(first, "sentence"), &subjects])
+                let oldest = several.iter().min_by_key(|one| text(one, "since"));
+                dated(joined(&[text(first, "sentence"), &subjects]), oldest?)
             }
         },
         hint: text(first, "hint").to_owned(),
@@ -159,9 +160,8 @@ pub(super) fn reason(problem: &Value) -> String {
     joined(&[text(problem, "sentence"), &subject(problem)])
 }
 
-/// Returns a problem as one sentence, with since when.
-fn dated(problem: &Value) -> String {
-    let sentence = reason(problem);
+/// Returns a sentence with since when a problem holds.
+fn dated(sentence: String, problem: &Value) -> String {
     let word = match problem["isOlder"].as_bool() {
         Some(true) => "before",
         _ => "since",

@@ -241,10 +241,12 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::Shadowed, Conflict, Warning, "Name hides another name",
             "query the hidden service by its name with a namespace; rename one of the two, or remove one of two zones"),
         row(K::ClusterName, Conflict, Warning, "Cluster name is not unique",
-            "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers")
+            "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers; nothing, if \
+            two Links mirror one cluster")
             .explains(&[K::Endpoint]),
         row(K::Endpoint, Conflict, Error, "Endpoint has several sources",
-            "rename one of the two pods, or delete the object that does not belong to the endpoint"),
+            "look whether two Links mirror one cluster (kubectl get links -A), and who made each object; rename one of the two pods, or \
+            delete the object that no Link made"),
         row(K::Kind, Conflict, Note, "Name has endpoints of several kinds",
             "nothing, or export the service in the same way in every cluster; for a headless one, turn on \
             enableHeadlessServices for the link (it is off by default) and give the pods hostnames"),
@@ -279,8 +281,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             {service} -n {namespace}")
             .told_by(&["failing"]),
         row(K::ClusterMissing, State, Warning, "Expected cluster is missing",
-            "link the cluster and export the service there; if it is retired, remove it: kubectl edit service \
-            {service} -n {namespace}"),
+            "correct a mistyped name, or remove a retired cluster: kubectl edit service {service} -n {namespace}; otherwise link the \
+            cluster and export the service there"),
         row(K::GatewayDown, State, Warning, "Gateway is down",
             "check the gateway in cluster {cluster} and the network to it (linkerd multicluster gateways); gatewayDown decides \
             the answers meanwhile")
@@ -295,8 +297,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "kubectl describe pod -n {namespace} shows the readiness probe that fails")
             .told_by(&["left", "shrank"]),
         row(K::MissingHost, State, Warning, "Headless mirror without endpoint mirrors",
-            "wait: Linkerd's mirror controller creates them at the next change in cluster {cluster}, within ten minutes, or when it \
-            restarts, if a pod with a hostname is ready there; global-dns explain {service}.{namespace} shows whether another object \
+            "look whether a pod with a hostname is ready in cluster {cluster}: the service may be scaled to zero there; if one is, wait: \
+            Linkerd's mirror controller creates them at the next change there, within ten minutes, or when it restarts; global-dns explain {service}.{namespace} shows whether another object \
             has the name; update Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless \
             Services of one name")
             .told_by(&["left", "shrank"]),
@@ -326,7 +328,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::ShuttingDown, Server, Warning, "Server is shutting down",
             "nothing: the other replicas answer"),
         row(K::SourceUnavailable, Server, Warning, "Source of objects is not available",
-            "wait for a first list; restore the connection to the API server, or correct the file: the last table is served meanwhile")
+            "restore what the detail names: the connection to the API server, the permission to list and watch (the chart grants it), or \
+            the file; the last table is served meanwhile")
             .explains(&[K::LinksUnknown]),
         row(K::SourcePanicked, Server, Warning, "Source panicked and was restarted",
             "report the panic in the log: it is a defect of this program"),

@@ -240,7 +240,11 @@ fn unite(
     let sources = others.iter().filter(|one| !has_linked || is_linked(one));
     let sources: Vec<&Endpoint> = sources.collect();
     let addresses = &sources[0].addresses;
-    if sources.iter().any(|one| one.addresses != *addresses) {
+    // If each is of a Link of its own, the problem of the cluster name says that.
+    let link = |one: &&Endpoint| context.store.item_at(&one.objects[0].key)?.link();
+    let links: Option<BTreeSet<_>> = sources.iter().map(link).collect();
+    let is_of_links = links.is_some_and(|links| links.len() == sources.len());
+    if !is_of_links && sources.iter().any(|one| one.addresses != *addresses) {
         context.report([sources[0].conflict(&sources[1..])]);
     }
     // An explanation names all sources.

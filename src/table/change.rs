@@ -239,13 +239,20 @@ impl Change {
             Shrank => endpoints("has fewer endpoints of"),
             Down => endpoints("is down for"),
             Up => endpoints("is up again for"),
-            Address => self.changed(&format!("The address of {place} in {of}{}", self.listed())),
+            Address => {
+                // Several changes together have no text of one.
+                let what = self
+                    .before
+                    .as_ref()
+                    .map_or("address or port", |_| "address");
+                self.changed(&format!("The {what} of {place} in {of}{}", self.listed()))
+            }
             Kind => self.changed(&format!("The kind of {place} in {of}")),
             Linked => format!("{cluster} is linked again{}", self.affected()),
             Unlinked => format!("{cluster} has no Link{}", self.affected()),
             Frozen => format!("The mirror controller of {place} has stopped"),
             Order => self.changed(&format!("The failover order of {of}")),
-            Gate => self.changed(&format!("The expected clusters of {of}")),
+            Gate => self.changed(&format!("The list of expected clusters of {of}")),
             Ttl => self.changed(&format!("The TTL of {of}")),
             GatewayDown => self.changed(&format!("The rule for gateways that are down of {of}")),
             Step => self.changed(&format!("The step that answers for {of}")),

@@ -67,7 +67,12 @@ fn report_sources(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
             None => "this cluster".to_owned(),
         });
         let names = names.collect::<Vec<_>>().join(" and ");
-        let detail = format!("cluster name '{cluster}' stands for {names}; merged");
+        let note = if of_name.iter().all(|source| source.link.is_some()) {
+            ": the same pods through two gateways, if these are Links to one cluster"
+        } else {
+            ""
+        };
+        let detail = format!("cluster name '{cluster}' stands for {names}; merged{note}");
         context.report([Problem::new(ProblemKind::ClusterName, detail).of_cluster(cluster)]);
     }
 }

@@ -300,7 +300,12 @@ fn addresses(endpoints: &[&Endpoint]) -> Option<String> {
 fn ports(endpoints: &[&Endpoint]) -> Option<String> {
     let of_endpoint = |one: &&Endpoint| list_some(one.ports.iter(), MAX_LISTED);
     let texts: BTreeSet<String> = endpoints.iter().map(of_endpoint).collect();
-    Some(format!("port {}", list_some(texts, MAX_LISTED)))
+    let text = list_some(texts, MAX_LISTED);
+    Some(if text.is_empty() {
+        "no port".to_owned()
+    } else {
+        format!("port {text}")
+    })
 }
 
 /// Returns the kinds of endpoints, and which of them the name of the service does not have.

@@ -92,7 +92,7 @@ fn endpoints<'s>(
     listed: &mut BTreeMap<&Hostname, ListedHost<'s>>,
     context: BuildContext<'s>,
 ) -> Vec<Endpoint> {
-    let mut dead_ports = DeadPorts::default();
+    let (mut dead_ports, mut unprobed) = (DeadPorts::default(), Vec::new());
     let mut slices = context.store.cursor(Kind::EndpointSlice);
     let endpoint = |(object, mirror, host): EndpointMirror<'s>| {
         let listed = listed.get_mut(&host.hostname).map(|listed| {
@@ -103,12 +103,18 @@ fn endpoints<'s>(
         let of_slices = PodPorts::new(listed);
         let targets = PodPorts::new(&[&host.pod_ports]);
         dead_ports.add(&mirror.ports, &of_slices, &targets);
+        let of_gateway = context.store.slices_near(&mut slices, object);
+        let has_slice = !of_gateway.is_empty();
+        let is_ready = has_ready(of_gateway);
+        if has_slice && is_ready.is_none() {
+            unprobed.push(&host.hostname);
+        }
         Endpoint {
             cluster: Some(cluster.clone()),
             hostname: Some(host.hostname.clone()),
             ports: of_slices.ports_of(&mirror.ports),
             // Without a slice that says so, it is alive (rule M3).
-            liveness: match has_ready(context.store.slices_near(&mut slices, object)) {
+            liveness: match is_ready {
                 Some(true) | None => EndpointLiveness::Alive,
                 Some(false) => EndpointLiveness::GatewayDown,
             },
@@ -117,6 +123,13 @@ fn endpoints<'s>(
     };
     let endpoints = mirrors.into_iter().map(endpoint).collect();
     context.report(dead_ports.problem(cluster));
+    if !unprobed.is_empty() {
+        let names = list_some(unprobed, MAX_LISTED);
+        let detail = format!(
+            "cluster '{cluster}': no address in the slices of {names}, which count as alive"
+        );
+        context.report([Problem::new(ProblemKind::GatewayDown, detail).of_cluster(cluster)]);
+    }
     endpoints
 }
 

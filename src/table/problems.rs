@@ -60,7 +60,11 @@ impl Table {
     /// Each call searches up to 2,000 names.
     pub fn detail_of(&self, problem: &Problem) -> Line {
         let unknown = problem.unknown.as_ref();
-        match unknown.and_then(|name| self.nearest_cluster(name)) {
+        let words = match problem.kind {
+            ProblemKind::SettingWithoutEffect => &["auto", "local"][..],
+            _ => &[],
+        };
+        match unknown.and_then(|name| self.nearest_term(name, words)) {
             Some(nearest) => format!("{}; the nearest name is '{nearest}'", problem.detail).into(),
             None => problem.detail.clone(),
         }
@@ -68,11 +72,17 @@ impl Table {
 
     /// Returns the most similar name of a cluster, if nothing here knows a cluster of this name. Searches up to 2,000 names.
     pub fn nearest_cluster(&self, unknown: &str) -> Option<String> {
+        self.nearest_term(unknown, &[])
+    }
+
+    /// Returns the most similar name of a cluster, or of these words of an order.
+    fn nearest_term(&self, unknown: &str, words: &[&str]) -> Option<String> {
         if self.knows_cluster(unknown) {
             return None;
         }
         let known = self.links.known.iter().take(MAX_SEARCHED);
-        most_similar(unknown, known.map(ToString::to_string))
+        let words = words.iter().map(ToString::to_string);
+        most_similar(unknown, known.map(ToString::to_string).chain(words))
     }
 
     /// Returns whether a mirror or a Link names a cluster, or it is this one.
@@ -149,16 +159,33 @@ impl Service {
             let last = last.find(|last| {
                 last.kind == ProblemKind::MissingHost && last.cluster.as_ref() == Some(cluster)
             });
-            let skipped = context.store.skipped();
-            let is_explained = missing
-                .iter()
-                .any(|host| skipped.get(&host.expected).is_some())
-                && last.is_none_or(|last| last.cause.is_some());
+            let is_new = last.is_none_or(|last| last.cause.is_some());
             let problem = Problem::new(ProblemKind::MissingHost, detail).of_cluster(cluster);
             let mut problem = problem.of_object(object.clone());
-            problem.cause = is_explained.then_some(ProblemKind::UnusableObject);
+            problem.cause = self
+                .unusable_mirror(cluster, &missing, context)
+                .filter(|_| is_new);
             context.report([problem]);
         }
+    }
+
+    /// Returns why an endpoint mirror cannot be used: that of one of the missing hosts, or, if none is listed, any of the cluster.
+    fn unusable_mirror(
+        &self,
+        cluster: &ClusterName,
+        missing: &[&MissingHost],
+        context: BuildContext<'_>,
+    ) -> Option<ProblemKind> {
+        let skipped = context.store.skipped();
+        let of_host = missing.iter().find_map(|host| skipped.get(&host.expected));
+        let is_own = |problem: &Problem| {
+            let link = problem.cluster.as_ref();
+            problem.service.as_ref() == Some(&self.key)
+                && link.is_some_and(|link| context.rules.name_of(link) == *cluster)
+        };
+        let of_cluster = skipped.values().take(MAX_SEARCHED).find(|one| is_own(one));
+        let of_cluster = of_cluster.filter(|_| missing.is_empty());
+        of_host.or(of_cluster).map(|problem| problem.kind)
     }
 
     /// Reports endpoints that are down or not ready, by cluster and cause. An unlinked cluster has a problem of its own.

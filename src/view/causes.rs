@@ -12,7 +12,7 @@ use super::problem::{Counts, PrintContext, ProblemReport};
 use super::state::State;
 use crate::model::problem::ROWS;
 use crate::model::{ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey};
-use crate::table::{Published, Service, Table};
+use crate::table::{Published, Table};
 
 /// Maximum number of causes of one kind in a document, but for those of the server. The others are counted.
 const MAX_CAUSES: usize = 50;
@@ -134,7 +134,11 @@ impl Causes {
             let service = cause.first.service.as_ref().map(ServiceKey::labels);
             let service =
                 service.and_then(|[name, namespace]| context.table?.service(namespace, name));
-            cause.counts.count > 1 || !service.is_some_and(Service::should_answer)
+            let is_in_row = service.is_some_and(|service| {
+                let mut own = service.problems.iter();
+                service.should_answer() && own.any(|one| one.kind == cause.first.kind)
+            });
+            cause.counts.count > 1 || !is_in_row
         });
         // The objects of a table are services.
         let rows = section.rows.iter_mut();

@@ -1,5 +1,5 @@
-//! A simulated API server with configurable faults. It serves lists and watches of Services, Endpoints and EndpointSlices,
-//! lists of Deployments, DaemonSets and Pods, the port-forward of Pods, and its version.
+//! A simulated API server with configurable faults. It serves lists and watches of Services, Endpoints, EndpointSlices and Links,
+//! lists of Leases, Deployments, DaemonSets and Pods, the port-forward of Pods, and its version.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
 //! watches that end after some seconds. A streamed list never ends. An object that a watch no longer
@@ -121,6 +121,8 @@ struct ServerState {
     token: Option<String>,
     /// The resources that the client may not use.
     forbidden: BTreeSet<String>,
+    /// Whether the API of Links is installed.
+    has_links: bool,
 }
 
 /// A backup of the objects and of the resource version, like a backup of etcd.
@@ -184,6 +186,7 @@ impl StandIn {
             forwards: 0,
             token: credentials.as_ref().map(Credentials::token),
             forbidden: BTreeSet::new(),
+            has_links: objects.iter().any(|object| object["kind"] == "Link"),
         };
         let state = Arc::new(Mutex::new(state));
         let router = Router::new()
@@ -352,6 +355,12 @@ impl ServerState {
         }
     }
 
+    /// Returns whether the API of a request exists: that of Linkerd's Links and Leases only if there was a Link at the start.
+    fn serves(&self, request: &ApiRequest) -> bool {
+        let is_linkerds = ["leases", "links"].contains(&&*request.resource);
+        !is_linkerds || self.has_links
+    }
+
     fn list(&self, request: &ApiRequest) -> Value {
         let items: Vec<Value> = self
             .objects
@@ -366,6 +375,8 @@ impl ServerState {
             "namespaces" => ("v1", "NamespaceList"),
             "deployments" => ("apps/v1", "DeploymentList"),
             "daemonsets" => ("apps/v1", "DaemonSetList"),
+            "leases" => ("coordination.k8s.io/v1", "LeaseList"),
+            "links" => ("multicluster.linkerd.io/v1alpha3", "LinkList"),
             _ => ("discovery.k8s.io/v1", "EndpointSliceList"),
         };
         let metadata = json!({"resourceVersion": self.version.to_string()});

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::super::backoff::{Backoff, jittered};
+use super::super::problem_log::log_problem;
 use super::super::{Feeds, Update, Updates};
 use super::failure::{Failure, within};
 use super::requests::read_list;
@@ -29,27 +30,36 @@ const TIMEOUT: Duration = Duration::from_secs(8);
 /// Polls the Leases in the namespaces of the Links until it is dropped. A poll that fails is skipped: the age of a Lease is
 /// known only while polls succeed.
 pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Updates) {
-    let namespaces: Vec<Namespace> = feeds
-        .all()
-        .into_iter()
-        .filter(|feed| feed.kind == Kind::Link)
-        .filter_map(|feed| feed.namespace)
-        .collect();
+    let mut links = feeds.all();
+    links.retain(|feed| feed.kind == Kind::Link);
+    let namespaces = links.iter().filter_map(|feed| feed.namespace.clone());
+    let namespaces: Vec<Namespace> = namespaces.collect();
     if namespaces.is_empty() {
         return;
     }
-    let (mut pauses, mut failures) = (Backoff::default(), 0);
+    let (mut pauses, mut failures, mut is_unanswered) = (Backoff::default(), 0, false);
     loop {
         let mut pause = jittered(INTERVAL);
         let poll = match read(client, &namespaces).await {
             Ok(poll) => {
                 pauses.reset();
                 failures = 0;
+                if std::mem::take(&mut is_unanswered) {
+                    links.iter().for_each(|feed| feeds.end_failure(feed));
+                }
                 Some(poll)
             }
             Err(failure) => {
                 debug!(error = %failure, "Cannot list Leases");
                 failures += 1;
+                if let Failure::Broken(reason) = &failure {
+                    // An API server that hangs: a watch of it would be silent for long before that is noticed.
+                    is_unanswered = true;
+                    let problems = links
+                        .iter()
+                        .filter_map(|feed| feeds.note_failure(feed, reason));
+                    problems.for_each(|problem| log_problem(&problem));
+                }
                 pause = pauses.next().max(pause);
                 let problem = Some(failure.to_string().into());
                 let leases = None;

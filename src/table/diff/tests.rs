@@ -257,14 +257,14 @@ fn settings_that_appear_change_or_go_are_changes_with_both_texts() {
         (
             &plain,
             &gate("east+west"),
-            &["gate: The expected clusters of prod/db is now east+west."],
+            &["gate: The list of expected clusters of prod/db is now east+west."],
         ),
         (
             &gate(&format!("east+west {until}")),
             &gate(&format!("east+north {until}")),
             &[
                 &format!(
-                    "gate: The expected clusters of prod/db changed from east+west {until} to east+north {until}."
+                    "gate: The list of expected clusters of prod/db changed from east+west {until} to east+north {until}."
                 ),
                 "!failing: The name of prod/db fails: expected clusters are missing.",
             ],
@@ -273,7 +273,9 @@ fn settings_that_appear_change_or_go_are_changes_with_both_texts() {
             &gate(&format!("north {until}")),
             &plain,
             &[
-                &format!("gate: The expected clusters of prod/db ended; it was north {until}."),
+                &format!(
+                    "gate: The list of expected clusters of prod/db ended; it was north {until}."
+                ),
                 "failing: The name of prod/db answers again.",
             ],
         ),

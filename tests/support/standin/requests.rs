@@ -58,7 +58,8 @@ async fn answer(
     if uri.path() == "/version" {
         return axum::Json(version_info()).into_response();
     }
-    let Some(request) = ApiRequest::read(uri.path(), query) else {
+    let request = ApiRequest::read(uri.path(), query);
+    let Some(request) = request.filter(|request| lock(&shared).serves(request)) else {
         return refuse(
             404,
             "NotFound",
@@ -241,7 +242,13 @@ fn json_body(octets: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> 
 
 impl ApiRequest {
     pub(super) fn read(path: &str, query: &HashMap<String, String>) -> Option<Self> {
-        let groups = ["/api/v1", "/apis/apps/v1", "/apis/discovery.k8s.io/v1"];
+        let groups = [
+            "/api/v1",
+            "/apis/apps/v1",
+            "/apis/discovery.k8s.io/v1",
+            "/apis/coordination.k8s.io/v1",
+            "/apis/multicluster.linkerd.io/v1alpha3",
+        ];
         let rest = groups.iter().find_map(|group| path.strip_prefix(group))?;
         let (namespace, resource) = match rest.strip_prefix("/namespaces/") {
             Some(below) => below.split_once('/')?,
@@ -255,6 +262,8 @@ impl ApiRequest {
             "deployments",
             "daemonsets",
             "endpointslices",
+            "leases",
+            "links",
         ]
         .contains(&resource);
         is_known.then_some(())?;
@@ -278,6 +287,8 @@ impl ApiRequest {
             "namespaces" => "Namespace",
             "deployments" => "Deployment",
             "daemonsets" => "DaemonSet",
+            "leases" => "Lease",
+            "links" => "Link",
             _ => "EndpointSlice",
         };
         let labels = &object["metadata"]["labels"];

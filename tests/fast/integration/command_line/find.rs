@@ -184,6 +184,24 @@ fn without_a_replica_the_reason_is_said_and_the_objects_can_be_read() {
     }
 }
 
+/// A page of `check` or of the table may come from the other replica, but not without a word of the first one.
+#[test]
+fn hung_replica_is_named_and_the_other_one_answers() {
+    let [hung, other] = [(); 2].map(|()| Server::with_objects(of_server(), &FLAGS));
+    let api_server = api_server(&[
+        replica("dns", "dns-0", hung.api.port()),
+        replica("dns", "dns-1", other.api.port()),
+    ]);
+    hung.signal("STOP");
+    for arguments in [&["table"][..], &["explain", "db.prod"], &["check"]] {
+        let ended = query(&api_server, arguments);
+        let text = ended.stdout + &ended.stderr;
+        let named = "pod dns/dns-0: no response within 2 s";
+        assert!(text.contains(named), "{arguments:?}: {text}");
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {text}");
+    }
+}
+
 #[test]
 fn missing_permission_is_named_with_the_way_out() {
     let server = Server::with_objects(of_server(), &FLAGS);

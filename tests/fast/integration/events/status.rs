@@ -107,35 +107,6 @@ fn server_without_a_table_is_loading() {
 }
 
 #[test]
-fn first_look_and_explanations_say_that_the_api_server_fails() {
-    let objects = objects().with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]));
-    let standin = StandIn::start(Behavior::Normal, &objects.0).unwrap();
-    let server = Server::of_cluster(&standin.kubeconfig, &[]);
-    wait_for("the first table", || server.status()["generation"].as_u64());
-    let url = format!("--server=http://{}", server.api);
-    // In the list, the problem is above the services; in an explanation, below the answer and above its endpoints.
-    let says = |arguments: &[&str], below: &str| {
-        let text = run_global_dns(arguments).stdout;
-        let end = text.find(below).unwrap_or_else(|| panic!("{text}"));
-        text[..end].contains("source-unavailable")
-    };
-    let commands: [(&[&str], &str); 2] = [
-        (&["table", &url], "db.prod  "),
-        (&["explain", "db.prod", &url], "endpoints:"),
-    ];
-    assert!(
-        commands
-            .iter()
-            .all(|(command, below)| !says(command, below))
-    );
-    standin.set_behavior(Behavior::InternalErrors);
-    standin.lose_history();
-    for (command, below) in commands {
-        wait_for("the problem", || says(command, below).then_some(()));
-    }
-}
-
-#[test]
 fn log_of_a_server_without_a_table_names_what_is_not_listed() {
     let standin = StandIn::start(Behavior::InternalErrors, &[]).unwrap();
     let server = Server::of_cluster(&standin.kubeconfig, &[]);

@@ -26,6 +26,8 @@ fn conflicts(server: &Server) -> Vec<(String, String)> {
 /// Returns objects with all kinds of conflicts.
 fn conflicting() -> Manifest {
     let not_headless = with_cluster_ip(mirror("prod", "db", "north").service(), "10.96.9.9");
+    let mut same_host = mirror("prod", "db", "east").endpoint_mirror("db-0", &["10.96.1.9"]);
+    same_host["metadata"]["name"] = "db-zero-east".into();
     objects()
         .with(
             mirror("prod", "db", "east")
@@ -34,6 +36,7 @@ fn conflicting() -> Manifest {
         )
         .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
         .with(not_headless)
+        .with(same_host)
         .with(local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true))
         .with(mirror("shop", "db", "east").endpoint("db-0", &["10.96.3.1"]))
         // A namespace named like a service, with a service named like a cluster of that service.
