@@ -18,6 +18,7 @@
 //! - `log`: independence from the log output; annotations in the log and in the output of commands
 //! - `members`: settings of members and short names, conflicts, texts of tenants
 //! - `metrics`: the list of metrics in the manual
+//! - `readers`: many readers of a large table
 //! - `settings`: the settings, from a file or a variable
 
 mod access;
@@ -36,4 +37,5 @@ mod liveness;
 mod log;
 mod members;
 mod metrics;
+mod readers;
 mod settings;
