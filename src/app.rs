@@ -3,11 +3,11 @@
 mod check;
 mod demo;
 mod events;
+mod facts;
 mod fleet;
 mod remote;
 mod serve;
 mod source;
-mod told;
 mod views;
 
 use std::io::{self, Write as _};

@@ -34,7 +34,7 @@ use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
 use tracing::debug;
 
-pub use client::{Api, Connect, EndReason, Unreachable};
+pub use client::{Api, CloseReason, Connect, Unreachable};
 pub use host::ApiHosts;
 pub use liveness::Liveness;
 pub use metrics::Metrics;
@@ -42,7 +42,7 @@ pub use metrics::Metrics;
 use crate::server::counters::CounterSet;
 use crate::server::platform::lower_priority;
 use crate::server::{serve_http, thread};
-use crate::view::{CELLS, Server, View, ViewError, document, problem_with_age, schemas};
+use crate::view::{CELLS, Server, ViewError, ViewKind, document, problem_with_age, schemas};
 use crate::wire::Access;
 
 /// Maximum time for which `/readyz` waits for the first table. The kubelet waits for two seconds.
@@ -211,8 +211,8 @@ async fn view(
     Path(name): Path<String>,
     request: Request,
 ) -> Response {
-    let Ok(view) = View::from_str(&name) else {
-        let names = View::VARIANTS
+    let Ok(view) = ViewKind::from_str(&name) else {
+        let names = ViewKind::VARIANTS
             .iter()
             .map(|view| view.name())
             .collect::<Vec<_>>()
@@ -224,7 +224,7 @@ async fn view(
         Ok(filter) => filter,
         Err(error) => return error.into_response(),
     };
-    if view == View::Events && accepts(request.headers(), stream::MEDIA_TYPE) {
+    if view == ViewKind::Events && accepts(request.headers(), stream::MEDIA_TYPE) {
         return stream::respond(&streams, &server, filter, request);
     }
     match document(view, &server, &filter) {

@@ -1,6 +1,6 @@
 //! What a server shows, as documents: sections of rows, with cells for people and objects for programs.
 //!
-//! The server computes, and the commands print. Each [`View`] is one function that makes a [`Document`] of what a [`Filter`]
+//! The server computes, and the commands print. Each [`ViewKind`] is one function that makes a [`Document`] of what a [`Filter`]
 //! selects. Every list is paged, so a request costs its page. All documents have one printer (`cli/print.rs`).
 
 mod age;
@@ -37,7 +37,7 @@ pub use events::selects;
 pub use explain::is_subject;
 pub use facts::{CurrentFacts, MAX_CLUSTERS, MAX_FAILING, TableFacts};
 pub use filter::Filter;
-pub use kind::View;
+pub use kind::ViewKind;
 pub use manual::{manual_command, manual_section};
 pub use page::MAX_LIMIT;
 pub use past::past_time;
@@ -52,17 +52,17 @@ use server::Shown;
 /// # Errors
 ///
 /// If the filter has values without a meaning, or if what it selects is not known any more.
-pub fn document(view: View, server: &Server, filter: &Filter) -> Result<Document, ViewError> {
+pub fn document(view: ViewKind, server: &Server, filter: &Filter) -> Result<Document, ViewError> {
     let shown = Shown::new(server, filter)?;
     let mut document = shown.document(view);
     match view {
-        View::Table => table::table(&shown, &mut document),
-        View::Endpoints => endpoints::endpoints(&shown, &mut document),
-        View::Explain => explain::explain(&shown, &mut document),
-        View::Problems => problems::problems(&shown, &mut document),
-        View::Events => events::events(&shown, &mut document),
-        View::Status => status::status(&shown, &mut document),
-        View::Zone => zone::zone(&shown, &mut document),
+        ViewKind::Table => table::table(&shown, &mut document),
+        ViewKind::Endpoints => endpoints::endpoints(&shown, &mut document),
+        ViewKind::Explain => explain::explain(&shown, &mut document),
+        ViewKind::Problems => problems::problems(&shown, &mut document),
+        ViewKind::Events => events::events(&shown, &mut document),
+        ViewKind::Status => status::status(&shown, &mut document),
+        ViewKind::Zone => zone::zone(&shown, &mut document),
     }?;
     document.fail_if(0, shown.incomplete());
     Ok(document)

@@ -4,18 +4,18 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+use super::facts as read_facts;
 use super::remote::{Found, find};
-use super::told as read_told;
 use crate::check::cluster::Caller;
-use crate::check::finding::{Check, Fact, Finding, State, document, text};
+use crate::check::facts::{self, CheckScope, ServerFacts};
+use crate::check::finding::{Check, Fact, Finding, FindingState, document, text};
 use crate::check::linkerd::CheckOutput;
 use crate::check::probe::{Question, name_in};
-use crate::check::told::{self, Told, Verdict};
-use crate::check::{cluster, objects, way};
+use crate::check::{cluster, objects, path};
 use crate::cli::{CheckArgs, Cluster, Output, is_pod, local_text, print};
 use crate::http::Api;
 use crate::log::error_chain;
-use crate::view::{Filter, View};
+use crate::view::{Filter, ViewKind};
 
 /// The findings of all checks.
 struct Diagnosis {
@@ -55,14 +55,14 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
         cluster,
         silent,
     } = find(&args.view).await;
-    let told = async {
+    let facts = async {
         let server = server?;
-        let told = read_told::read(&server, namespaces).await?;
-        anyhow::Ok((server, told))
+        let facts = read_facts::read(&server, namespaces).await?;
+        anyhow::Ok((server, facts))
     };
-    let told = told.await;
-    let settings = match &told {
-        Ok((_, told)) => told.status["settings"].clone(),
+    let facts = facts.await;
+    let settings = match &facts {
+        Ok((_, facts)) => facts.status["settings"].clone(),
         Err(_) => serde_json::to_value(&args.view.settings.loaded).unwrap_or_default(),
     };
     // In the pod of `helm test`, the account is that of the server.
@@ -76,11 +76,11 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
                 origin: &cluster.origin,
                 is_server,
             };
-            cluster::read(&caller, pods, &settings, told.is_ok()).await
+            cluster::read(&caller, pods, &settings, facts.is_ok()).await
         }
         Some(Err(error)) => (vec![cluster::unreachable(&error.to_string())], None),
     };
-    let (server, told) = match told {
+    let (server, facts) = match facts {
         Ok(read) => read,
         Err(error) => {
             let hint = "repair what follows; --server names a server";
@@ -98,25 +98,25 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
             };
         }
     };
-    let verdict = if is_server || args.linkerd.is_some() {
-        Verdict::Server
+    let scope = if is_server || args.linkerd.is_some() {
+        CheckScope::Server
     } else {
-        Verdict::All
+        CheckScope::All
     };
-    let mut lines = told.findings(verdict);
+    let mut lines = facts.findings(scope);
     lines.extend(silent.into_iter().map(|one| {
         let hint = "kubectl describe pod and kubectl logs show more; the other replicas answer";
-        Finding::new(State::Attention, Check::Server, one, hint)
+        Finding::new(FindingState::Attention, Check::Server, one, hint)
     }));
     lines.extend(of_cluster);
-    lines.extend(objects.iter().flat_map(|one| objects::check(one, &told)));
+    lines.extend(objects.iter().flat_map(|one| objects::check(one, &facts)));
     if args.can_ask() {
         let again = async || {
-            let told = read_told::read(&server, namespaces).await?;
-            questions(args, &server, &told).await
+            let facts = read_facts::read(&server, namespaces).await?;
+            questions(args, &server, &facts).await
         };
-        let first = questions(args, &server, &told).await;
-        let found = way::findings(args.dns, args.resolver, args.connect, first, again);
+        let first = questions(args, &server, &facts).await;
+        let found = path::findings(args.dns, args.resolver, args.connect, first, again);
         lines.extend(found.await);
     } else if cluster.is_some() {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
@@ -129,7 +129,7 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
         lines.push(Finding::ok(Check::Permissions, rest));
     }
     Diagnosis {
-        replica: text(&told.status, "replica").to_owned(),
+        replica: text(&facts.status, "replica").to_owned(),
         findings: lines,
     }
 }
@@ -150,8 +150,12 @@ async fn pods(cluster: &Cluster, args: &CheckArgs) -> Option<Fact<Vec<Value>>> {
 }
 
 /// Returns the question for the name of `--name`, or else one for each zone.
-async fn questions(args: &CheckArgs, server: &Api, told: &Told) -> anyhow::Result<Vec<Question>> {
-    let zones = || told::zones(&told.status);
+async fn questions(
+    args: &CheckArgs,
+    server: &Api,
+    facts: &ServerFacts,
+) -> anyhow::Result<Vec<Question>> {
+    let zones = || facts::zones(&facts.status);
     if let Some(name) = &args.name {
         let mut question = question(server, &name.to_string()).await?;
         let own = zones().filter(|zone| question.name.ends_with(zone.name));
@@ -162,11 +166,11 @@ async fn questions(args: &CheckArgs, server: &Api, told: &Told) -> anyhow::Resul
     let mut questions = Vec::new();
     for zone in zones() {
         if zone.cluster.is_empty() {
-            questions.push(Question::of_zone(zone, &told.table));
+            questions.push(Question::of_zone(zone, &facts.table));
             continue;
         }
         let mut asked = Question::of_apex(zone.name);
-        if let Some(name) = name_in(zone, told) {
+        if let Some(name) = name_in(zone, facts) {
             let of_name = question(server, &name).await?;
             if of_name.exists {
                 asked = Question {
@@ -188,12 +192,13 @@ async fn question(server: &Api, name: &str) -> anyhow::Result<Question> {
         ..Filter::default()
     };
     Ok(Question::of_name(
-        &server.items(View::Explain, &filter).await?,
+        &server.items(ViewKind::Explain, &filter).await?,
     ))
 }
 
 /// Returns whether a line says why no server, or no objects, can be read.
 fn is_cause(line: &Finding) -> bool {
     let causes = [Check::Permissions, Check::ApiServer];
-    line.state == State::Failing && causes.iter().any(|check| line.name == <&str>::from(check))
+    line.state == FindingState::Failing
+        && causes.iter().any(|check| line.name == <&str>::from(check))
 }

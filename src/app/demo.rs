@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tracing::warn;
 
-use super::serve::{Server, serve};
+use super::serve::{RunningServer, serve};
 use crate::cli::{DemoArgs, SourceArgs, print};
 use crate::settings::{Period, Settings};
 
@@ -60,7 +60,7 @@ async fn serve_sample(mut settings: Settings, sample: PathBuf) -> anyhow::Result
 }
 
 /// Returns the commands to try with a demo.
-fn hints(started: &Server, sample: &Path) -> Option<String> {
+fn hints(started: &RunningServer, sample: &Path) -> Option<String> {
     let dns = started.shown.identity.servers.first()?;
     let api = started.api.first()?;
     let hints = HINTS

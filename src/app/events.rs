@@ -13,7 +13,7 @@ use super::remote::{find_replica, find_server, show};
 use crate::cli::{Cluster, EventsArgs, Output, harmless_json, is_closed, local_text, note, print};
 use crate::http::Api;
 use crate::model::{Timestamp, list_some};
-use crate::view::{Filter, View};
+use crate::view::{Filter, ViewKind};
 
 /// The pause before the next attempt to reach a server.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     if args.watch {
         watch(&args, server, cluster.transpose()?, filter).await
     } else {
-        show(&server, View::Events, &filter, &args.print).await
+        show(&server, ViewKind::Events, &filter, &args.print).await
     }
 }
 
@@ -51,7 +51,7 @@ async fn watch(
         ..filter.clone()
     };
     server
-        .document(View::Events, &shortest, false)
+        .document(ViewKind::Events, &shortest, false)
         .await?
         .sections
         .into_iter()
@@ -81,7 +81,7 @@ async fn watch(
 async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Result<()> {
     // Events that come between the list and the stream follow this one.
     let last = server.status().await?["lastEvent"].as_u64();
-    let events = server.items(View::Events, filter).await?;
+    let events = server.items(ViewKind::Events, filter).await?;
     if events.is_empty() {
         filter.after = last;
     }

@@ -10,12 +10,12 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
+use super::facts::table;
 use super::remote::{MAX_REPLICAS, within};
-use super::told::table;
 use crate::check::cluster::list_links;
 use crate::check::finding::text;
-use crate::check::fleet::{Member, Replica, compare};
-use crate::cli::{Cluster, FleetArgs, KubeconfigArgs, Place, note};
+use crate::check::fleet::{Member, ReplicaFacts, compare};
+use crate::cli::{Cluster, ClusterAddress, FleetArgs, KubeconfigArgs, note};
 use crate::clock::unix_milliseconds;
 use crate::http::Api;
 use crate::log::error_chain;
@@ -52,7 +52,10 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads clusters at the same time, each within [`CLUSTER_TIMEOUT`].
-async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Servers>)]) -> Vec<Member> {
+async fn read(
+    args: &FleetArgs,
+    places: &[(String, ClusterAddress, OnceCell<Servers>)],
+) -> Vec<Member> {
     let members = places.iter().map(async |(name, place, servers)| {
         let late = format!(
             "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
@@ -72,7 +75,7 @@ async fn read(args: &FleetArgs, places: &[(String, Place, OnceCell<Servers>)]) -
 
 /// Reads the servers of a cluster: all statuses at once, then the tables of those that answer differently. Those with the hash of
 /// an earlier one have the same answers.
-async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<Replica>> {
+async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
     let mut replicas = join_all(servers.iter().map(async |api| {
         let asked = unix_milliseconds();
         let status = within(STATUS_TIMEOUT, api.status()).await;
@@ -82,7 +85,7 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<Replica>> {
             Err(_) => None,
         };
         let time = time.map_or(asked, |time| time.0);
-        Replica {
+        ReplicaFacts {
             name: api.to_string(),
             status: status.map_err(|error| error_chain(error.as_ref())),
             clock_offset: (time.cast_signed() - time.clamp(asked, now).cast_signed()) / 1000,
@@ -115,10 +118,10 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<Replica>> {
 }
 
 /// Returns the servers of a cluster, and its Links if they may be listed.
-async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers> {
+async fn find_servers(args: &FleetArgs, place: &ClusterAddress) -> anyhow::Result<Servers> {
     let context = match place {
-        Place::Context(context) => context.clone(),
-        Place::Server(url) => {
+        ClusterAddress::Context(context) => context.clone(),
+        ClusterAddress::Server(url) => {
             return Ok(Servers {
                 replicas: vec![Api::Url(url.clone())],
                 links: Vec::new(),

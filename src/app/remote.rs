@@ -18,7 +18,7 @@ use crate::cli::{
 use crate::http::{Api, Unreachable};
 use crate::log::error_chain;
 use crate::model::Namespace;
-use crate::view::{Document, Filter, View};
+use crate::view::{Document, Filter, ViewKind};
 
 /// Maximum number of replicas of a cluster that are asked. A DaemonSet may have hundreds.
 pub(super) const MAX_REPLICAS: usize = 8;
@@ -38,7 +38,7 @@ pub(super) struct Found {
 /// Prints the document of a view below the line that says who answered. Returns its exit code.
 pub(super) async fn show(
     server: &Api,
-    view: View,
+    view: ViewKind,
     filter: &Filter,
     args: &PrintArgs,
 ) -> anyhow::Result<ExitCode> {

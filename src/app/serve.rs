@@ -46,13 +46,13 @@ const LEAVE_TIME: Duration = Duration::from_secs(12);
 pub(super) async fn serve(
     settings: &Settings,
     source: &SourceArgs,
-    ready: impl FnOnce(&Server),
+    ready: impl FnOnce(&RunningServer),
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
     let log = start_logging(&settings.log.level, settings.log.format)
         .context("cannot start the log thread")?;
     let mut signals = Signals::new()?;
-    let server = Server::start(settings, source, log.lost()).await?;
+    let server = RunningServer::start(settings, source, log.lost()).await?;
     ready(&server);
     server.run(&mut signals, settings.grace.0).await
 }
@@ -75,7 +75,7 @@ async fn open(settings: &Settings, args: &SourceArgs) -> anyhow::Result<Selected
 // === The server ===
 
 /// The running server.
-pub(super) struct Server {
+pub(super) struct RunningServer {
     /// The addresses of the API and the status page.
     pub(super) api: Vec<SocketAddr>,
     /// What its views show.
@@ -85,7 +85,7 @@ pub(super) struct Server {
     probes: Probes,
 }
 
-impl Server {
+impl RunningServer {
     /// Starts a server. All that the settings name is opened and bound before anything starts, so that an error is early.
     async fn start(
         settings: &Settings,

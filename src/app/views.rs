@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::remote::{find, show};
 use crate::cli::{ExplainArgs, Output, TableArgs, print};
-use crate::view::{Filter, View, manual_section};
+use crate::view::{Filter, ViewKind, manual_section};
 
 /// The number of endpoints of an explanation as text; with `-o wide` and `-o json`, there are all.
 const FEW: usize = 20;
@@ -26,7 +26,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
             .next()
             .map(|zone| zone.name.to_string());
         let filter = Filter { zone, ..all };
-        return show(&server, View::Zone, &filter, &args.print).await;
+        return show(&server, ViewKind::Zone, &filter, &args.print).await;
     }
     let filter = Filter {
         namespace: args.view.source.namespace,
@@ -35,7 +35,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         text: args.filter,
         ..all
     };
-    show(&server, View::Table, &filter, &args.print).await
+    show(&server, ViewKind::Table, &filter, &args.print).await
 }
 
 /// Prints the explanation of a name. As in kubectl, the name of a service may be with `--namespace`.
@@ -52,5 +52,5 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         limit: (args.print.output == Output::Text).then_some(FEW),
         ..Filter::default()
     };
-    show(&server, View::Explain, &filter, &args.print).await
+    show(&server, ViewKind::Explain, &filter, &args.print).await
 }

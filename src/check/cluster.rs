@@ -11,10 +11,10 @@ use kube::{Client, Resource};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::finding::{self, Check, Fact, Finding, State, condition, items, name_of, text};
-use super::objects::{EXPORTED, GATEWAYS, Objects};
-use super::permissions::{self, Permission, Scope};
-use super::told::joined;
+use super::facts::joined;
+use super::finding::{self, Check, Fact, Finding, FindingState, condition, items, name_of, text};
+use super::objects::{ClusterObjects, EXPORTED, GATEWAYS};
+use super::permissions::{self, NamespaceScope, Permission};
 use crate::model::{LINK_VERSIONS, Namespace};
 use crate::source::kube::{Failure, within};
 
@@ -39,9 +39,10 @@ pub async fn read(
     pods: Option<Fact<Vec<Value>>>,
     settings: &Value,
     has_server: bool,
-) -> (Vec<Finding>, Option<Objects>) {
+) -> (Vec<Finding>, Option<ClusterObjects>) {
     let client = caller.client;
-    let named = |of: &Value| Vec::<Scope>::deserialize(&of["namespaces"]).unwrap_or_default();
+    let named =
+        |of: &Value| Vec::<NamespaceScope>::deserialize(&of["namespaces"]).unwrap_or_default();
     let (mut namespaces, mut links) = (named(settings), named(&settings["links"]));
     if namespaces.is_empty() {
         namespaces.push(None);
@@ -95,13 +96,17 @@ pub fn unreachable(why: &str) -> Finding {
 }
 
 /// Reads the objects.
-async fn read_objects(client: &Client, namespaces: &[Scope], links: &[Scope]) -> Objects {
+async fn read_objects(
+    client: &Client,
+    namespaces: &[NamespaceScope],
+    links: &[NamespaceScope],
+) -> ClusterObjects {
     let (services, links, gateways) = tokio::join!(
         select::<Service>(client, EXPORTED, namespaces),
         list_links(client),
         select::<Pod>(client, GATEWAYS, links),
     );
-    Objects {
+    ClusterObjects {
         services,
         links,
         gateways,
@@ -161,9 +166,9 @@ pub async fn list_links(client: &Client) -> Fact<Vec<Value>> {
 async fn select<K: Resource<DynamicType = ()>>(
     client: &Client,
     selector: &str,
-    scopes: &[Scope],
+    scopes: &[NamespaceScope],
 ) -> Fact<Vec<Value>> {
-    let path = |scope: &Scope| K::url_path(&(), scope.as_ref().map(Namespace::as_str));
+    let path = |scope: &NamespaceScope| K::url_path(&(), scope.as_ref().map(Namespace::as_str));
     let lists = scopes
         .iter()
         .map(|scope| list(client, path(scope), selector));
@@ -211,7 +216,7 @@ async fn check_nodes(client: &Client, pods: &[Value]) -> Option<Finding> {
     }));
     let wrong: Vec<String> = wrong.await.into_iter().flatten().collect();
     let sentence = format!("not ready: {}", finding::list(&wrong));
-    (!wrong.is_empty()).then(|| Finding::new(State::Attention, Check::Pods, sentence, HINT))
+    (!wrong.is_empty()).then(|| Finding::new(FindingState::Attention, Check::Pods, sentence, HINT))
 }
 
 /// Returns whether the control plane has marked a pod as not ready because of its node. It gives no reason, and leaves the other
@@ -284,8 +289,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::check::facts::ServerFacts;
     use crate::check::objects;
-    use crate::check::told::Told;
 
     /// Returns a client of an API server that reviews permissions, tells its version and a node that is not ready, and refuses
     /// everything else, and the list of refused paths.
@@ -335,8 +340,8 @@ mod tests {
             };
             let (mut lines, objects) = read(&caller, None, &settings, true).await;
             let objects = objects.iter();
-            lines.extend(objects.flat_map(|one| objects::check(one, &Told::default())));
-            let is_ok = lines.iter().all(|line| line.state == State::Ok);
+            lines.extend(objects.flat_map(|one| objects::check(one, &ServerFacts::default())));
+            let is_ok = lines.iter().all(|line| line.state == FindingState::Ok);
             assert_eq!(is_ok, is_server, "{lines:#?}");
             assert_eq!(refused.lock().is_empty(), is_server, "{refused:?}");
         }
@@ -366,7 +371,7 @@ mod tests {
             pod(5, "True", "", "True"),
         ];
         let finding = check_nodes(&client, &pods).await.unwrap();
-        assert_eq!(finding.state, State::Attention);
+        assert_eq!(finding.state, FindingState::Attention);
         let expected = "not ready: node n1 of pod dns/dns-1, node n2 of pod dns/dns-2";
         assert_eq!(finding.sentence, expected);
         assert_eq!(check_nodes(&client, &pods[2..]).await, None);

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::finding::{Check, Finding, State, items, text};
+use super::finding::{Check, Finding, FindingState, items, text};
 use super::probe::Probe;
 
 /// Timeout of one connection. A proxy in front of an unreachable gateway takes a few seconds to report it.
@@ -31,7 +31,12 @@ type Target = (String, SocketAddr);
 pub async fn connect_all(probes: &[Probe]) -> Vec<Finding> {
     let unknown = |why: &str| {
         let hint = "name a service with TCP ports: --name";
-        vec![Finding::new(State::Unknown, Check::Connections, why, hint)]
+        vec![Finding::new(
+            FindingState::Unknown,
+            Check::Connections,
+            why,
+            hint,
+        )]
     };
     let Some(probe) = probes.iter().find(|probe| !probe.answered().is_empty()) else {
         return unknown("the cluster's DNS answers no address");
@@ -64,7 +69,7 @@ async fn connect((endpoint, address): Target) -> Finding {
             format!("connected to {address} ({endpoint}) in {time:.1} ms, and it replied"),
         ),
         Ok(false) => Finding::new(
-            State::Unknown,
+            FindingState::Unknown,
             CHECK,
             format!("{address} ({endpoint}) accepted, without a reply"),
             "a proxy accepts before it reaches the endpoint: test with a client of its protocol",

@@ -17,7 +17,7 @@ use crate::zone::RecordType;
 
 /// The parts of a reply that are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct ReceivedReply {
     /// The name of the response code, such as `NXDOMAIN`.
     pub code: String,
     /// The TC bit, over TCP too: the answer is longer than a message.
@@ -44,7 +44,7 @@ pub async fn query(
     over_tcp: bool,
     name: &str,
     rtype: RecordType,
-) -> Fact<Reply> {
+) -> Fact<ReceivedReply> {
     let mut name = Name::from_ascii(name).map_err(|error| format!("'{name}': {error}"))?;
     name.set_fqdn(true);
     let query = Query::query(name, HickoryType::from(rtype.0));
@@ -71,7 +71,7 @@ pub async fn query(
         RData::SOA(soa) => Some(soa.mname.to_lowercase().to_string()),
         _ => None,
     };
-    Ok(Reply {
+    Ok(ReceivedReply {
         // The variants are called as the codes are.
         code: format!("{:?}", message.metadata.response_code).to_uppercase(),
         is_truncated: message.metadata.truncation,

@@ -11,7 +11,7 @@ use crate::view::{Column, Document, Section, manual_command};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
-pub enum State {
+pub enum FindingState {
     /// It could not be checked.
     Unknown,
     /// Nothing to do.
@@ -65,7 +65,7 @@ pub enum Check {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     /// How bad it is.
-    pub state: State,
+    pub state: FindingState,
     /// The kind of the problem, or the name of the check.
     pub name: String,
     /// What is so.
@@ -86,7 +86,7 @@ pub type Fact<T> = Result<T, String>;
 impl Finding {
     /// Makes a finding that needs no action.
     pub fn ok(check: Check, sentence: impl Into<String>) -> Self {
-        Self::new(State::Ok, check, sentence, "")
+        Self::new(FindingState::Ok, check, sentence, "")
     }
 
     /// Returns the command that prints the section of the manual, if it is one on a kind of problem.
@@ -97,13 +97,13 @@ impl Finding {
 
     /// Makes a finding with what to do.
     pub fn new(
-        state: State,
+        state: FindingState,
         check: Check,
         sentence: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
         let anchor = match state {
-            State::Ok => "",
+            FindingState::Ok => "",
             _ => "operate.html#checks",
         };
         Self {
@@ -117,13 +117,13 @@ impl Finding {
 
     /// Makes a failing finding.
     pub fn failing(check: Check, sentence: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(State::Failing, check, sentence, hint)
+        Self::new(FindingState::Failing, check, sentence, hint)
     }
 
     /// Makes the finding that something could not be checked.
     pub fn unknown(check: Check, reason: &str, hint: impl Into<String>) -> Self {
         Self::new(
-            State::Unknown,
+            FindingState::Unknown,
             check,
             format!("not checked: {reason}"),
             hint,
@@ -131,9 +131,9 @@ impl Finding {
     }
 }
 
-// === impl State ===
+// === impl FindingState ===
 
-impl State {
+impl FindingState {
     /// Returns the state of a problem of a level, which another version of the server may call otherwise. `None`: a note.
     pub fn of_level(level: &str) -> Option<Self> {
         match level {
@@ -171,12 +171,17 @@ pub fn document(
             lines.push_text([String::new(), String::new(), hint]);
         }
     }
-    let worst = State::worst(findings);
-    let count = |state: State| {
+    let worst = FindingState::worst(findings);
+    let count = |state: FindingState| {
         let number = findings.iter().filter(|one| one.state == state).count();
         (number > 0).then(|| format!("{number} {}", <&str>::from(state)))
     };
-    let states = [State::Failing, State::Attention, State::Unknown, State::Ok];
+    let states = [
+        FindingState::Failing,
+        FindingState::Attention,
+        FindingState::Unknown,
+        FindingState::Ok,
+    ];
     let counts: Vec<String> = states.into_iter().filter_map(count).collect();
     let mut status = Section::new("", columns);
     status.push_text([<&str>::from(worst).to_owned(), counts.join(", ")]);
@@ -184,7 +189,7 @@ pub fn document(
     Document {
         kind: kind.to_owned(),
         replica: replica.to_owned(),
-        exit: u8::from(worst == State::Failing),
+        exit: u8::from(worst == FindingState::Failing),
         sections,
         ..Document::default()
     }

@@ -5,8 +5,8 @@
 //! one cause: settings first, then links, then the hosts themselves.
 
 mod hosts;
+mod mismatch;
 mod observer;
-mod row;
 mod servers;
 mod settings;
 
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use super::finding::{self, Check, Finding, list};
 use crate::view::{Column, Document, Section};
+use mismatch::Mismatch;
 use observer::Observer;
-use row::Row;
 
-pub use observer::{Member, Replica};
+pub use observer::{Member, ReplicaFacts};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {
@@ -41,25 +41,25 @@ pub fn compare(members: &[Member]) -> Document {
             format!("compared {names}"),
         ));
     }
-    findings.extend(row::findings(rows));
+    findings.extend(mismatch::findings(rows));
     finding::document("fleet", "", sections, &findings)
 }
 
 /// Returns the members that were read, each cluster once.
 fn distinct<'m>(
     members: &'m [Member],
-    rows: &mut Vec<Row<'m>>,
-) -> Vec<(&'m Member, &'m [Replica])> {
+    rows: &mut Vec<Mismatch<'m>>,
+) -> Vec<(&'m Member, &'m [ReplicaFacts])> {
     const UNREAD: &str = "the permissions of explain in this cluster suffice; check its API server, and the pods of its server";
     const TWICE: &str = "name each cluster once, by one context or server";
-    let mut read = Vec::<(&Member, &[Replica])>::new();
+    let mut read = Vec::<(&Member, &[ReplicaFacts])>::new();
     for member in members {
         let context = &member.context;
         let (what, hint) = match &member.replicas {
             Err(why) => (format!("{context} cannot be read: {why}"), UNREAD),
             Ok(replicas) => {
-                let ids: Vec<_> = replicas.iter().filter_map(Replica::id).collect();
-                let is_known = |one: &Replica| one.id().is_some_and(|id| ids.contains(&id));
+                let ids: Vec<_> = replicas.iter().filter_map(ReplicaFacts::id).collect();
+                let is_known = |one: &ReplicaFacts| one.id().is_some_and(|id| ids.contains(&id));
                 let mut others = read.iter();
                 let Some((first, _)) = others.find(|(_, known)| known.iter().any(is_known)) else {
                     read.push((member, replicas));
@@ -69,7 +69,7 @@ fn distinct<'m>(
                 (format!("{first} and {context} are the same cluster"), TWICE)
             }
         };
-        rows.push(Row {
+        rows.push(Mismatch {
             key: None,
             what,
             seen: String::new(),

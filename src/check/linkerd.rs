@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::json;
 
-use super::finding::{Finding, State};
+use super::finding::{Finding, FindingState};
 
 /// The name of the program as an extension, which is that of its category of checks.
 pub const EXTENSION: &str = "linkerd-globaldns";
@@ -15,12 +15,12 @@ pub const EXTENSION: &str = "linkerd-globaldns";
 pub struct CheckOutput {
     /// Whether no check has an error.
     pub success: bool,
-    lines: Vec<Line>,
+    lines: Vec<CheckLine>,
 }
 
 /// A check.
 #[derive(Debug, Serialize)]
-struct Line {
+struct CheckLine {
     description: String,
     /// Where to read more.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -40,10 +40,12 @@ impl CheckOutput {
     /// Makes the output. What could not be checked is left out, as Linkerd leaves out checks that it skips. `harmless` makes texts that a
     /// terminal can show, because Linkerd prints what it reads.
     pub fn new(findings: &[Finding], harmless: fn(&str) -> String) -> Self {
-        let checked = findings.iter().filter(|one| one.state != State::Unknown);
+        let checked = findings
+            .iter()
+            .filter(|one| one.state != FindingState::Unknown);
         Self {
-            success: State::worst(findings) != State::Failing,
-            lines: checked.map(|one| Line::new(one, harmless)).collect(),
+            success: FindingState::worst(findings) != FindingState::Failing,
+            lines: checked.map(|one| CheckLine::new(one, harmless)).collect(),
         }
     }
 
@@ -59,7 +61,7 @@ impl CheckOutput {
         let mut text = format!("{EXTENSION}\n{}\n", "-".repeat(EXTENSION.len()));
         for line in &self.lines {
             if !line.error.is_empty() {
-                let Line { error, hint, .. } = line;
+                let CheckLine { error, hint, .. } = line;
                 _ = writeln!(
                     text,
                     "{} {}\n    {error}\n    see {hint} for hints",
@@ -74,15 +76,15 @@ impl CheckOutput {
     }
 }
 
-// === impl Line ===
+// === impl CheckLine ===
 
-impl Line {
+impl CheckLine {
     fn new(finding: &Finding, harmless: fn(&str) -> String) -> Self {
         let (name, sentence) = (harmless(&finding.name), harmless(&finding.sentence));
         let (result, mark) = match finding.state {
-            State::Failing => ("error", '×'),
-            State::Attention => ("warning", '‼'),
-            State::Ok | State::Unknown => {
+            FindingState::Failing => ("error", '×'),
+            FindingState::Attention => ("warning", '‼'),
+            FindingState::Ok | FindingState::Unknown => {
                 return Self {
                     description: format!("{name}: {sentence}"),
                     hint: String::new(),

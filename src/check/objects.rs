@@ -8,8 +8,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::finding::{Check, Fact, Finding, State, items, key_of, list, name_of, text};
-use super::told::Told;
+use super::facts::ServerFacts;
+use super::finding::{Check, Fact, Finding, FindingState, items, key_of, list, name_of, text};
 
 /// Selects Services that this cluster exports through its gateway.
 pub const EXPORTED: &str = "mirror.linkerd.io/exported=true";
@@ -29,7 +29,7 @@ const MAX_MESSAGE: usize = 120;
 
 /// The objects that are read, or why they cannot be.
 #[derive(Debug)]
-pub struct Objects {
+pub struct ClusterObjects {
     /// The Services that [`EXPORTED`] selects.
     pub services: Fact<Vec<Value>>,
     /// The Links.
@@ -39,10 +39,10 @@ pub struct Objects {
 }
 
 /// Checks all objects.
-pub fn check(objects: &Objects, told: &Told) -> Vec<Finding> {
+pub fn check(objects: &ClusterObjects, facts: &ServerFacts) -> Vec<Finding> {
     const HINT: &str = "run it as a user that may list these objects";
     let found = [
-        (Check::LinkStatus, check_links(objects, told)),
+        (Check::LinkStatus, check_links(objects, facts)),
         (Check::GatewayCache, check_gateways(objects)),
     ];
     let findings = found
@@ -57,7 +57,7 @@ fn finding(check: Check, what: &str, wrong: &BTreeSet<String>, hint: &str) -> Fi
         return Finding::ok(check, "nothing is wrong");
     }
     Finding::new(
-        State::Attention,
+        FindingState::Attention,
         check,
         format!("{what}: {}", list(wrong)),
         hint,
@@ -65,11 +65,14 @@ fn finding(check: Check, what: &str, wrong: &BTreeSet<String>, hint: &str) -> Fi
 }
 
 /// Finds the Services that Links report as not mirrored, in namespaces that are watched.
-fn check_links<'o>(objects: &'o Objects, told: &Told) -> Result<Finding, &'o String> {
+fn check_links<'o>(
+    objects: &'o ClusterObjects,
+    facts: &ServerFacts,
+) -> Result<Finding, &'o String> {
     const HINT: &str = "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller \
                         the reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, \
                         or turn on enableNamespaceCreation for the link";
-    let settings = &told.status["settings"];
+    let settings = &facts.status["settings"];
     let watched: Vec<&Value> = items(settings, "namespaces").collect();
     let mut wrong = BTreeSet::new();
     for link in objects.links.as_ref()? {
@@ -88,7 +91,7 @@ fn check_links<'o>(objects: &'o Objects, told: &Told) -> Result<Finding, &'o Str
             let Some(failed) = failed.filter(|_| is_watched) else {
                 continue;
             };
-            let mut services = told.table.services.iter();
+            let mut services = facts.table.services.iter();
             let is_mirrored = services.any(|one| {
                 key_of(one) == name
                     && items(one, "clusters").any(|cell| text(cell, "cluster") == cluster)
@@ -110,7 +113,7 @@ fn check_links<'o>(objects: &'o Objects, told: &Told) -> Result<Finding, &'o Str
 
 /// Checks the gateways of a cluster that exports a headless Service. Linkerd's injector writes the time into the proxy of a pod: that of
 /// the annotation of the pod, else of the namespace, else of the control plane.
-fn check_gateways(objects: &Objects) -> Result<Finding, &String> {
+fn check_gateways(objects: &ClusterObjects) -> Result<Finding, &String> {
     const HINT: &str = "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
                         {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients \
                         in other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old \

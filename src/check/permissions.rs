@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::finding::{Check, Fact, Finding, State};
+use super::finding::{Check, Fact, Finding, FindingState};
 use super::objects::LINKS_GROUP;
 use crate::model::Namespace;
 
 /// A namespace, or all of them.
-pub type Scope = Option<Namespace>;
+pub type NamespaceScope = Option<Namespace>;
 
 /// A permission: a verb for a resource.
 #[derive(Clone, Debug, Serialize)]
@@ -19,7 +19,7 @@ pub struct Permission {
     /// Resource, in the plural: `services`.
     resource: &'static str,
     /// Its scope.
-    namespace: Scope,
+    namespace: NamespaceScope,
     /// Whether it is for the states of links. Without it, the server answers as if every cluster were linked.
     #[serde(skip)]
     is_for_links: bool,
@@ -40,7 +40,7 @@ const NEEDED: [(&str, &str, &str, bool); 7] = [
 ];
 
 /// Returns the needed permissions: in each scope of objects, and in each of `links`, the namespaces of Links.
-pub fn needed(objects: &[Scope], links: &[Scope]) -> Vec<Permission> {
+pub fn needed(objects: &[NamespaceScope], links: &[NamespaceScope]) -> Vec<Permission> {
     let mut needed = Vec::new();
     for (verb, group, resource, is_for_links) in NEEDED {
         let scopes = if is_for_links { links } else { objects };
@@ -79,9 +79,9 @@ pub fn check(account: &str, reviews: &[Review]) -> Finding {
         };
     }
     let state = if denied.iter().all(|one| one.is_for_links) {
-        State::Attention
+        FindingState::Attention
     } else {
-        State::Failing
+        FindingState::Failing
     };
     let missing = denied.iter().map(|one| {
         let (verb, resource) = (one.verb, one.resource);
@@ -108,19 +108,19 @@ mod tests {
             (
                 &all,
                 "",
-                State::Ok,
+                FindingState::Ok,
                 "dns has every permission that serve needs",
             ),
             (
                 &prod,
                 "services",
-                State::Failing,
+                FindingState::Failing,
                 "dns cannot list services in namespace prod, watch services in namespace prod",
             ),
             (
                 &all,
                 "leases",
-                State::Attention,
+                FindingState::Attention,
                 "dns cannot list leases in namespace linkerd-multicluster",
             ),
         ] {
@@ -134,6 +134,6 @@ mod tests {
             );
         }
         let unknown = [(needed(&all, &[]).remove(0), Err("403".to_owned()))];
-        assert_eq!(check("dns", &unknown).state, State::Unknown);
+        assert_eq!(check("dns", &unknown).state, FindingState::Unknown);
     }
 }

@@ -10,9 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde_json::Value;
 
-use super::dns_client::Reply;
-use super::finding::{Check, Fact, Finding, State, items, key_of, list, text};
-use super::told::{ServerTable, Told, ZoneTold};
+use super::dns_client::ReceivedReply;
+use super::facts::{ServerFacts, ServerTable, ZoneFacts};
+use super::finding::{Check, Fact, Finding, FindingState, items, key_of, list, text};
 use crate::zone::RecordType;
 
 /// A question for the addresses of a name, and what the server's API says about it.
@@ -44,7 +44,7 @@ pub struct Probe {
     /// The question.
     pub question: Question,
     /// The server, with its reply over UDP, and over TCP. `None`: its address is not known. It may not be reachable from here.
-    pub direct: Option<(SocketAddr, Fact<Reply>, Fact<Reply>)>,
+    pub direct: Option<(SocketAddr, Fact<ReceivedReply>, Fact<ReceivedReply>)>,
     /// The name servers of the cluster, in the order of `/etc/resolv.conf`.
     pub resolvers: Vec<Resolver>,
 }
@@ -55,7 +55,7 @@ pub struct Resolver {
     /// Its address.
     pub server: SocketAddr,
     /// Its replies to the same question.
-    pub replies: Vec<Fact<Reply>>,
+    pub replies: Vec<Fact<ReceivedReply>>,
     /// Whether it answers for another name of the zone as the server does, if it says that there is no such name.
     pub has_zone: bool,
 }
@@ -71,11 +71,11 @@ const ADD: &str = "add the stanza for the zone to the cluster's DNS: see coredns
 impl Question {
     /// Returns the question for a zone: the name of the smallest service that answers, else the SOA record of the zone. If all
     /// addresses of the service are IPv6, the question is for AAAA.
-    pub fn of_zone(zone: ZoneTold<'_>, table: &ServerTable) -> Self {
+    pub fn of_zone(zone: ZoneFacts<'_>, table: &ServerTable) -> Self {
         let services = table.services.iter();
         let answering = services
             .filter(|one| text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0));
-        let ZoneTold {
+        let ZoneFacts {
             name: zone, suffix, ..
         } = zone;
         let Some(service) = answering.min_by_key(|one| one["returned"].as_u64()) else {
@@ -150,7 +150,7 @@ impl Question {
     }
 
     /// Returns whether all addresses of a reply are those of endpoints, if the server says which they are.
-    fn is_known(&self, reply: &Reply) -> bool {
+    fn is_known(&self, reply: &ReceivedReply) -> bool {
         self.returned.is_none() || reply.addresses.is_subset(&self.known)
     }
 }
@@ -166,7 +166,7 @@ impl fmt::Display for Question {
 }
 
 /// Returns the data of a reply for a sentence.
-fn data(reply: &Reply) -> String {
+fn data(reply: &ReceivedReply) -> String {
     match &reply.primary {
         Some(primary) => format!("SOA {primary}"),
         None => list(&reply.addresses),
@@ -175,9 +175,9 @@ fn data(reply: &Reply) -> String {
 
 /// Returns the name of the service that has the fewest endpoints in the cluster of a zone, and one that is alive. What aliases add has
 /// no name there.
-pub fn name_in(zone: ZoneTold<'_>, told: &Told) -> Option<String> {
-    let aliases = &told.status["settings"]["aliases"];
-    let own = told.table.services.iter().filter_map(|service| {
+pub fn name_in(zone: ZoneFacts<'_>, facts: &ServerFacts) -> Option<String> {
+    let aliases = &facts.status["settings"]["aliases"];
+    let own = facts.table.services.iter().filter_map(|service| {
         let mut cells = items(service, "clusters");
         let cell = cells.find(|cell| text(cell, "cluster") == zone.cluster)?;
         let is_alias = !aliases[key_of(service).join("/")].is_null();
@@ -291,7 +291,7 @@ impl Probe {
             Some(failure) if code == "SERVFAIL" => {
                 let sentence = format!("{server} answers {code} for {question}: {failure}");
                 let hint = "see the problem of the service";
-                Finding::new(State::Attention, CHECK, sentence, hint)
+                Finding::new(FindingState::Attention, CHECK, sentence, hint)
             }
             _ => {
                 let sentence = format!("{server} answers {code} for {question}, without a record");
@@ -301,7 +301,7 @@ impl Probe {
     }
 
     /// Compares the reply of a name server with the server.
-    fn compare(&self, reply: &Fact<Reply>) -> Verdict {
+    fn compare(&self, reply: &Fact<ReceivedReply>) -> Verdict {
         const COMPARE: &str = "the stanza forwards to another server, of another cluster or with other settings: compare its \
                                address with that of the global-dns Service";
         const NO_SERVER: &str = "no server answers at the address in the stanza, the zone is not forwarded, or the resolver \
@@ -348,7 +348,7 @@ impl Probe {
     }
 
     /// Returns whether a reply has the data of the server: those of its reply, or else of its API.
-    fn is_same(&self, reply: &Reply) -> bool {
+    fn is_same(&self, reply: &ReceivedReply) -> bool {
         if let Some(primary) = &reply.primary {
             return *primary == format!("ns.dns.{}", self.question.name);
         }
@@ -360,18 +360,18 @@ impl Probe {
     }
 
     /// Returns whether the addresses of a reply are a part of those of the service, where answers may be different parts.
-    fn is_part(&self, reply: &Reply) -> bool {
+    fn is_part(&self, reply: &ReceivedReply) -> bool {
         let direct = self.direct_reply();
         let is_truncated = reply.is_truncated || direct.is_some_and(|direct| direct.is_truncated);
         let may_differ = self.question.has_order || is_truncated;
         may_differ && reply.primary.is_none() && reply.addresses.is_subset(&self.question.known)
     }
 
-    fn replies(&self) -> impl Iterator<Item = &Fact<Reply>> {
+    fn replies(&self) -> impl Iterator<Item = &Fact<ReceivedReply>> {
         self.resolvers.iter().flat_map(|one| &one.replies)
     }
 
-    fn direct_reply(&self) -> Option<&Reply> {
+    fn direct_reply(&self) -> Option<&ReceivedReply> {
         let (_, udp, _) = self.direct.as_ref()?;
         udp.as_ref().ok()
     }

@@ -35,7 +35,7 @@ pub struct FleetArgs {
 
 /// The place of a cluster.
 #[derive(Clone)]
-pub enum Place {
+pub enum ClusterAddress {
     /// The replicas that are found through the API server of a context of the kubeconfig. `None`: the current one.
     Context(Option<String>),
     /// The API of a server.
@@ -55,19 +55,19 @@ impl FleetArgs {
     }
 
     /// Returns the clusters with their names; without flags, that of the current context.
-    pub fn places(&self) -> Vec<(String, Place)> {
+    pub fn places(&self) -> Vec<(String, ClusterAddress)> {
         let servers = self
             .fleet_server
             .iter()
-            .map(|(name, url): &(String, Uri)| (name.clone(), Place::Server(url.clone())));
+            .map(|(name, url): &(String, Uri)| (name.clone(), ClusterAddress::Server(url.clone())));
         let mut places: Vec<_> = self
             .contexts
             .iter()
-            .map(|name: &String| (name.clone(), Place::Context(Some(name.clone()))))
+            .map(|name: &String| (name.clone(), ClusterAddress::Context(Some(name.clone()))))
             .chain(servers)
             .collect();
         if places.is_empty() {
-            places.push(("this cluster".to_owned(), Place::Context(None)));
+            places.push(("this cluster".to_owned(), ClusterAddress::Context(None)));
         }
         places
     }

@@ -22,7 +22,7 @@ use tokio_util::io::StreamReader;
 use super::stream;
 use crate::log::error_chain;
 use crate::model::Line;
-use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, View, document};
+use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, ViewKind, document};
 
 /// Maximum time for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,11 +52,11 @@ pub trait Connect: fmt::Display + Send + Sync {
     /// # Errors
     ///
     /// If the replica cannot be reached.
-    fn connect(&self) -> BoxFuture<'_, Result<(DuplexStream, EndReason), Unreachable>>;
+    fn connect(&self) -> BoxFuture<'_, Result<(DuplexStream, CloseReason), Unreachable>>;
 }
 
 /// Resolves to the reason for the end of a connection.
-pub type EndReason = BoxFuture<'static, Option<String>>;
+pub type CloseReason = BoxFuture<'static, Option<String>>;
 
 /// Why a cluster, or a replica in it, cannot be asked: a sentence.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ impl Api {
     /// If the server cannot be reached, or refuses the request.
     pub async fn document(
         &self,
-        view: View,
+        view: ViewKind,
         filter: &Filter,
         has_objects: bool,
     ) -> anyhow::Result<Document> {
@@ -133,7 +133,7 @@ impl Api {
     /// # Errors
     ///
     /// As [`document`](Self::document).
-    pub async fn items(&self, view: View, filter: &Filter) -> anyhow::Result<Vec<Value>> {
+    pub async fn items(&self, view: ViewKind, filter: &Filter) -> anyhow::Result<Vec<Value>> {
         let mut items = self.document(view, filter, true).await?.objects();
         items.retain(|one| one["section"] != "causes");
         Ok(items)
@@ -146,7 +146,7 @@ impl Api {
     /// As [`document`](Self::document).
     pub async fn status(&self) -> anyhow::Result<Value> {
         let status = self
-            .items(View::Status, &Filter::default())
+            .items(ViewKind::Status, &Filter::default())
             .await?
             .into_iter()
             .next();
@@ -156,7 +156,7 @@ impl Api {
     /// Requests a page, and parses it.
     async fn page(
         &self,
-        view: View,
+        view: ViewKind,
         filter: &Filter,
         has_objects: bool,
     ) -> anyhow::Result<Document> {
@@ -185,7 +185,7 @@ impl Api {
         filter: &Filter,
     ) -> anyhow::Result<impl Stream<Item = anyhow::Result<(String, String)>> + use<>> {
         let (_, response) = self
-            .request(View::Events, filter, stream::MEDIA_TYPE)
+            .request(ViewKind::Events, filter, stream::MEDIA_TYPE)
             .await?;
         let body = response.into_body().into_data_stream();
         let octets = StreamReader::new(body.map_err(io::Error::other));
@@ -208,7 +208,7 @@ impl Api {
     /// description.
     async fn request(
         &self,
-        view: View,
+        view: ViewKind,
         filter: &Filter,
         accept: &str,
     ) -> anyhow::Result<(String, Response<Body>)> {

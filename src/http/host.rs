@@ -18,7 +18,7 @@ use crate::server::LocalAddress;
 pub struct ApiHosts(Arc<[ApiHost]>);
 
 /// The status and the sentence for a request that is refused.
-pub(super) type Refusal = (StatusCode, String);
+pub(super) type HostRefusal = (StatusCode, String);
 
 // === impl ApiHosts ===
 
@@ -30,7 +30,7 @@ impl ApiHosts {
 
     /// Checks the host that a request is for: it must have exactly one (RFC 9112 section 3.2), which is allowed (RFC 9110 section
     /// 15.5.20).
-    pub(super) fn check<B>(&self, request: &http::Request<B>) -> Result<(), Refusal> {
+    pub(super) fn check<B>(&self, request: &http::Request<B>) -> Result<(), HostRefusal> {
         let malformed = || {
             let sentence = "a request must have exactly one valid Host\n".to_owned();
             (StatusCode::BAD_REQUEST, sentence)

@@ -372,7 +372,7 @@ async fn view_has_cells_or_objects_and_refuses_what_it_does_not_know() {
         let text = String::from_utf8(octets(response).await.to_vec()).unwrap();
         assert!(text.starts_with(sentence), "{text}");
     }
-    for view in View::VARIANTS {
+    for view in ViewKind::VARIANTS {
         let path = format!("/api/v1/{}?offset=7", view.name());
         assert_eq!(get(&api, &path, &[]).await.status(), 400, "{path}");
     }

@@ -79,7 +79,7 @@ mod tests {
     use crate::table::links::LinkList;
     use crate::table::{Built, Difference, Publisher};
     use crate::testing::{self, backends, link, local, rules, service_mirror, store, zones};
-    use crate::view::{Filter, Identity, Server, View, document};
+    use crate::view::{Filter, Identity, Server, ViewKind, document};
 
     const HOUR: Duration = Duration::from_secs(3600);
 
@@ -118,14 +118,14 @@ mod tests {
         let is_of_time = |c: char| c.is_ascii_digit() || "TZ:.-".contains(c);
         let mut seen = 0;
         for view in [
-            View::Table,
-            View::Endpoints,
-            View::Explain,
-            View::Problems,
-            View::Status,
+            ViewKind::Table,
+            ViewKind::Endpoints,
+            ViewKind::Explain,
+            ViewKind::Problems,
+            ViewKind::Status,
         ] {
             let filter = Filter {
-                name: (view == View::Explain).then(|| "web.prod".to_owned()),
+                name: (view == ViewKind::Explain).then(|| "web.prod".to_owned()),
                 ..Filter::default()
             };
             let document = document(view, &server, &filter).unwrap();

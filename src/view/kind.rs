@@ -13,7 +13,7 @@ use crate::table::change::ChangeKind;
 /// The views: `/api/v1/NAME`, and what the commands print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
-pub enum View {
+pub enum ViewKind {
     /// The services, those with trouble first.
     Table,
     /// The endpoints of services.
@@ -36,9 +36,9 @@ const MAX_ITEMS: usize = 100;
 /// Maximum length of an item in octets: that of a name (RFC 1035 section 2.3.4).
 const MAX_ITEM_OCTETS: usize = 255;
 
-// === impl View ===
+// === impl ViewKind ===
 
-impl View {
+impl ViewKind {
     /// Returns the name, which is that of the document and of the path.
     pub fn name(self) -> &'static str {
         self.into()

@@ -10,16 +10,16 @@ const DEFAULT_LIMIT: usize = 200;
 
 /// The place of a page: `VERSION.OFFSET` in the parameter `continue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PagePlace {
     /// The version of the table.
     pub(super) version: u64,
     /// The number of rows before it.
     pub(super) offset: usize,
 }
 
-// === impl Place ===
+// === impl PagePlace ===
 
-impl Place {
+impl PagePlace {
     /// Reads the place of the page that a filter selects. `None`: the first one.
     pub(super) fn of(filter: &Filter) -> Result<Option<Self>, ViewError> {
         let Some(text) = &filter.next else {

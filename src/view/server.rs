@@ -13,8 +13,8 @@ use super::document::Document;
 use super::error::ViewError;
 use super::facts::{CurrentFacts, TableFacts};
 use super::filter::Filter;
-use super::kind::View;
-use super::page::{Place, limit};
+use super::kind::ViewKind;
+use super::page::{PagePlace, limit};
 use super::problem::PrintContext;
 use super::state::Verdict;
 use crate::clock::{unix_milliseconds, unix_seconds};
@@ -165,7 +165,7 @@ impl<'s> Shown<'s> {
         if let Some(time) = filter.at {
             shown.select(time)?;
         }
-        if let Some(Place { version, .. }) = Place::of(filter)?
+        if let Some(PagePlace { version, .. }) = PagePlace::of(filter)?
             && shown.published.version != version
         {
             let earlier = server.reader.of_version(version);
@@ -209,7 +209,7 @@ impl<'s> Shown<'s> {
     }
 
     /// Returns a document without sections.
-    pub(super) fn document(&self, view: View) -> Document {
+    pub(super) fn document(&self, view: ViewKind) -> Document {
         Document {
             kind: view.name().to_owned(),
             replica: self.server.identity.replica.clone(),
@@ -225,7 +225,7 @@ impl<'s> Shown<'s> {
         rows: impl IntoIterator<Item = T>,
         document: &mut Document,
     ) -> Result<Vec<T>, ViewError> {
-        let offset = Place::of(self.filter)?.map_or(0, |place| place.offset);
+        let offset = PagePlace::of(self.filter)?.map_or(0, |place| place.offset);
         let mut rows = rows.into_iter().skip(offset);
         let page: Vec<T> = rows.by_ref().take(limit(self.filter)).collect();
         let next = format!("{}.{}", self.published.version, offset + page.len());

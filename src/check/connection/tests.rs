@@ -22,7 +22,7 @@ async fn connection_must_be_accepted_and_stay_open() {
     let why = connect(target.clone()).await.sentence;
     assert!(why.contains("refused"), "{why}");
     let listener = tokio::net::TcpListener::bind(target.1).await.unwrap();
-    assert_eq!(connect(target).await.state, State::Unknown);
+    assert_eq!(connect(target).await.state, FindingState::Unknown);
     drop(listener);
 }
 

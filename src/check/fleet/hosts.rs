@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::mismatch::{Key, Mismatch, differs, join, of_kind, of_problem};
 use super::observer::{Observer, columns};
-use super::row::{Key, Row, differs, join, of_kind, of_problem};
 use super::settings;
+use crate::check::facts::reason;
 use crate::check::finding::{Check, Finding, items, key_of, list, text};
-use crate::check::told::reason;
 use crate::model::{Family, MAX_LISTED, ProblemKind as K};
 use crate::view::Section;
 
@@ -37,7 +37,7 @@ const PORTS: &str = "give the ports of the Service the same names, protocols and
                      ports: delete one whose port is old, and restart its mirror controller";
 
 /// Compares the hosts of all services. Returns the section with those that differ for another reason than a setting or a link.
-pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Row<'m>>) -> Section {
+pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) -> Section {
     let mut table: BTreeMap<(Key<'m>, &'m str), Vec<Cell<'m>>> = BTreeMap::new();
     for (index, observer) in observers.iter().enumerate() {
         for endpoint in &observer.table.endpoints {
@@ -149,7 +149,7 @@ fn texts(endpoint: &Value, has_order: bool) -> [Option<String>; ASPECTS.len()] {
 
 impl<'m> Hosts<'_, 'm> {
     /// Leaves out the observers that differ because of their settings or their link to the cluster, and adds these.
-    fn leave_out_explained(&mut self, observers: &[Observer<'m>], rows: &mut Vec<Row<'m>>) {
+    fn leave_out_explained(&mut self, observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) {
         let (key, cluster) = (self.key, self.cluster);
         let ready = |cell: &Cell<'m>| {
             let mut cell = cell.clone();
@@ -186,9 +186,9 @@ impl<'m> Hosts<'_, 'm> {
     }
 
     /// Returns the differences: of the ways to the cluster, else of its hosts, else of their endpoints.
-    fn compare(&self) -> Vec<Row<'m>> {
+    fn compare(&self) -> Vec<Mismatch<'m>> {
         let (key, cluster) = (self.key, self.cluster);
-        let row = |what: String, seen: String, cause: Finding| Row {
+        let row = |what: String, seen: String, cause: Finding| Mismatch {
             key: Some(key),
             what,
             seen,

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::row::{Key, Row, join, of_kind};
-use crate::check::finding::{Check, Fact, Finding, State, items, key_of, text};
+use super::mismatch::{Key, Mismatch, join, of_kind};
+use crate::check::facts::ServerTable;
+use crate::check::finding::{Check, Fact, Finding, FindingState, items, key_of, text};
 use crate::check::objects::EXPORTED;
-use crate::check::told::ServerTable;
 use crate::model::ProblemKind as K;
 use crate::view::{Column, Section};
 
@@ -20,14 +20,14 @@ pub struct Member {
     /// The context, or the name that a flag gives to a server.
     pub context: String,
     /// Its replicas, or why none can be read.
-    pub replicas: Fact<Vec<Replica>>,
+    pub replicas: Fact<Vec<ReplicaFacts>>,
     /// The Links of its cluster. Empty: they were not read.
     pub links: Vec<Value>,
 }
 
 /// What one replica says.
 #[derive(Clone, Debug)]
-pub struct Replica {
+pub struct ReplicaFacts {
     /// Its pod, or its URL.
     pub name: String,
     /// Its status, or why it cannot be read.
@@ -56,8 +56,8 @@ pub(super) struct Observer<'m> {
 /// Makes the observers of all members. A server without a table is left out, and another row says so. Of two clusters with one
 /// name, the first is compared.
 pub(super) fn all<'m>(
-    read: &[(&'m Member, &'m [Replica])],
-    rows: &mut Vec<Row<'m>>,
+    read: &[(&'m Member, &'m [ReplicaFacts])],
+    rows: &mut Vec<Mismatch<'m>>,
 ) -> Vec<Observer<'m>> {
     const TWICE: &str =
         "set another clusterName in one of them: databases store the names of their peers";
@@ -73,7 +73,7 @@ pub(super) fn all<'m>(
             let cluster = text(status, "cluster");
             let mut others = observers.iter().filter(|one| one.context != context);
             if let Some(first) = others.find(|one| one.cluster == cluster) {
-                rows.push(Row {
+                rows.push(Mismatch {
                     key: None,
                     what: format!(
                         "{} and {context} both call themselves '{cluster}'",
@@ -107,7 +107,7 @@ pub(super) fn all<'m>(
 }
 
 /// Adds the links that do not work, unless nothing shows that they should, and clusters that are not compared.
-pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Row<'m>>) {
+pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) {
     const STRANGER: &str = "it is not compared; if it is a second Link to one of these clusters, its hosts are the same pods through \
                             two gateways";
     let mut strangers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -127,7 +127,7 @@ pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Row<'
             }
         }
     }
-    rows.extend(strangers.into_iter().map(|(stranger, callers)| Row {
+    rows.extend(strangers.into_iter().map(|(stranger, callers)| Mismatch {
         key: None,
         what: format!("{stranger} is no cluster of this fleet, and linked"),
         seen: format!("in {}", join(callers)),
@@ -169,9 +169,9 @@ pub(super) fn columns(first: &[&str], observers: &[Observer<'_>]) -> Vec<Column>
     first.chain(names).collect()
 }
 
-// === impl Replica ===
+// === impl ReplicaFacts ===
 
-impl Replica {
+impl ReplicaFacts {
     /// Returns what no other process says: its cluster, its replica, and the start of its history.
     pub(super) fn id(&self) -> Option<[&str; 3]> {
         let status = self.status.as_ref().ok()?;
@@ -231,15 +231,23 @@ impl<'m> Observer<'m> {
         to: &str,
         key: Option<Key<'m>>,
         observers: &[Observer<'_>],
-    ) -> Option<Row<'m>> {
+    ) -> Option<Mismatch<'m>> {
         let (state, seen, hint) = match self.link_to(to) {
             "frozen" => {
                 let frozen = of_kind(K::Frozen, None, to);
-                (State::Attention, K::Frozen.row().sentence, frozen.hint)
+                (
+                    FindingState::Attention,
+                    K::Frozen.row().sentence,
+                    frozen.hint,
+                )
             }
             "unlinked" => {
                 let unlinked = of_kind(K::Unlinked, None, to);
-                (State::Failing, "mirrors without a Link", unlinked.hint)
+                (
+                    FindingState::Failing,
+                    "mirrors without a Link",
+                    unlinked.hint,
+                )
             }
             "none" => {
                 let mut hint = format!(
@@ -253,11 +261,11 @@ impl<'m> Observer<'m> {
                         other.context, self.context
                     );
                 }
-                (State::Failing, "neither a Link nor a mirror", hint)
+                (FindingState::Failing, "neither a Link nor a mirror", hint)
             }
             _ => return None,
         };
-        Some(Row {
+        Some(Mismatch {
             key,
             what: format!("{} has of {to}", self.name),
             seen: seen.to_owned(),

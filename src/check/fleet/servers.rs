@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::observer::{Member, Replica};
-use super::row::{Row, differs, of_kind};
+use super::mismatch::{Mismatch, differs, of_kind};
+use super::observer::{Member, ReplicaFacts};
+use crate::check::facts;
 use crate::check::finding::{Check, Finding, text};
-use crate::check::told;
 use crate::model::ProblemKind;
 
 /// Maximum difference of two clocks in seconds. Gates, certificates and the times in views depend on them.
 const MAX_DIFFERENCE: i64 = 5;
 
 /// Compares the servers of the clusters.
-pub(super) fn compare<'m>(read: &[(&Member, &[Replica])], rows: &mut Vec<Row<'m>>) {
+pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mismatch<'m>>) {
     let mut add = |what: &str, seen: String, cause| {
         let what = what.to_owned();
-        rows.push(Row {
+        rows.push(Mismatch {
             key: None,
             what,
             seen,
@@ -41,7 +41,7 @@ pub(super) fn compare<'m>(read: &[(&Member, &[Replica])], rows: &mut Vec<Row<'m>
             clocks.push((place.clone(), replica.clock_offset));
             versions.push((text(status, "version").to_owned(), context));
             let mut names = Vec::new();
-            for zone in told::zones(status) {
+            for zone in facts::zones(status) {
                 // Each cluster has zones for the names of some of the others.
                 if zone.cluster.is_empty() {
                     names.push(zone.name);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::mismatch::{Key, Mismatch, differs, of_problem};
 use super::observer::Observer;
-use super::row::{Key, Row, differs, of_problem};
+use crate::check::facts::reason;
 use crate::check::finding::{Check, Finding, items, key_of, text};
-use crate::check::told::reason;
 use crate::model::ProblemKind;
 
 /// The settings of the server that decide which hosts a service has.
@@ -74,7 +74,7 @@ fn texts(service: &Value, own: &str) -> [Option<String>; OF_SERVICE.len()] {
 
 /// Compares the settings of each service among the observers that have it. One that cannot be read explains all others. What
 /// follows from settings may also follow from other hosts.
-pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Row<'m>>) {
+pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) {
     let mut services: BTreeMap<Key<'m>, Vec<(&Observer<'m>, &Value)>> = BTreeMap::new();
     for observer in observers {
         for (key, service) in &observer.services {
@@ -86,12 +86,16 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Row<'m>>) {
         let known = rows.len();
         for (observer, _) in &seen {
             let is_wanted = |kind| kind == ProblemKind::SettingWithoutEffect;
-            rows.extend(observer.problem(key, None, &is_wanted).map(|problem| Row {
-                key: Some(key),
-                what: format!("in {}", observer.name),
-                seen: String::new(),
-                cause: of_problem(problem, &reason(problem)),
-            }));
+            rows.extend(
+                observer
+                    .problem(key, None, &is_wanted)
+                    .map(|problem| Mismatch {
+                        key: Some(key),
+                        what: format!("in {}", observer.name),
+                        seen: String::new(),
+                        cause: of_problem(problem, &reason(problem)),
+                    }),
+            );
         }
         let is_unreadable = rows.len() > known;
         for (index, (what, hint)) in OF_SERVICE.into_iter().enumerate() {
@@ -113,7 +117,7 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Row<'m>>) {
                     EXPLAIN => format!("{EXPLAIN} {}.{}", key[1], key[0]),
                     hint => hint.to_owned(),
                 };
-                rows.push(Row {
+                rows.push(Mismatch {
                     key: Some(key),
                     what: what.to_owned(),
                     seen,
@@ -143,7 +147,7 @@ pub(super) fn explain<'m, C>(
     cluster: &str,
     compared: &mut Vec<(&Observer<'m>, C)>,
     has_hosts: impl Fn(&C) -> bool,
-) -> Vec<Row<'m>> {
+) -> Vec<Mismatch<'m>> {
     let mut rows = Vec::new();
     for name in OF_MEMBERS {
         let seen = compared
@@ -158,7 +162,7 @@ pub(super) fn explain<'m, C>(
         });
         if compared.len() < count {
             let hint = format!("set the same {name} in every cluster, if that is not intended");
-            rows.push(Row {
+            rows.push(Mismatch {
                 key: Some(key),
                 what: name.to_owned(),
                 seen,

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::check::facts::ServerTable;
 use crate::check::finding::text;
-use crate::check::told::ServerTable;
 
 /// An endpoint of `prod/db` in a table.
 fn endpoint(cluster: &str, host: &str, is_own: bool) -> Value {
@@ -13,7 +13,7 @@ fn endpoint(cluster: &str, host: &str, is_own: bool) -> Value {
     })
 }
 
-fn replica(cluster: &str, id: &str) -> Replica {
+fn replica(cluster: &str, id: &str) -> ReplicaFacts {
     let others = ["hub", "east"].into_iter().filter(|one| *one != cluster);
     let links: Vec<Value> = others
         .clone()
@@ -25,7 +25,7 @@ fn replica(cluster: &str, id: &str) -> Replica {
         "version": "0.1.0", "cluster": cluster, "replica": id, "zones": ["global."], "state": "ready", "tableHash": 1,
         "clusters": links,
     });
-    Replica {
+    ReplicaFacts {
         name: id.to_owned(),
         status: Ok(status),
         clock_offset: 0,

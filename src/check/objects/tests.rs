@@ -4,15 +4,15 @@ use super::*;
 
 const EXPORT: &str = "mirror.linkerd.io/exported";
 
-fn told(settings: Value) -> Told {
-    Told {
+fn facts(settings: Value) -> ServerFacts {
+    ServerFacts {
         status: json!({"settings": settings, "cluster": "hub"}),
-        ..Told::default()
+        ..ServerFacts::default()
     }
 }
 
-fn objects() -> Objects {
-    Objects {
+fn objects() -> ClusterObjects {
+    ClusterObjects {
         services: Ok(Vec::new()),
         links: Ok(Vec::new()),
         gateways: Ok(Vec::new()),
@@ -33,9 +33,9 @@ fn link(reason: &str, namespace: &str) -> Value {
 #[test]
 fn link_reports_services_that_are_not_mirrored() {
     let settings = json!({"clusterAliases": {"east": "ost"}, "namespaces": ["prod"]});
-    let mut told = told(settings);
+    let mut facts = facts(settings);
     let service = json!({"namespace": "prod", "service": "db", "clusters": [{"cluster": "ost"}]});
-    told.table.services = vec![service];
+    facts.table.services = vec![service];
     let db = |reason: &str| {
         let what = "Links report that mirroring fails";
         format!("{what}: prod/db of cluster 'ost' ({reason}: why)")
@@ -50,7 +50,7 @@ fn link_reports_services_that_are_not_mirrored() {
     ] {
         let mut objects = objects();
         objects.links = Ok(vec![link(reason, namespace)]);
-        assert_eq!(check_links(&objects, &told).unwrap().sentence, expected);
+        assert_eq!(check_links(&objects, &facts).unwrap().sentence, expected);
     }
 }
 
@@ -58,10 +58,11 @@ fn link_reports_services_that_are_not_mirrored() {
 fn list_that_cannot_be_read_is_not_checked() {
     let mut objects = objects();
     objects.links = Err("403".to_owned());
-    let findings = check(&objects, &told(json!({})));
-    let unknown = findings.iter().filter(|one| one.state != State::Ok);
-    let unknown: Vec<(State, &str)> = unknown.map(|one| (one.state, one.name.as_str())).collect();
-    assert_eq!(unknown, [(State::Unknown, "link-status")]);
+    let findings = check(&objects, &facts(json!({})));
+    let unknown = findings.iter().filter(|one| one.state != FindingState::Ok);
+    let unknown: Vec<(FindingState, &str)> =
+        unknown.map(|one| (one.state, one.name.as_str())).collect();
+    assert_eq!(unknown, [(FindingState::Unknown, "link-status")]);
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn gateway_of_an_exported_headless_service_must_forget_addresses() {
         object("linkerd", "gateway", json!({}), json!({list: proxy}))
     };
     let found = |gateways: &[Value]| {
-        let objects = Objects {
+        let objects = ClusterObjects {
             services: Ok(vec![exported.clone()]),
             gateways: Ok(gateways.to_vec()),
             ..objects()

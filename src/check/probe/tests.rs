@@ -2,14 +2,14 @@ use serde_json::json;
 
 use super::*;
 
-const GLOBAL: ZoneTold<'_> = ZoneTold {
+const GLOBAL: ZoneFacts<'_> = ZoneFacts {
     name: "global.",
     suffix: "global.",
     cluster: "",
 };
 
-fn reply(code: &str, addresses: &[&str]) -> Reply {
-    Reply {
+fn reply(code: &str, addresses: &[&str]) -> ReceivedReply {
+    ReceivedReply {
         code: code.to_owned(),
         is_truncated: false,
         has_records: !addresses.is_empty(),
@@ -18,7 +18,7 @@ fn reply(code: &str, addresses: &[&str]) -> Reply {
     }
 }
 
-fn data(addresses: &[&str]) -> Reply {
+fn data(addresses: &[&str]) -> ReceivedReply {
     reply("NOERROR", addresses)
 }
 
@@ -46,7 +46,11 @@ fn table(services: &[Value]) -> ServerTable {
     }
 }
 
-fn probe(question: Question, direct: Option<Reply>, resolver: Fact<Reply>) -> Probe {
+fn probe(
+    question: Question,
+    direct: Option<ReceivedReply>,
+    resolver: Fact<ReceivedReply>,
+) -> Probe {
     let server = |last| SocketAddr::from(([192, 0, 2, last], 53));
     Probe {
         question,
@@ -60,12 +64,12 @@ fn probe(question: Question, direct: Option<Reply>, resolver: Fact<Reply>) -> Pr
 }
 
 /// Returns the state of the finding about the cluster's DNS.
-fn state_of(probe: &Probe) -> State {
+fn state_of(probe: &Probe) -> FindingState {
     let finding = probe.findings().pop().unwrap();
     assert_eq!(finding.name, "cluster-answer");
     assert_eq!(
         probe.differs(),
-        finding.state == State::Failing,
+        finding.state == FindingState::Failing,
         "{finding:?}"
     );
     finding.state
@@ -84,13 +88,13 @@ fn resolver_without_an_answer_is_failing() {
     ] {
         for direct in [Some(data(&["10.0.0.1"])), None] {
             let probe = probe(question(json!({})), direct, resolver.clone());
-            assert_eq!(state_of(&probe), State::Failing, "{probe:?}");
+            assert_eq!(state_of(&probe), FindingState::Failing, "{probe:?}");
         }
         let own = unreachable(probe(question(json!({})), None, resolver));
-        assert_eq!(state_of(&own), State::Failing, "{own:?}");
+        assert_eq!(state_of(&own), FindingState::Failing, "{own:?}");
     }
     let own = probe(question(json!({})), None, Ok(data(&["10.0.0.1"])));
-    assert_eq!(state_of(&unreachable(own)), State::Ok);
+    assert_eq!(state_of(&unreachable(own)), FindingState::Ok);
 }
 
 /// Not each replica of the cluster's DNS has the stanza.
@@ -100,12 +104,12 @@ fn wrong_answers_among_others_are_counted() {
     let mut probe = probe(question(json!({})), Some(data(&["10.0.0.1"])), right());
     let wrong = || Ok(reply("NXDOMAIN", &[]));
     probe.resolvers[0].replies = vec![right(), wrong(), right(), wrong(), right()];
-    assert_eq!(state_of(&probe), State::Failing);
+    assert_eq!(state_of(&probe), FindingState::Failing);
     let sentence = probe.findings().pop().unwrap().sentence;
     let expected = "2 of 5 answers: 192.0.2.2:53 answers NXDOMAIN for db.prod.global. A: the zone is not forwarded";
     assert_eq!(sentence, expected);
     probe.resolvers[0].replies.retain(|reply| *reply == right());
-    assert_eq!(state_of(&probe), State::Ok);
+    assert_eq!(state_of(&probe), FindingState::Ok);
 }
 
 /// The address of `--dns` cannot be reached from here.
@@ -121,7 +125,7 @@ fn unreachable(probe: Probe) -> Probe {
 #[test]
 fn same_addresses_an_order_and_a_rotation_are_no_difference() {
     let order = json!({"failover": {"order": "hub:east"}});
-    let truncated = |address| Reply {
+    let truncated = |address| ReceivedReply {
         is_truncated: true,
         ..data(&[address])
     };
@@ -140,7 +144,7 @@ fn same_addresses_an_order_and_a_rotation_are_no_difference() {
         ),
     ] {
         let probe = probe(question(service), direct, Ok(resolver));
-        assert_eq!(state_of(&probe), State::Ok, "{probe:?}");
+        assert_eq!(state_of(&probe), FindingState::Ok, "{probe:?}");
     }
     // Another server has an order too, and other addresses.
     let elsewhere = probe(
@@ -148,7 +152,7 @@ fn same_addresses_an_order_and_a_rotation_are_no_difference() {
         Some(data(&["10.0.0.1"])),
         Ok(data(&["10.9.9.9"])),
     );
-    assert_eq!(state_of(&elsewhere), State::Failing);
+    assert_eq!(state_of(&elsewhere), FindingState::Failing);
 }
 
 #[test]
@@ -160,12 +164,12 @@ fn closed_gate_is_not_failing_again() {
     assert!(!question.exists);
     let fails = reply("SERVFAIL", &[]);
     let probe = probe(question, Some(fails.clone()), Ok(fails));
-    let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
-    assert_eq!(states, [State::Attention, State::Ok]);
+    let states: Vec<FindingState> = probe.findings().iter().map(|one| one.state).collect();
+    assert_eq!(states, [FindingState::Attention, FindingState::Ok]);
     // The gate does not hide that the zone is not forwarded.
     let mut missing = probe;
     missing.resolvers[0].replies = vec![Ok(reply("NXDOMAIN", &[]))];
-    assert_eq!(state_of(&missing), State::Failing);
+    assert_eq!(state_of(&missing), FindingState::Failing);
 }
 
 /// Both `--dns` and the stanza lead to the server of another cluster.
@@ -173,8 +177,8 @@ fn closed_gate_is_not_failing_again() {
 fn another_server_is_not_the_server() {
     let other = data(&["10.9.9.9"]);
     let probe = probe(question(json!({})), Some(other.clone()), Ok(other));
-    let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
-    assert_eq!(states, [State::Failing, State::Ok]);
+    let states: Vec<FindingState> = probe.findings().iter().map(|one| one.state).collect();
+    assert_eq!(states, [FindingState::Failing, FindingState::Ok]);
     assert!(probe.differs());
 }
 
@@ -187,7 +191,7 @@ fn question_is_the_smallest_service_that_answers_or_the_zone() {
         row("gate", 1, "SERVFAIL"),
     ];
     let of = |services: &[Value]| {
-        let zone = ZoneTold {
+        let zone = ZoneFacts {
             name: "clusterset.local.",
             suffix: "svc.clusterset.local.",
             ..GLOBAL
@@ -208,7 +212,7 @@ fn service_in_a_zone_of_one_cluster_is_one_of_that_cluster() {
         let cell = json!({"cluster": cluster, "alive": alive, "endpoints": 2});
         json!({"namespace": "prod", "service": name, "clusters": [cell]})
     };
-    let zone = ZoneTold {
+    let zone = ZoneFacts {
         suffix: "svc.west.example.",
         cluster: "west",
         ..GLOBAL
@@ -218,13 +222,13 @@ fn service_in_a_zone_of_one_cluster_is_one_of_that_cluster() {
         row("down", "west", 0),
         row("alias", "west", 2),
     ];
-    let mut told = Told {
+    let mut facts = ServerFacts {
         status: json!({"settings": {"aliases": {"prod/alias": ["prod/db"]}}}),
         table: table(&services),
     };
-    assert_eq!(name_in(zone, &told), None);
-    told.table.services.push(row("db", "west", 1));
-    let name = name_in(zone, &told);
+    assert_eq!(name_in(zone, &facts), None);
+    facts.table.services.push(row("db", "west", 1));
+    let name = name_in(zone, &facts);
     assert_eq!(name.as_deref(), Some("db.prod.svc.west.example."));
 }
 
@@ -245,42 +249,42 @@ fn name_is_asked_for_as_the_server_explains_it() {
     let own = explained(["NOERROR", "NODATA", "NOERROR"]);
     assert_eq!(own.to_string(), "db-0.east.db.prod.global. A");
     for (resolver, expected) in [
-        (data(&["10.0.0.1"]), State::Ok),
-        (data(&["10.0.0.2"]), State::Failing),
-        (reply("NXDOMAIN", &[]), State::Failing),
+        (data(&["10.0.0.1"]), FindingState::Ok),
+        (data(&["10.0.0.2"]), FindingState::Failing),
+        (reply("NXDOMAIN", &[]), FindingState::Failing),
     ] {
         assert_eq!(state_of(&probe(own.clone(), None, Ok(resolver))), expected);
     }
     // A resolver may leave out the addresses of the targets.
     let port = explained(["NODATA", "NODATA", "NOERROR"]);
     assert_eq!(port.rtype, RecordType::SRV);
-    let without = Reply {
+    let without = ReceivedReply {
         has_records: true,
         ..data(&[])
     };
     for resolver in [without, data(&["10.0.0.1"])] {
         let probe = probe(port.clone(), None, Ok(resolver));
-        assert_eq!(state_of(&probe), State::Ok, "{probe:?}");
+        assert_eq!(state_of(&probe), FindingState::Ok, "{probe:?}");
     }
     let none = explained(["NXDOMAIN"; 3]);
     let probe = probe(none, None, Ok(reply("NXDOMAIN", &[])));
-    let states: Vec<State> = probe.findings().iter().map(|one| one.state).collect();
-    assert_eq!(states, [State::Failing, State::Ok]);
+    let states: Vec<FindingState> = probe.findings().iter().map(|one| one.state).collect();
+    assert_eq!(states, [FindingState::Failing, FindingState::Ok]);
 }
 
 #[test]
 fn zone_without_services_is_compared_by_its_soa_record() {
     let question = || Question::of_zone(GLOBAL, &table(&[]));
-    let of = |primary: &str| Reply {
+    let of = |primary: &str| ReceivedReply {
         primary: Some(primary.to_owned()),
         has_records: true,
         ..data(&[])
     };
     let own = of("ns.dns.global.");
     for (resolver, expected) in [
-        (own.clone(), State::Ok),
-        (of("a.root-servers.net."), State::Failing),
-        (reply("NXDOMAIN", &[]), State::Failing),
+        (own.clone(), FindingState::Ok),
+        (of("a.root-servers.net."), FindingState::Failing),
+        (reply("NXDOMAIN", &[]), FindingState::Failing),
     ] {
         let probe = probe(question(), Some(own.clone()), Ok(resolver));
         assert_eq!(state_of(&probe), expected, "{probe:?}");

@@ -20,7 +20,7 @@ use tokio::io::DuplexStream;
 use super::Cluster;
 use crate::check::cluster::{REQUEST_TIMEOUT, list};
 use crate::check::finding::{condition, items, name_of, text};
-use crate::http::{Api, Connect, EndReason, Unreachable};
+use crate::http::{Api, CloseReason, Connect, Unreachable};
 use crate::model::Namespace;
 use crate::settings::API_PORT;
 use crate::source::kube::{Failure, within};
@@ -35,7 +35,7 @@ const API_PORT_NAME: &str = "api";
 
 /// A ready replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Replica {
+struct ReadyPod {
     namespace: String,
     /// The name of its pod.
     pod: String,
@@ -46,7 +46,7 @@ struct Replica {
 /// The way to a replica: the port-forward of the API server.
 struct PortForward {
     cluster: Arc<Cluster>,
-    replica: Replica,
+    replica: ReadyPod,
 }
 
 // === impl Cluster ===
@@ -65,7 +65,7 @@ impl Cluster {
         let labels = pods.iter().map(|pod| &pod["metadata"]["labels"]);
         let releases = labels.map(|labels| format!("release {}", text(labels, RELEASE_LABEL)));
         only(releases, "--server")?;
-        let mut replicas: Vec<_> = pods.iter().filter_map(Replica::of).collect();
+        let mut replicas: Vec<_> = pods.iter().filter_map(ReadyPod::of).collect();
         replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
         let none = format!("no ready pod of global-dns in namespace {namespace}");
         ensure!(!replicas.is_empty(), none);
@@ -167,7 +167,7 @@ impl fmt::Display for PortForward {
 }
 
 impl Connect for PortForward {
-    fn connect(&self) -> BoxFuture<'_, Result<(DuplexStream, EndReason), Unreachable>> {
+    fn connect(&self) -> BoxFuture<'_, Result<(DuplexStream, CloseReason), Unreachable>> {
         let Self { cluster, replica } = self;
         let port = replica.port;
         let cannot = move |failure| {
@@ -190,9 +190,9 @@ impl Connect for PortForward {
     }
 }
 
-// === impl Replica ===
+// === impl ReadyPod ===
 
-impl Replica {
+impl ReadyPod {
     /// Returns the replica that a pod of the chart is, if it is ready and not being deleted.
     fn of(pod: &Value) -> Option<Self> {
         let metadata = &pod["metadata"];

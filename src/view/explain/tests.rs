@@ -6,7 +6,7 @@ use crate::source::Feeds;
 use crate::table::change::{Change, ChangeKind};
 use crate::table::{Built, Difference, Publisher, Table};
 use crate::testing::{backends, mirror, record_now, service_mirror, table, zones};
-use crate::view::{Filter, Identity, Server, View, document};
+use crate::view::{Filter, Identity, Server, ViewKind, document};
 
 fn server_of(table: Table) -> Server {
     let publisher = Publisher::default();
@@ -35,7 +35,7 @@ fn filter_of_events_without_a_service_is_told_beside_events_of_clusters() {
             text: vec![text.to_owned()],
             ..Filter::default()
         };
-        let document = document(View::Events, &server, &filter).unwrap();
+        let document = document(ViewKind::Events, &server, &filter).unwrap();
         assert_eq!(document.sections[0].rows.len(), 1);
         let told = document.sections.iter().flat_map(|one| &one.rows);
         let mut told = told.flat_map(|row| &row.cells);
@@ -63,7 +63,7 @@ fn problem_of_the_source_is_listed_beside_any_number_of_failing_services() {
     server
         .feeds
         .note_failure(&feed, "cannot reach https://10.0.0.1");
-    let rows = document(View::Problems, &server, &Filter::default());
+    let rows = document(ViewKind::Problems, &server, &Filter::default());
     let rows = rows.unwrap().objects();
     let causes = rows.iter().filter(|one| one["section"] == "causes");
     let kinds: Vec<_> = causes.map(|one| one["kind"].as_str()).collect();

@@ -15,7 +15,7 @@ const MODULES: &str = "app cli settings http check view server source wire zone 
 /// Pure modules. Their functions depend only on their arguments, without clocks, I/O, locks or logs.
 const PURE: &str = "check model table wire zone";
 /// Exceptions: the requests, queries and connections of `global-dns check`, the pools of interned texts and ports, the swap of tables.
-const IMPURE: &str = "check/cluster check/connection check/dns_client check/way model/interned model/ports table/publish";
+const IMPURE: &str = "check/cluster check/connection check/dns_client check/path model/interned model/ports table/publish";
 const EFFECTS: &str = "File Instant LazyLock Mutex OnceLock RwLock SystemTime TcpStream UdpSocket eprintln fs parking_lot \
                        println thread tokio tracing TokioRuntimeProvider";
 /// The ways of the tour in `src/lib.rs`.

@@ -14,12 +14,12 @@ fn pod(change: impl FnOnce(&mut Value)) -> Value {
 
 #[test]
 fn ready_pod_of_the_chart_is_a_replica() {
-    let expected = Replica {
+    let expected = ReadyPod {
         namespace: "dns".to_owned(),
         pod: "global-dns-0".to_owned(),
         port: 9154,
     };
-    assert_eq!(Replica::of(&pod(|_| ())), Some(expected));
+    assert_eq!(ReadyPod::of(&pod(|_| ())), Some(expected));
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn pods_that_are_not_ready_are_no_replicas() {
         pod(|pod| pod["status"] = json!({})),
         pod(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-22T15:00:00Z")),
     ] {
-        assert_eq!(Replica::of(&other), None, "{other:?}");
+        assert_eq!(ReadyPod::of(&other), None, "{other:?}");
     }
 }
 
@@ -38,7 +38,7 @@ fn pods_that_are_not_ready_are_no_replicas() {
 fn port_is_the_container_port_with_the_name_of_the_api() {
     let port = |containers: Value| {
         let pod = pod(|pod| pod["spec"]["containers"] = containers);
-        Replica::of(&pod).map(|one| one.port)
+        ReadyPod::of(&pod).map(|one| one.port)
     };
     let proxy = json!({"name": "proxy", "ports": [{"containerPort": 1}]});
     let admin = json!({"name": "admin", "containerPort": 9153});

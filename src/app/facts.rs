@@ -1,13 +1,13 @@
 //! Reads what a server says, for `check` and `fleet`.
 
+use crate::check::facts::{ServerFacts, ServerTable};
 use crate::check::finding::text;
-use crate::check::told::{ServerTable, Told};
 use crate::http::Api;
 use crate::model::Namespace;
-use crate::view::{Filter, View};
+use crate::view::{Filter, ViewKind};
 
 /// Reads what a server says, with the problems of the selected namespaces.
-pub(super) async fn read(server: &Api, namespaces: &[Namespace]) -> anyhow::Result<Told> {
+pub(super) async fn read(server: &Api, namespaces: &[Namespace]) -> anyhow::Result<ServerFacts> {
     let status = server.status().await?;
     let mut table = table(server).await?;
     let is_selected = |name: &str| {
@@ -22,16 +22,16 @@ pub(super) async fn read(server: &Api, namespaces: &[Namespace]) -> anyhow::Resu
         let service = text(one, "service").split_once('/');
         service.is_none_or(|(namespace, _)| is_selected(namespace))
     });
-    Ok(Told { status, table })
+    Ok(ServerFacts { status, table })
 }
 
 /// Reads the table of a server.
 pub(super) async fn table(server: &Api) -> anyhow::Result<ServerTable> {
     let all = Filter::default();
     let (services, endpoints, problems) = tokio::try_join!(
-        server.items(View::Table, &all),
-        server.items(View::Endpoints, &all),
-        server.items(View::Problems, &all)
+        server.items(ViewKind::Table, &all),
+        server.items(ViewKind::Endpoints, &all),
+        server.items(ViewKind::Problems, &all)
     )?;
     Ok(ServerTable {
         services,

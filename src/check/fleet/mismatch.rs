@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::check::finding::{Check, Finding, State, list, text};
-use crate::check::told::joined;
+use crate::check::facts::joined;
+use crate::check::finding::{Check, Finding, FindingState, list, text};
 use crate::model::{Problem, ProblemKind};
 
 /// The namespace and the name of a service.
@@ -13,7 +13,7 @@ pub(super) type Key<'m> = [&'m str; 2];
 
 /// One difference. Rows that differ in their service alone are one line.
 #[derive(Debug)]
-pub(super) struct Row<'m> {
+pub(super) struct Mismatch<'m> {
     /// The service that differs. `None`: the servers do.
     pub(super) key: Option<Key<'m>>,
     /// What differs, such as `hosts of east`.
@@ -52,7 +52,7 @@ pub(super) fn join<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String 
 }
 
 /// Makes the findings of all rows, which name their services. One that makes services differ is failing, unless it is intended.
-pub(super) fn findings(rows: Vec<Row<'_>>) -> Vec<Finding> {
+pub(super) fn findings(rows: Vec<Mismatch<'_>>) -> Vec<Finding> {
     let mut lines: BTreeMap<Finding, BTreeSet<String>> = BTreeMap::new();
     for row in rows {
         let mut line = row.cause;
@@ -65,8 +65,8 @@ pub(super) fn findings(rows: Vec<Row<'_>>) -> Vec<Finding> {
         if services.len() > 1 {
             names = format!("{} services ({names})", services.len());
         }
-        if !services.is_empty() && line.state == State::Attention {
-            line.state = State::Failing;
+        if !services.is_empty() && line.state == FindingState::Attention {
+            line.state = FindingState::Failing;
         }
         line.sentence = joined(&[&names, &line.sentence]);
         line

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio::time::sleep;
 
 use super::connection::connect_all;
-use super::dns_client::{Reply, query};
+use super::dns_client::{ReceivedReply, query};
 use super::finding::{Check, Fact, Finding};
 use super::probe::{Probe, Question, Resolver};
 use crate::log::error_chain;
@@ -110,7 +110,7 @@ async fn ask_all(
 }
 
 /// Returns whether a reply says that there is no such name.
-fn is_missing(replies: &[Fact<Reply>]) -> bool {
+fn is_missing(replies: &[Fact<ReceivedReply>]) -> bool {
     let mut replies = replies.iter().flatten();
     replies.any(|reply| reply.code == "NXDOMAIN")
 }

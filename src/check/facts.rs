@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::finding::{Check, Finding, State, items, key_of, list, text};
+use super::finding::{Check, Finding, FindingState, items, key_of, list, text};
 use crate::model::{Family, ProblemKind};
 use crate::view;
 
 /// What a server says: items of its API.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ServerFacts {
     /// `status`.
     pub status: Value,
     /// Its table.
@@ -28,10 +28,10 @@ pub struct ServerTable {
     pub problems: Vec<Value>,
 }
 
-impl Told {
+impl ServerFacts {
     /// Returns the lines about the server, its services and its problems: one for problems of one kind in one cluster. Notes are left
-    /// out: they are intended, or normal for a while. What the verdict is not about deserves attention at most.
-    pub fn findings(&self, verdict: Verdict) -> Vec<Finding> {
+    /// out: they are intended, or normal for a while. What the scope is not about deserves attention at most.
+    pub fn findings(&self, scope: CheckScope) -> Vec<Finding> {
         let [replica, cluster, version] =
             ["replica", "cluster", "version"].map(|field| text(&self.status, field));
         let replica = match replica {
@@ -62,8 +62,8 @@ impl Told {
             }
         }
         for mut finding in of_services {
-            if verdict == Verdict::Server {
-                finding.state = finding.state.min(State::Attention);
+            if scope == CheckScope::Server {
+                finding.state = finding.state.min(FindingState::Attention);
             }
             findings.push(finding);
         }
@@ -96,7 +96,7 @@ impl Told {
 
 /// A zone of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZoneTold<'s> {
+pub struct ZoneFacts<'s> {
     /// The absolute name of its apex.
     pub name: &'s str,
     /// What follows the namespace in the names of services.
@@ -106,9 +106,9 @@ pub struct ZoneTold<'s> {
 }
 
 /// Returns the zones that a status names. The settings have them in the same order.
-pub fn zones(status: &Value) -> impl Iterator<Item = ZoneTold<'_>> {
+pub fn zones(status: &Value) -> impl Iterator<Item = ZoneFacts<'_>> {
     let names = items(status, "zones").filter_map(Value::as_str);
-    names.enumerate().map(|(index, name)| ZoneTold {
+    names.enumerate().map(|(index, name)| ZoneFacts {
         name,
         suffix: status["nameSuffixes"][index].as_str().unwrap_or(name),
         cluster: text(&status["settings"]["zones"][index], "cluster"),
@@ -117,7 +117,7 @@ pub fn zones(status: &Value) -> impl Iterator<Item = ZoneTold<'_>> {
 
 /// What the exit code is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckScope {
     /// The server and its services.
     All,
     /// The server alone: a person who tests an installation may not be in charge of the services.
@@ -128,7 +128,7 @@ pub enum Verdict {
 fn finding(problems: &[&Value]) -> Option<Finding> {
     let first = *problems.first()?;
     Some(Finding {
-        state: State::of_level(text(first, "level"))?,
+        state: FindingState::of_level(text(first, "level"))?,
         name: text(first, "kind").to_owned(),
         sentence: match problems {
             [one] => dated(reason(one), one),
@@ -178,10 +178,10 @@ mod tests {
 
     use super::*;
 
-    fn told(problems: Vec<Value>) -> Told {
-        let mut told = Told::default();
-        told.table.problems = problems;
-        told
+    fn facts(problems: Vec<Value>) -> ServerFacts {
+        let mut facts = ServerFacts::default();
+        facts.table.problems = problems;
+        facts
     }
 
     #[test]
@@ -193,9 +193,9 @@ mod tests {
             json!({"kind": "pod-not-ready", "level": "note"}),
             json!({"kind": "short-name", "level": "error", "isOlder": true, "since": "2026-11-24T03:12:00Z", "subject": "db"}),
         ];
-        let told = told(problems.to_vec());
-        let lines: Vec<(State, String, String)> = told
-            .findings(Verdict::All)
+        let facts = facts(problems.to_vec());
+        let lines: Vec<(FindingState, String, String)> = facts
+            .findings(CheckScope::All)
             .into_iter()
             .skip(1)
             .map(|one| (one.state, one.name, one.sentence))
@@ -205,13 +205,13 @@ mod tests {
         let since = "2026-11-24T03:12:00Z";
         let expected = [
             line(
-                State::Attention,
+                FindingState::Attention,
                 "gateway-down",
                 &format!("Gateway is down: prod/db: east: 2 of 2 (since {since})"),
             ),
-            line(State::Attention, "tea-cold", "cup"),
+            line(FindingState::Attention, "tea-cold", "cup"),
             line(
-                State::Failing,
+                FindingState::Failing,
                 "short-name",
                 &format!("db (before {since})"),
             ),
@@ -224,7 +224,7 @@ mod tests {
         let one = |number: u32| json!({"kind": "unusable-object", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
         let mut problems: Vec<Value> = (0..1000).map(one).collect();
         problems.push(json!({"kind": "unusable-object", "level": "warning", "cluster": "east"}));
-        let findings = told(problems).findings(Verdict::All);
+        let findings = facts(problems).findings(CheckScope::All);
         assert_eq!(findings.len(), 3);
         assert_eq!(findings[1].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");
     }
