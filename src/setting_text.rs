@@ -52,7 +52,9 @@ pub(crate) mod or_empty {
     ) -> Result<Option<T>, D::Error> {
         let text = String::deserialize(from)?;
         let is_empty = text.trim().is_empty();
-        let value = (!is_empty).then(|| text.parse()).transpose();
-        value.map_err(de::Error::custom)
+        (!is_empty)
+            .then(|| text.parse())
+            .transpose()
+            .map_err(de::Error::custom)
     }
 }

@@ -116,8 +116,7 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
             questions(args, &server, &facts).await
         };
         let first = questions(args, &server, &facts).await;
-        let found = path::findings(args.dns, args.resolver, args.connect, first, again);
-        lines.extend(found.await);
+        lines.extend(path::findings(args.dns, args.resolver, args.connect, first, again).await);
     } else if cluster.is_some() {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
         let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
@@ -158,8 +157,9 @@ async fn questions(
     let zones = || facts::zones(&facts.status);
     if let Some(name) = &args.name {
         let mut question = question(server, &name.to_string()).await?;
-        let own = zones().filter(|zone| question.name.ends_with(zone.name));
-        let zone = own.max_by_key(|zone| zone.name.len());
+        let zone = zones()
+            .filter(|zone| question.name.ends_with(zone.name))
+            .max_by_key(|zone| zone.name.len());
         question.zone = zone.map_or("", |zone| zone.name).to_owned();
         return Ok(vec![question]);
     }

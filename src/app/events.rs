@@ -116,8 +116,14 @@ fn print_event(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Re
     if output == Output::Json {
         return print(&(harmless_json(&serde_json::to_string(event)?) + "\n"));
     }
-    let services = event["services"].as_array().into_iter().flatten();
-    let services = list_some(services.filter_map(Value::as_str), 1);
+    let services = list_some(
+        event["services"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str),
+        1,
+    );
     let [time, kind, sentence] = ["time", "kind", "text"].map(text);
     let line = format!("{time}  {kind:12}  {services:24}  {sentence}");
     print(&(local_text(&line) + "\n"))

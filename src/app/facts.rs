@@ -19,8 +19,9 @@ pub(super) async fn read(server: &Api, namespaces: &[Namespace]) -> anyhow::Resu
         .retain(|one| is_selected(text(one, "namespace")));
     // The problems of the server matter to every namespace.
     table.problems.retain(|one| {
-        let service = text(one, "service").split_once('/');
-        service.is_none_or(|(namespace, _)| is_selected(namespace))
+        text(one, "service")
+            .split_once('/')
+            .is_none_or(|(namespace, _)| is_selected(namespace))
     });
     Ok(ServerFacts { status, table })
 }

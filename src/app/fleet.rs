@@ -61,8 +61,7 @@ async fn read(
             "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
         );
         let replicas = timeout(CLUSTER_TIMEOUT, async {
-            let found = servers.get_or_try_init(|| find_servers(args, place));
-            read_servers(&found.await?.replicas).await
+            read_servers(&servers.get_or_try_init(|| find_servers(args, place)).await?.replicas).await
         }).await.unwrap_or(Err(anyhow!(late)));
         Member {
             context: name.clone(),

@@ -93,8 +93,11 @@ impl RunningServer {
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
         // A file that is missing names no domain.
-        let files = OF_KUBELET.map(|path| std::fs::read_to_string(path).unwrap_or_default());
-        let checked = settings.check_cluster_domain(&files.join("\n"));
+        let checked = settings.check_cluster_domain(
+            &OF_KUBELET
+                .map(|path| std::fs::read_to_string(path).unwrap_or_default())
+                .join("\n"),
+        );
         checked.map_err(anyhow::Error::msg)?;
         let own = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
         let given = match settings.answers.ns_addresses.as_slice() {
@@ -114,8 +117,12 @@ impl RunningServer {
         let mut tasks = JoinSet::new();
         let (feeds, reader) = source.start(settings, true, &mut tasks)?;
         if let Some(certificate) = &certificate {
-            let follow = certificate.clone().follow();
-            tasks.spawn(follow.context("cannot start the thread of the certificate")?);
+            tasks.spawn(
+                certificate
+                    .clone()
+                    .follow()
+                    .context("cannot start the thread of the certificate")?,
+            );
         }
         let (zones, identity) = named(settings, &given, &dns);
         let shown = view::Server {
@@ -159,8 +166,7 @@ impl RunningServer {
         loop {
             tokio::select! {
                 _ = table.wait_for(|table| table.version > 0), if *self.probes.readiness.borrow() == Readiness::Starting => {
-                    let opened = self.listeners.open();
-                    self.probes.liveness.watch(opened.context("cannot open the addresses of DNS")?);
+                    self.probes.liveness.watch(self.listeners.open().context("cannot open the addresses of DNS")?);
                     self.probes.readiness.send_replace(Readiness::Ready);
                 }
                 signal = signals.next() => {

@@ -48,19 +48,22 @@ pub async fn read(
         namespaces.push(None);
     }
     links.retain(|_| settings["links"]["enabled"] != false);
-    let of_pods = pods.as_ref().filter(|_| !has_server);
-    let of_pods = of_pods.map(|pods| match pods {
-        Ok(pods) => check_pods(pods),
-        Err(why) => Finding::unknown(Check::Pods, why, "see the line above"),
-    });
+    let of_pods = pods
+        .as_ref()
+        .filter(|_| !has_server)
+        .map(|pods| match pods {
+            Ok(pods) => check_pods(pods),
+            Err(why) => Finding::unknown(Check::Pods, why, "see the line above"),
+        });
     let pods = pods.and_then(Result::ok).unwrap_or_default();
     let account = pods.first().map(account);
     let mut findings = Vec::from_iter(of_pods);
-    let reviews = permissions::needed(&namespaces, &links);
-    let reviews = join_all(reviews.into_iter().map(async |permission| {
-        let allowed = is_allowed(client, account.as_ref(), &permission).await;
-        (permission, allowed)
-    }));
+    let reviews = join_all(permissions::needed(&namespaces, &links).into_iter().map(
+        async |permission| {
+            let allowed = is_allowed(client, account.as_ref(), &permission).await;
+            (permission, allowed)
+        },
+    ));
     let objects = async {
         if caller.is_server {
             return None;
@@ -115,8 +118,9 @@ async fn read_objects(
 
 /// Returns the version of the API server, for example `v1.33.4`.
 async fn version(client: &Client) -> Fact<String> {
-    let info = within(REQUEST_TIMEOUT, client.apiserver_version()).await;
-    let info = info.map_err(|failure| failure.to_string())?;
+    let info = within(REQUEST_TIMEOUT, client.apiserver_version())
+        .await
+        .map_err(|failure| failure.to_string())?;
     Ok(info.git_version)
 }
 
@@ -140,10 +144,12 @@ async fn is_allowed(
     let version = "authorization.k8s.io/v1";
     let path = format!("/apis/{version}/{}s", kind.to_lowercase());
     let review = json!({"apiVersion": version, "kind": kind, "spec": spec});
-    let request = HttpRequest::post(path).body(review.to_string().into_bytes());
-    let request = request.map_err(|error| error.to_string())?;
-    let reviewed = within(REQUEST_TIMEOUT, client.request::<Value>(request)).await;
-    let reviewed = reviewed.map_err(|failure| failure.to_string())?;
+    let request = HttpRequest::post(path)
+        .body(review.to_string().into_bytes())
+        .map_err(|error| error.to_string())?;
+    let reviewed = within(REQUEST_TIMEOUT, client.request::<Value>(request))
+        .await
+        .map_err(|failure| failure.to_string())?;
     Ok(reviewed["status"]["allowed"] == true)
 }
 
@@ -172,8 +178,10 @@ async fn select<K: Resource<DynamicType = ()>>(
     let lists = scopes
         .iter()
         .map(|scope| list(client, path(scope), selector));
-    let listed = try_join_all(lists).await.map(|lists| lists.concat());
-    listed.map_err(|failure| failure.to_string())
+    try_join_all(lists)
+        .await
+        .map(|lists| lists.concat())
+        .map_err(|failure| failure.to_string())
 }
 
 /// Lists the objects at a path that a label selector selects.
@@ -231,19 +239,20 @@ fn is_marked(pod: &Value) -> bool {
 async fn is_unready(client: &Client, node: &str) -> bool {
     let request = HttpRequest::get(format!("/api/v1/nodes/{node}")).body(Vec::new());
     let Ok(request) = request else { return false };
-    let node = within(REQUEST_TIMEOUT, client.request::<Value>(request)).await;
-    let node = node.unwrap_or_default();
+    let node = within(REQUEST_TIMEOUT, client.request::<Value>(request))
+        .await
+        .unwrap_or_default();
     !["", "True"].contains(&text(condition(&node, "Ready"), "status"))
 }
 
 /// Returns the account of a pod: its namespace and its name.
 fn account(pod: &Value) -> (String, String) {
-    let name = pod["spec"]["serviceAccountName"]
-        .as_str()
-        .unwrap_or("default");
     (
         text(&pod["metadata"], "namespace").to_owned(),
-        name.to_owned(),
+        pod["spec"]["serviceAccountName"]
+            .as_str()
+            .unwrap_or("default")
+            .to_owned(),
     )
 }
 
@@ -256,8 +265,11 @@ fn describe_pod(pod: &Value) -> String {
         parts.push("being deleted".to_owned());
     }
     let is_false = |one: &&Value| text(one, "status") == "False";
-    let conditions = items(status, "conditions").filter(is_false);
-    parts.extend(conditions.map(|one| format!("not {} ({})", text(one, "type"), reason(one))));
+    parts.extend(
+        items(status, "conditions")
+            .filter(is_false)
+            .map(|one| format!("not {} ({})", text(one, "type"), reason(one))),
+    );
     for container in items(status, "containerStatuses") {
         for (verb, state) in [
             ("waiting", &container["state"]["waiting"]),

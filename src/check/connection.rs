@@ -120,8 +120,9 @@ fn targets(name: &str, answered: &BTreeSet<IpAddr>, endpoints: &[Value]) -> Vec<
     for endpoint in endpoints {
         let addresses = items(endpoint, "addresses").filter_map(|one| one.as_str()?.parse().ok());
         for ip in addresses.filter(|ip| answered.contains(ip)) {
-            let ports = items(endpoint, "ports").filter(is_wanted);
-            let ports = ports.filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
+            let ports = items(endpoint, "ports")
+                .filter(is_wanted)
+                .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
             targets.extend(ports.map(|port| (describe(endpoint), SocketAddr::new(ip, port))));
         }
     }

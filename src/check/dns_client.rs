@@ -58,10 +58,15 @@ pub async fn query(
     let message = response.map_err(|error| error.to_string())?;
     let mut answers = message.answers.iter();
     let is_answered = answers.any(|record| record.record_type() == query.query_type());
-    let of_targets = message.additionals.iter();
-    let of_targets = of_targets.filter(|_| rtype == RecordType::SRV);
-    let data = message.answers.iter().chain(of_targets);
-    let data = data.map(|record| &record.data);
+    let of_targets = message
+        .additionals
+        .iter()
+        .filter(|_| rtype == RecordType::SRV);
+    let data = message
+        .answers
+        .iter()
+        .chain(of_targets)
+        .map(|record| &record.data);
     let address = |data: &RData| match data {
         RData::A(address) => Some(IpAddr::V4(address.0)),
         RData::AAAA(address) => Some(IpAddr::V6(address.0)),
@@ -90,14 +95,16 @@ async fn exchange(
     let runtime = TokioRuntimeProvider::new();
     let client = match over_tcp {
         true => TcpClientStream::exchange(server, None, TIMEOUT, None, runtime.clone()).await?,
-        false => {
-            let client = UdpClientStream::builder(server, runtime.clone());
-            client.with_timeout(Some(TIMEOUT)).exchange()
-        }
+        false => UdpClientStream::builder(server, runtime.clone())
+            .with_timeout(Some(TIMEOUT))
+            .exchange(),
     };
     let request = DnsRequest::from_query(query.clone(), DnsRequestOptions::default());
-    let response = client.send(request).next().await;
-    response.unwrap_or_else(|| Err(NetError::from("no reply")))
+    client
+        .send(request)
+        .next()
+        .await
+        .unwrap_or_else(|| Err(NetError::from("no reply")))
 }
 
 #[cfg(test)]

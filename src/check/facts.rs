@@ -107,12 +107,14 @@ pub struct ZoneFacts<'s> {
 
 /// Returns the zones that a status names. The settings have them in the same order.
 pub fn zones(status: &Value) -> impl Iterator<Item = ZoneFacts<'_>> {
-    let names = items(status, "zones").filter_map(Value::as_str);
-    names.enumerate().map(|(index, name)| ZoneFacts {
-        name,
-        suffix: status["nameSuffixes"][index].as_str().unwrap_or(name),
-        cluster: text(&status["settings"]["zones"][index], "cluster"),
-    })
+    items(status, "zones")
+        .filter_map(Value::as_str)
+        .enumerate()
+        .map(|(index, name)| ZoneFacts {
+            name,
+            suffix: status["nameSuffixes"][index].as_str().unwrap_or(name),
+            cluster: text(&status["settings"]["zones"][index], "cluster"),
+        })
 }
 
 /// What the exit code is about.

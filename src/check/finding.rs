@@ -91,8 +91,9 @@ impl Finding {
 
     /// Returns the command that prints the section of the manual, if it is one on a kind of problem.
     pub(super) fn manual_command(&self) -> Option<String> {
-        let is_problem = self.anchor.starts_with("problems.html");
-        is_problem.then(|| manual_command(&self.name))
+        self.anchor
+            .starts_with("problems.html")
+            .then(|| manual_command(&self.name))
     }
 
     /// Makes a finding with what to do.
@@ -145,8 +146,10 @@ impl FindingState {
 
     /// Returns the worst state of findings. What could not be checked does not count.
     pub fn worst(findings: &[Finding]) -> Self {
-        let states = findings.iter().map(|one| one.state);
-        states.fold(Self::Ok, Self::max)
+        findings
+            .iter()
+            .map(|one| one.state)
+            .fold(Self::Ok, Self::max)
     }
 }
 
@@ -217,8 +220,7 @@ pub fn name_of(object: &Value) -> [&str; 2] {
 
 /// Returns the condition of an object with this type, or null.
 pub fn condition<'v>(object: &'v Value, name: &str) -> &'v Value {
-    let mut conditions = items(&object["status"], "conditions");
-    let found = conditions.find(|one| one["type"] == name);
+    let found = items(&object["status"], "conditions").find(|one| one["type"] == name);
     found.unwrap_or(&Value::Null)
 }
 

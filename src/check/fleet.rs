@@ -60,8 +60,8 @@ fn distinct<'m>(
             Ok(replicas) => {
                 let ids: Vec<_> = replicas.iter().filter_map(ReplicaFacts::id).collect();
                 let is_known = |one: &ReplicaFacts| one.id().is_some_and(|id| ids.contains(&id));
-                let mut others = read.iter();
-                let Some((first, _)) = others.find(|(_, known)| known.iter().any(is_known)) else {
+                let Some((first, _)) = read.iter().find(|(_, known)| known.iter().any(is_known))
+                else {
                     read.push((member, replicas));
                     continue;
                 };

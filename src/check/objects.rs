@@ -77,8 +77,9 @@ fn check_links<'o>(
     let mut wrong = BTreeSet::new();
     for link in objects.links.as_ref()? {
         let target = text(&link["spec"], "targetClusterName");
-        let alias = settings["clusterAliases"][target].as_str();
-        let cluster = alias.unwrap_or(target);
+        let cluster = settings["clusterAliases"][target]
+            .as_str()
+            .unwrap_or(target);
         if items(settings, "excludeClusters").any(|one| one == cluster) {
             continue;
         }
@@ -91,8 +92,7 @@ fn check_links<'o>(
             let Some(failed) = failed.filter(|_| is_watched) else {
                 continue;
             };
-            let mut services = facts.table.services.iter();
-            let is_mirrored = services.any(|one| {
+            let is_mirrored = facts.table.services.iter().any(|one| {
                 key_of(one) == name
                     && items(one, "clusters").any(|cell| text(cell, "cluster") == cluster)
             });
@@ -150,8 +150,10 @@ fn check_gateways(objects: &ClusterObjects) -> Result<Finding, &String> {
 /// Returns the time for which the proxy of a pod keeps an address, if it is set. A native sidecar is an init container.
 fn cache_timeout(pod: &Value) -> Option<&str> {
     let lists = ["containers", "initContainers"];
-    let containers = lists.into_iter().flat_map(|list| items(&pod["spec"], list));
-    let mut variables = containers.flat_map(|container| items(container, "env"));
+    let mut variables = lists
+        .into_iter()
+        .flat_map(|list| items(&pod["spec"], list))
+        .flat_map(|container| items(container, "env"));
     let variable = variables.find(|variable| variable["name"] == CACHE_TIMEOUT)?;
     variable["value"].as_str()
 }

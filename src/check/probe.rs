@@ -84,8 +84,11 @@ impl Question {
         let [namespace, name] = key_of(service);
         let own = table.endpoints.iter();
         let own: Vec<_> = own.filter(|one| key_of(one) == key_of(service)).collect();
-        let mut known = own.iter().flat_map(|one| addresses(one));
-        let rtype = if known.any(|one| one.is_ipv4()) {
+        let rtype = if own
+            .iter()
+            .flat_map(|one| addresses(one))
+            .any(|one| one.is_ipv4())
+        {
             RecordType::A
         } else {
             RecordType::AAAA
@@ -109,16 +112,18 @@ impl Question {
     /// Returns the question for a name, for the first type that it has, from the items of its explanation.
     pub fn of_name(explained: &[Value]) -> Self {
         let of = |section: &'static str| {
-            let items = explained.iter();
-            items.filter(move |one| one["section"] == section)
+            explained
+                .iter()
+                .filter(move |one| one["section"] == section)
         };
         let name = explained.iter().find(|one| !one["reading"].is_null());
         let name = name.map_or("", |one| text(one, "name")).to_owned();
         let answer = of("answers").find(|one| one["result"] == "NOERROR");
-        let mut types = RecordType::OF_SERVICES.into_iter().chain([RecordType::SOA]);
-        let rtype =
-            types.find(|rtype| answer.is_some_and(|one| text(one, "rtype") == rtype.to_string()));
-        let rtype = rtype.unwrap_or(RecordType::A);
+        let rtype = RecordType::OF_SERVICES
+            .into_iter()
+            .chain([RecordType::SOA])
+            .find(|rtype| answer.is_some_and(|one| text(one, "rtype") == rtype.to_string()))
+            .unwrap_or(RecordType::A);
         let failing = of("answers").find(|one| one["result"] == "SERVFAIL");
         Self {
             // The addresses of the targets may not fit.
@@ -178,8 +183,7 @@ fn data(reply: &ReceivedReply) -> String {
 pub fn name_in(zone: ZoneFacts<'_>, facts: &ServerFacts) -> Option<String> {
     let aliases = &facts.status["settings"]["aliases"];
     let own = facts.table.services.iter().filter_map(|service| {
-        let mut cells = items(service, "clusters");
-        let cell = cells.find(|cell| text(cell, "cluster") == zone.cluster)?;
+        let cell = items(service, "clusters").find(|cell| text(cell, "cluster") == zone.cluster)?;
         let is_alias = !aliases[key_of(service).join("/")].is_null();
         let is_usable = cell["alive"].as_u64() > Some(0) && !is_alias;
         is_usable.then(|| (cell["endpoints"].as_u64(), service))
@@ -202,8 +206,9 @@ impl Probe {
 
     /// Returns the addresses that the first name server answers.
     pub fn answered(&self) -> BTreeSet<IpAddr> {
-        let first = self.replies().find_map(|reply| reply.as_ref().ok());
-        first.map_or_else(BTreeSet::new, |reply| reply.addresses.clone())
+        self.replies()
+            .find_map(|reply| reply.as_ref().ok())
+            .map_or_else(BTreeSet::new, |reply| reply.addresses.clone())
     }
 
     /// Returns the findings: about the server, and each name server of the cluster.

@@ -63,13 +63,15 @@ pub(super) fn arguments(command: &clap::Command) -> Vec<OsString> {
         return arguments;
     };
     let is_known = |flag: &str| {
-        let mut known = check.get_arguments().chain(command.get_arguments());
-        known.any(|one| one.get_long() == Some(flag))
+        check
+            .get_arguments()
+            .chain(command.get_arguments())
+            .any(|one| one.get_long() == Some(flag))
     };
     arguments.retain(|argument| {
         let flag = argument.to_str().and_then(|text| text.strip_prefix("--"));
-        let flag = flag.and_then(|flag| flag.split_once('='));
-        flag.is_none_or(|(name, _)| is_known(name))
+        flag.and_then(|flag| flag.split_once('='))
+            .is_none_or(|(name, _)| is_known(name))
     });
     arguments
 }

@@ -65,8 +65,10 @@ impl PrintArgs {
             }
             Output::Text | Output::Short | Output::Wide | Output::Zone => {
                 let mut sections = document.sections;
-                let last = sections.last().map(|one| one.title.clone());
-                let things = last.filter(|title| !title.is_empty());
+                let things = sections
+                    .last()
+                    .map(|one| one.title.clone())
+                    .filter(|title| !title.is_empty());
                 sections.retain(|section| !section.rows.is_empty());
                 if sections.is_empty() {
                     format!("no {}\n", things.unwrap_or(document.kind))
@@ -169,8 +171,10 @@ pub fn local_text(text: &str) -> String {
     for piece in text.split_inclusive(is_end) {
         let word = piece.trim_end_matches(is_end);
         let is_time = !is_quoted && word.matches(':').count() >= 2;
-        let time = local_time(word).filter(|_| is_time);
-        local += time.as_deref().unwrap_or(word);
+        local += local_time(word)
+            .filter(|_| is_time)
+            .as_deref()
+            .unwrap_or(word);
         local += &piece[word.len()..];
         is_quoted = if is_quoted {
             !word.contains('\'')

@@ -187,8 +187,12 @@ impl Api {
         let (_, response) = self
             .request(ViewKind::Events, filter, stream::MEDIA_TYPE)
             .await?;
-        let body = response.into_body().into_data_stream();
-        let octets = StreamReader::new(body.map_err(io::Error::other));
+        let octets = StreamReader::new(
+            response
+                .into_body()
+                .into_data_stream()
+                .map_err(io::Error::other),
+        );
         let lines = FramedRead::new(octets, LinesCodec::new_with_max_length(MAX_LINE));
         let unreadable =
             |error: LinesCodecError| anyhow!(error).context("cannot read the events of the server");
@@ -278,11 +282,13 @@ where
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
     // Its errors are those of the request.
     tokio::spawn(connection);
-    let request = Request::get(target)
-        .header(HOST, host)
-        .header(ACCEPT, accept);
     Ok(sender
-        .send_request(request.body(Body::empty())?)
+        .send_request(
+            Request::get(target)
+                .header(HOST, host)
+                .header(ACCEPT, accept)
+                .body(Body::empty())?,
+        )
         .await?
         .map(Body::new))
 }

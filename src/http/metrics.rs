@@ -173,24 +173,29 @@ impl Metrics {
 
     /// Adds the numbers of services, endpoints, clusters and problems.
     fn add_content(&self, registry: &mut Registry, facts: &TableFacts) {
-        let services = facts.services.iter();
-        let services =
-            services.map(|(kind, n)| ([("kind", <&str>::from(kind).into())], f64::from(*n)));
+        let services = facts
+            .services
+            .iter()
+            .map(|(kind, n)| ([("kind", <&str>::from(kind).into())], f64::from(*n)));
         let help = "Services in the table by kind";
         registry.register("services", help, gauges(services));
-        let endpoints = facts.endpoints.iter();
-        let endpoints = endpoints.map(|((cluster, (state, is_returned)), n)| {
-            let labels = [
-                ("remote_cluster", cluster.clone().into()),
-                ("state", state.name().into()),
-                ("returned", is_returned.to_string().into()),
-            ];
-            (labels, f64::from(*n))
-        });
+        let endpoints = facts
+            .endpoints
+            .iter()
+            .map(|((cluster, (state, is_returned)), n)| {
+                let labels = [
+                    ("remote_cluster", cluster.clone().into()),
+                    ("state", state.name().into()),
+                    ("returned", is_returned.to_string().into()),
+                ];
+                (labels, f64::from(*n))
+            });
         let help = "Endpoints by cluster, state and whether the name of their service returns them";
         registry.register("endpoints", help, gauges(endpoints));
-        let clusters = facts.clusters.iter();
-        let clusters = clusters.map(|(state, n)| ([("state", (*state).into())], f64::from(*n)));
+        let clusters = facts
+            .clusters
+            .iter()
+            .map(|(state, n)| ([("state", (*state).into())], f64::from(*n)));
         let help = "Clusters of mirrors by the state of their Links";
         registry.register("clusters", help, gauges(clusters));
         let failing = facts.failing.iter().map(|(kind, key)| {

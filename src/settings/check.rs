@@ -12,16 +12,15 @@ impl Settings {
         }
         self.check_cluster_names()?;
         self.check_zones().map_err(|why| format!("zones: {why}"))?;
-        let aliases = Aliases::new(self.aliases.clone());
-        aliases.map_err(|why| format!("aliases: {why}"))?;
+        Aliases::new(self.aliases.clone()).map_err(|why| format!("aliases: {why}"))?;
         self.check_tls()
     }
 
     /// Returns an error if a cluster has a name that has another meaning in a failover order (rule K5a). This cluster is `local`
     /// there, whatever its name is.
     fn check_cluster_names(&self) -> Result<(), String> {
-        let own = ("clusterName".to_owned(), &self.cluster_name);
-        let own = Some(own).filter(|(_, name)| name.as_str() != DEFAULT_CLUSTER_NAME);
+        let own = Some(("clusterName".to_owned(), &self.cluster_name))
+            .filter(|(_, name)| name.as_str() != DEFAULT_CLUSTER_NAME);
         let aliases = self
             .cluster_aliases
             .iter()
@@ -95,8 +94,9 @@ impl Settings {
     ///
     /// For the first zone that is. `files` is the text of these files.
     pub fn check_cluster_domain(&self, files: &str) -> Result<(), String> {
-        let words = files.split_whitespace();
-        let domains = words.filter_map(|word| word.split_once(".svc."));
+        let domains = files
+            .split_whitespace()
+            .filter_map(|word| word.split_once(".svc."));
         for domain in domains.filter_map(|(_, domain)| domain.parse::<ZoneName>().ok()) {
             for zone in &self.zones {
                 let (name, Some(cluster)) = (&zone.name, zone.cluster()) else {

@@ -28,8 +28,15 @@ pub(super) fn find_wrong(value: &Value) -> Option<Wrong> {
 /// Finds the first such value at or below a path. `default` is the one that the path has by default.
 fn find_in(schema: &Value, default: &Value, value: &Value, path: &str) -> Option<Wrong> {
     if let Some(choices) = schema["oneOf"].as_array() {
-        let names = choices.iter().filter_map(|one| one["const"].as_str());
-        return find_unknown("one of", names.collect(), value, path);
+        return find_unknown(
+            "one of",
+            choices
+                .iter()
+                .filter_map(|one| one["const"].as_str())
+                .collect(),
+            value,
+            path,
+        );
     }
     let given = flow(value);
     let documentation = schema["description"].as_str().unwrap_or_default();
@@ -53,13 +60,13 @@ fn find_in(schema: &Value, default: &Value, value: &Value, path: &str) -> Option
             ("an IP address", "10.96.0.53".to_owned())
         }
         ("boolean", Value::Bool(_)) => return None,
-        ("object", _) => {
-            let example = documentation.split('`').find(|one| one.starts_with('{'));
-            (
-                "settings",
-                example.map_or_else(|| flow(default), str::to_owned),
-            )
-        }
+        ("object", _) => (
+            "settings",
+            documentation
+                .split('`')
+                .find(|one| one.starts_with('{'))
+                .map_or_else(|| flow(default), str::to_owned),
+        ),
         ("array", _) => ("a list", format!("[{given}]")),
         ("boolean", _) => ("true or false", flow(default)),
         ("string", _) => match default.as_str() {

@@ -25,8 +25,9 @@ impl Age {
     /// Returns the age of what began first.
     pub(super) fn earliest(self, other: Self) -> Self {
         let known = [self, other].into_iter().filter(|age| age.since.is_some());
-        let first = known.min_by_key(|age| (age.since, !age.is_older));
-        first.unwrap_or_default()
+        known
+            .min_by_key(|age| (age.since, !age.is_older))
+            .unwrap_or_default()
     }
 
     /// Returns the age in wall time, to the second. `clock` is that of the process.
@@ -47,8 +48,9 @@ impl Age {
     /// Returns the time as a cell: `TIME`, or `before TIME`. Empty: it is not known.
     pub fn cell(&self) -> String {
         let word = if self.is_older { "before " } else { "" };
-        let since = self.since.map(Timestamp::to_text);
-        since.map_or_else(String::new, |time| format!("{word}{time}"))
+        self.since
+            .map(Timestamp::to_text)
+            .map_or_else(String::new, |time| format!("{word}{time}"))
     }
 }
 

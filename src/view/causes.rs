@@ -55,8 +55,10 @@ impl Causes {
         let mut affected: BTreeMap<CauseKey, BTreeSet<ServiceKey>> = BTreeMap::new();
         for problem in table.reported_problems() {
             causes.add(&problem);
-            let of_cause = affected.entry(Self::key(&problem)).or_default();
-            of_cause.extend(problem.service.clone());
+            affected
+                .entry(Self::key(&problem))
+                .or_default()
+                .extend(problem.service.clone());
         }
         for service in table.services() {
             for endpoint in &service.endpoints {
@@ -73,8 +75,8 @@ impl Causes {
         for (key, cause) in &mut causes.by_key {
             let services = affected.remove(key).unwrap_or_default();
             cause.counts.services = services.len() as u32;
-            let failing = services.iter().filter(|one| failing.contains(one));
-            cause.counts.failing = failing.count() as u32;
+            cause.counts.failing =
+                services.iter().filter(|one| failing.contains(one)).count() as u32;
             // They are sorted.
             let [first, last] =
                 [services.first(), services.last()].map(|one| Some(&one?.namespace));
@@ -85,13 +87,15 @@ impl Causes {
 
     /// Adds a problem.
     pub(super) fn add(&mut self, problem: &Problem) {
-        let cause = self.by_key.entry(Self::key(problem));
-        let cause = cause.or_insert_with(|| Cause {
-            first: problem.clone(),
-            age: Age::default(),
-            counts: Counts::default(),
-            namespace: None,
-        });
+        let cause = self
+            .by_key
+            .entry(Self::key(problem))
+            .or_insert_with(|| Cause {
+                first: problem.clone(),
+                age: Age::default(),
+                counts: Counts::default(),
+                namespace: None,
+            });
         cause.counts.count += 1;
         cause.counts.services += u32::from(problem.service.is_some());
         cause.age = cause.age.earliest(problem.into());
@@ -112,8 +116,10 @@ impl Causes {
 
     /// Returns the number of problems of a kind.
     pub fn count(&self, kind: ProblemKind) -> u32 {
-        let causes = self.by_key.range((kind, None, None)..);
-        let causes = causes.take_while(|((other, ..), _)| *other == kind);
+        let causes = self
+            .by_key
+            .range((kind, None, None)..)
+            .take_while(|((other, ..), _)| *other == kind);
         causes.map(|(_, cause)| cause.counts.count).sum()
     }
 
@@ -131,9 +137,12 @@ impl Causes {
                 let own = cause.first.namespace();
                 return own.is_none_or(|own| filter.has_namespace(own));
             }
-            let service = cause.first.service.as_ref().map(ServiceKey::labels);
-            let service =
-                service.and_then(|[name, namespace]| context.table?.service(namespace, name));
+            let service = cause
+                .first
+                .service
+                .as_ref()
+                .map(ServiceKey::labels)
+                .and_then(|[name, namespace]| context.table?.service(namespace, name));
             let is_in_row = service.is_some_and(|service| {
                 let mut own = service.problems.iter();
                 service.should_answer() && own.any(|one| one.kind == cause.first.kind)
@@ -141,8 +150,10 @@ impl Causes {
             cause.counts.count > 1 || !is_in_row
         });
         // The objects of a table are services.
-        let rows = section.rows.iter_mut();
-        rows.for_each(|row| row.object = Value::Null);
+        section
+            .rows
+            .iter_mut()
+            .for_each(|row| row.object = Value::Null);
         section
     }
 
@@ -183,8 +194,11 @@ impl Causes {
 
     /// Returns how bad the worst cause is.
     pub(super) fn state(&self) -> State {
-        let states = self.by_key.values().map(Cause::state);
-        states.max().unwrap_or_default()
+        self.by_key
+            .values()
+            .map(Cause::state)
+            .max()
+            .unwrap_or_default()
     }
 
     /// Returns the numbers of problems by level.

@@ -92,8 +92,10 @@ impl ClusterReport {
 
     /// Describes a cluster. That of the server has no link.
     fn new(shown: &Shown<'_>, name: &ClusterName, link: Option<&ClusterLink>) -> Self {
-        let problem = link.and_then(|link| link.problem.as_ref());
-        let age = problem.map(Age::from).unwrap_or_default();
+        let age = link
+            .and_then(|link| link.problem.as_ref())
+            .map(Age::from)
+            .unwrap_or_default();
         Self {
             name: name.to_string(),
             is_own: shown.server.identity.cluster.as_ref() == Some(name),
@@ -142,9 +144,10 @@ impl ClusterDetail {
             let cells = ClusterCell::of_service(service, shown.clock());
             let is_member = service.federated.contains(&cluster);
             // The address of several clusters comes before those of one.
-            let mut cells = cells.into_iter().rev();
-            let own =
-                cells.find(|cell| cell.cluster == name || cell.cluster.is_empty() && is_member);
+            let own = cells
+                .into_iter()
+                .rev()
+                .find(|cell| cell.cluster == name || cell.cluster.is_empty() && is_member);
             if let Some(cell) = own {
                 let service = service.key.to_string();
                 services.push(ClusterService { service, cell });

@@ -155,15 +155,24 @@ impl<'t> NameReply<'t> {
         service: &'t Service,
     ) -> impl Iterator<Item = ListedEndpoint<'t>> + use<'t> {
         // All are in the order of the table.
-        let returned = self.0.as_ref().ok().map(View::endpoints);
-        let mut returned = returned.into_iter().flatten().peekable();
-        let all = service.endpoints.iter().chain(&service.not_ready);
-        all.map(move |endpoint| ListedEndpoint {
-            service,
-            endpoint,
-            state: EndpointState::of(endpoint),
-            is_returned: returned.next_if(|one| ptr::eq(*one, endpoint)).is_some(),
-        })
+        let mut returned = self
+            .0
+            .as_ref()
+            .ok()
+            .map(View::endpoints)
+            .into_iter()
+            .flatten()
+            .peekable();
+        service
+            .endpoints
+            .iter()
+            .chain(&service.not_ready)
+            .map(move |endpoint| ListedEndpoint {
+                service,
+                endpoint,
+                state: EndpointState::of(endpoint),
+                is_returned: returned.next_if(|one| ptr::eq(*one, endpoint)).is_some(),
+            })
     }
 
     /// Reports one of the endpoints of [`NameReply::endpoints`]. `clock` is that of the process.
@@ -222,8 +231,15 @@ impl<'t> NameReply<'t> {
             Ok(_) => Some("it lacks the port".to_owned()),
             Err(reason) => Some(reason.clone()),
         };
-        let reasons = cause.into_iter().chain(place).map(str::to_owned);
-        Some(reasons.chain(reply).collect::<Vec<_>>().join("; "))
+        Some(
+            cause
+                .into_iter()
+                .chain(place)
+                .map(str::to_owned)
+                .chain(reply)
+                .collect::<Vec<_>>()
+                .join("; "),
+        )
     }
 }
 

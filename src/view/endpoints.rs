@@ -9,11 +9,13 @@ use super::server::Shown;
 /// Adds one row for each endpoint, and whether the name of its service returns it.
 pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
     let (filter, services) = (shown.filter, shown.services());
-    let selected = services.iter().filter(|service| filter.selects(service));
-    let endpoints = selected.flat_map(|service| ListedEndpoint::of_service(service));
-    let endpoints = endpoints.filter(|one| {
-        is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
-    });
+    let endpoints = services
+        .iter()
+        .filter(|service| filter.selects(service))
+        .flat_map(|service| ListedEndpoint::of_service(service))
+        .filter(|one| {
+            is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
+        });
     let rows = shown.page(endpoints, document)?;
     let report =
         |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one, shown.clock());

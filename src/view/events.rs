@@ -30,8 +30,10 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), V
     let is_empty = events.is_empty();
     let none = || is_empty.then(|| format!("no such change since {since}"));
     // An event that names no service does not show that one matches.
-    let is_of_none = events.iter().all(|one| one.change.services.is_empty());
-    let unmatched = is_of_none.then(|| filter.unmatched(&shown.services()).or_else(none));
+    let unmatched = events
+        .iter()
+        .all(|one| one.change.services.is_empty())
+        .then(|| filter.unmatched(&shown.services()).or_else(none));
     document.sections.push(Section::of::<Event>("", events));
     let incomplete = || format!("this server knows the events since {since}");
     document.fail_if(0, (!is_complete).then(incomplete));

@@ -71,8 +71,10 @@ impl ReadName<'_> {
             .map(|one| ServiceRow::new(self.shown, one, self.shown.verdict(one)));
         let mut service = Section::of::<ServiceRow>("service", row);
         // There is room for all columns of one row.
-        let columns = service.columns.iter_mut();
-        columns.for_each(|column| column.priority = 0);
+        service
+            .columns
+            .iter_mut()
+            .for_each(|column| column.priority = 0);
         let (problems, answers) = (self.all_problems(), AnswerReport::all(self));
         vec![
             self.head(),
@@ -136,8 +138,10 @@ impl ReadName<'_> {
 
     /// Returns the last changes of the service, the newest first.
     fn events(&self) -> Section {
-        let endpoints = self.endpoints.iter();
-        let clusters = endpoints.filter_map(|one| one.endpoint.cluster.clone());
+        let clusters = self
+            .endpoints
+            .iter()
+            .filter_map(|one| one.endpoint.cluster.clone());
         let (clusters, key): (BTreeSet<ClusterName>, _) = (clusters.collect(), self.key.clone());
         let (known, at) = (&self.shown.server.feeds.events, self.shown.filter.at);
         let events = known.of_services(&key.into_iter().collect(), &clusters, at, MAX_CHANGES);
@@ -158,8 +162,10 @@ fn rest(more: usize, limit: usize) -> Section {
 fn what_to_do(problems: &[Problem]) -> Section {
     let mut section = Section::new("what to do", [Column::text(""), Column::text("")]);
     let mut told = BTreeSet::new();
-    let causes = problems.iter().filter(|one| one.cause.is_none());
-    let hints = causes.map(|one| (one.kind, one.hint()));
+    let hints = problems
+        .iter()
+        .filter(|one| one.cause.is_none())
+        .map(|one| (one.kind, one.hint()));
     for (kind, hint) in hints.filter(|hint| told.insert(hint.clone())) {
         let more = manual_command(kind.name());
         section.push_text([kind.to_string(), format!("{hint}; more: {more}")]);

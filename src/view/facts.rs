@@ -161,8 +161,11 @@ fn count<T: Copy + Ord>(all: &[T], found: impl Iterator<Item = T>) -> BTreeMap<T
 fn count_endpoints(table: &Table) -> ByCluster<StateLabels> {
     let mut clusters: BTreeMap<&str, BTreeMap<StateLabels, u32>> = BTreeMap::new();
     for one in table.services().flat_map(ListedEndpoint::of_service) {
-        let counts = clusters.entry(one.cluster()).or_default();
-        *counts.entry((one.state, one.is_returned)).or_default() += 1;
+        *clusters
+            .entry(one.cluster())
+            .or_default()
+            .entry((one.state, one.is_returned))
+            .or_default() += 1;
     }
     let mut by_size: Vec<&str> = clusters.keys().copied().collect();
     by_size.sort_by_cached_key(|name| Reverse(clusters[name].values().sum::<u32>()));

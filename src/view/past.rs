@@ -26,21 +26,24 @@ fn past_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
         let ago = text.parse::<SignedDuration>().ok()?;
         now.checked_sub(ago.unsigned_abs()).ok()
     };
-    let time = forms.find_map(|form| civil::Time::strptime(form, text).ok());
-    let time = time.map_or_else(ago, of_day);
+    let time = forms
+        .find_map(|form| civil::Time::strptime(form, text).ok())
+        .map_or_else(ago, of_day);
     let time = time.and_then(|time| u64::try_from(time.timestamp().as_millisecond()).ok());
     let examples =
         "a time is like 03:12 (the last such local time), 90m (ago), or 2026-11-24T03:12Z";
-    let time = Timestamp::from_text(text).or(time.map(Timestamp));
-    time.ok_or_else(|| examples.to_owned())
+    Timestamp::from_text(text)
+        .or(time.map(Timestamp))
+        .ok_or_else(|| examples.to_owned())
 }
 
 /// Reads the time of a parameter.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Timestamp>, D::Error> {
-    let time = past_time(&String::deserialize(from)?);
-    time.map(Some).map_err(de::Error::custom)
+    past_time(&String::deserialize(from)?)
+        .map(Some)
+        .map_err(de::Error::custom)
 }
 
 #[cfg(test)]

@@ -107,8 +107,11 @@ impl ProblemReport {
         let parts = [&self.subject, self.sentence, &self.detail];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let services = self.counts.filter(|counts| counts.services > 1);
-        let services = services.map(|counts| format!("{} services", counts.services));
-        let facts: Vec<String> = services.into_iter().chain(self.age.words()).collect();
+        let facts: Vec<String> = services
+            .map(|counts| format!("{} services", counts.services))
+            .into_iter()
+            .chain(self.age.words())
+            .collect();
         match facts.join(", ").as_str() {
             "" => parts.join(": "),
             facts => format!("{} ({facts})", parts.join(": ")),

@@ -103,8 +103,10 @@ impl Server {
 
     /// Returns the problems of the server: of its table as a whole, its source and its process.
     pub fn problems(&self, now: &Published) -> Vec<Problem> {
-        let is_stopping = self.draining.load(Ordering::Relaxed);
-        let stopping = is_stopping.then(|| Problem::new(ProblemKind::ShuttingDown, ""));
+        let stopping = self
+            .draining
+            .load(Ordering::Relaxed)
+            .then(|| Problem::new(ProblemKind::ShuttingDown, ""));
         let mut problems = Vec::from_iter(stopping);
         problems.extend(now.problem());
         problems.extend(self.feeds.problems());
@@ -170,8 +172,9 @@ impl<'s> Shown<'s> {
         {
             let earlier = server.reader.of_version(version);
             // No list begins before the first table.
-            let earlier = earlier.filter(|earlier| earlier.table.is_some());
-            shown.published = earlier.ok_or(ViewError::Gone)?;
+            shown.published = earlier
+                .filter(|earlier| earlier.table.is_some())
+                .ok_or(ViewError::Gone)?;
         }
         Ok(shown)
     }
@@ -246,8 +249,10 @@ impl<'s> Shown<'s> {
 
     /// Returns a sentence about the selected namespaces whose changes are not kept for the time of the answers.
     pub(super) fn incomplete(&self) -> Option<String> {
-        let incomplete = self.incomplete.iter();
-        let selected = incomplete.filter(|one| self.filter.has_namespace(one.as_str()));
+        let selected = self
+            .incomplete
+            .iter()
+            .filter(|one| self.filter.has_namespace(one.as_str()));
         let names = list_some(selected, MAX_LISTED);
         (!names.is_empty()).then(|| {
             format!("the answers of {names} are those of a later time: the history is full, and lacks earlier ones")
@@ -279,8 +284,11 @@ impl<'s> Shown<'s> {
 
     /// Returns the services with names, sorted.
     pub(super) fn services(&self) -> Vec<&Service> {
-        let services = self.table().into_iter().flat_map(Table::sorted_services);
-        services.filter(|service| service.should_answer()).collect()
+        self.table()
+            .into_iter()
+            .flat_map(Table::sorted_services)
+            .filter(|service| service.should_answer())
+            .collect()
     }
 
     /// Returns the facts about the table. Those of the past are computed once for each request.

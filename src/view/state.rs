@@ -95,10 +95,17 @@ fn own_answer<'t>(zones: &'t Zones, now: &'t Published, service: &Service) -> An
 /// Returns the kind of the problem of a service that matters most to clients: if it fails, why; else the worst one; or its cause. That of
 /// a cluster without a Link is not one of the service.
 pub(super) fn main_problem(service: &Service, state: State) -> Option<ProblemKind> {
-    let kinds = service.problems.iter().map(|problem| problem.kind);
-    let worst = kinds.min_by_key(|kind| std::cmp::Reverse(kind.row().level));
-    let endpoints = service.endpoints.iter().filter(|one| one.is_selected());
-    let of_endpoints = endpoints.filter_map(|one| one.liveness.problem()).min();
+    let worst = service
+        .problems
+        .iter()
+        .map(|problem| problem.kind)
+        .min_by_key(|kind| std::cmp::Reverse(kind.row().level));
+    let of_endpoints = service
+        .endpoints
+        .iter()
+        .filter(|one| one.is_selected())
+        .filter_map(|one| one.liveness.problem())
+        .min();
     let of_failure = service.failure.map(|failure| match failure {
         NameFailure::ExpectedClustersMissing => ProblemKind::ExpectedClustersMissing,
         NameFailure::StepWithoutEndpoint => ProblemKind::StepWithoutEndpoint,
@@ -111,9 +118,12 @@ pub(super) fn main_problem(service: &Service, state: State) -> Option<ProblemKin
     } else {
         worst.or(of_endpoints)
     };
-    let mut problems = service.problems.iter();
-    let explained = problems.find(|problem| Some(problem.kind) == main);
-    explained.and_then(|effect| effect.cause).or(main)
+    service
+        .problems
+        .iter()
+        .find(|problem| Some(problem.kind) == main)
+        .and_then(|effect| effect.cause)
+        .or(main)
 }
 
 #[cfg(test)]

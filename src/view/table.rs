@@ -116,8 +116,10 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
         }
     }
     selected.sort_by(|(verdict, service), (other_verdict, other)| {
-        let by_state = other_verdict.state.cmp(&verdict.state);
-        by_state.then_with(|| natural_parts(&service.key).cmp(natural_parts(&other.key)))
+        other_verdict
+            .state
+            .cmp(&verdict.state)
+            .then_with(|| natural_parts(&service.key).cmp(natural_parts(&other.key)))
     });
     let rows = shown.page(selected, document)?;
     if filter.next.is_none() {
@@ -144,11 +146,15 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
 fn natural_parts(key: &ServiceKey) -> impl Iterator<Item = (usize, &[u8])> {
     let [service, namespace] = key.labels().map(str::as_bytes);
     let is_same = |one: &u8, next: &u8| one.is_ascii_digit() == next.is_ascii_digit();
-    let parts = namespace.chunk_by(is_same).chain(service.chunk_by(is_same));
-    parts.map(|part| {
-        let digits = part.iter().filter(|octet| octet.is_ascii_digit());
-        (digits.count(), part)
-    })
+    namespace
+        .chunk_by(is_same)
+        .chain(service.chunk_by(is_same))
+        .map(|part| {
+            (
+                part.iter().filter(|octet| octet.is_ascii_digit()).count(),
+                part,
+            )
+        })
 }
 
 // === impl ServiceRow ===
@@ -213,8 +219,9 @@ impl ClusterCell {
     pub(super) fn of_service(service: &Service, clock: SteadyClock) -> Vec<Self> {
         let mut cells: BTreeMap<&str, Self> = BTreeMap::new();
         for one in ListedEndpoint::of_service(service) {
-            let cell = cells.entry(one.cluster());
-            let cell = cell.or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Alive));
+            let cell = cells
+                .entry(one.cluster())
+                .or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Alive));
             cell.state = cell.state.min(one.state);
             if let Some(problem) = service.problem_of(one.endpoint) {
                 cell.age = cell.age.earliest(Age::from(problem).printed(clock));
@@ -227,8 +234,9 @@ impl ClusterCell {
             cell.members = list_some(&service.federated, MAX_LISTED);
         }
         for cluster in service.missing_clusters() {
-            let cell = cells.entry(cluster);
-            cell.or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Expected));
+            cells
+                .entry(cluster)
+                .or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Expected));
         }
         cells.into_values().collect()
     }
@@ -289,7 +297,9 @@ impl fmt::Display for FailoverReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (order, step, steps) = (&self.order, self.step, &self.steps);
         write!(f, "{order}: step {step} of {}", steps.len())?;
-        let mut lacking = steps.iter().filter(|step| step.contains(' '));
-        lacking.try_for_each(|step| write!(f, "; {step}"))
+        steps
+            .iter()
+            .filter(|step| step.contains(' '))
+            .try_for_each(|step| write!(f, "; {step}"))
     }
 }

@@ -22,8 +22,11 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
     for part in first..file.parts() {
         let lines = file.part(part);
         let room = limit(filter) - section.rows.len();
-        let page = lines.iter().skip(line).take(room);
-        page.for_each(|line| section.push([line.clone()], &RecordReport::of_line(line, None)));
+        lines
+            .iter()
+            .skip(line)
+            .take(room)
+            .for_each(|line| section.push([line.clone()], &RecordReport::of_line(line, None)));
         if lines.len() > line + room {
             let place = (part << LINE_BITS) | (line + room);
             shown.note_next(format!("{}.{place}", shown.published.version), document);

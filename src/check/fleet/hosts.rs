@@ -71,8 +71,11 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
         let found = hosts.compare();
         if !found.is_empty() {
             let service = key.join("/");
-            let names = observers.iter().map(|one| one.name.as_str());
-            let seen: BTreeMap<&str, &String> = names.zip(&texts).collect();
+            let seen: BTreeMap<&str, &String> = observers
+                .iter()
+                .map(|one| one.name.as_str())
+                .zip(&texts)
+                .collect();
             let object = json!({
                 "section": "differences", "service": service, "cluster": cluster, "observers": seen,
             });
@@ -156,8 +159,13 @@ impl<'m> Hosts<'_, 'm> {
             cell.retain(|_, one| !is_unready_pod(one));
             described(&cell)
         };
-        let texts = self.cells.iter();
-        if differs(texts.map(|(one, cell)| (ready(cell).concat(), &*one.name))).is_none() {
+        if differs(
+            self.cells
+                .iter()
+                .map(|(one, cell)| (ready(cell).concat(), &*one.name)),
+        )
+        .is_none()
+        {
             return;
         }
         let has_hosts = |cell: &Cell<'_>| !cell.is_empty();
@@ -165,8 +173,8 @@ impl<'m> Hosts<'_, 'm> {
         let mut cells = self.cells.iter();
         let expected = self
             .own()
-            .or_else(|| cells.find(|(_, cell)| has_hosts(cell)));
-        let expected = expected.map(|(_, cell)| ready(cell));
+            .or_else(|| cells.find(|(_, cell)| has_hosts(cell)))
+            .map(|(_, cell)| ready(cell));
         let is_member = observers.iter().any(|one| one.cluster == cluster);
         self.cells.retain(|(observer, cell)| {
             // An address of no single cluster has no link of its own.
@@ -214,8 +222,8 @@ impl<'m> Hosts<'_, 'm> {
                 key[1], key[0]
             );
             let members = self.cells.iter().filter_map(|(one, _)| {
-                let mut cells = items(one.services.get(&key)?, "clusters");
-                let address = cells.find(|cell| text(cell, "cluster").is_empty())?;
+                let address = items(one.services.get(&key)?, "clusters")
+                    .find(|cell| text(cell, "cluster").is_empty())?;
                 Some((text(address, "members").to_owned(), &*one.name))
             });
             let cause = Finding::failing(Check::FleetServices, "", hint);
@@ -263,8 +271,9 @@ impl<'m> Hosts<'_, 'm> {
 
     /// Returns what the first server of the cluster itself has.
     fn own(&self) -> Option<&(&Observer<'m>, Cell<'m>)> {
-        let mut cells = self.cells.iter();
-        cells.find(|(one, _)| one.cluster == self.cluster)
+        self.cells
+            .iter()
+            .find(|(one, _)| one.cluster == self.cluster)
     }
 
     /// Returns how an observer reaches the service of the cluster. Any way to one address is right for a cluster IP of the owner.

@@ -57,8 +57,10 @@ pub(super) fn findings(rows: Vec<Mismatch<'_>>) -> Vec<Finding> {
     for row in rows {
         let mut line = row.cause;
         line.sentence = joined(&[&row.what, &row.seen, &line.sentence]);
-        let services = lines.entry(line).or_default();
-        services.extend(row.key.map(|key| key.join("/")));
+        lines
+            .entry(line)
+            .or_default()
+            .extend(row.key.map(|key| key.join("/")));
     }
     let findings = lines.into_iter().map(|(mut line, services)| {
         let mut names = list(&services);

@@ -71,8 +71,11 @@ pub(super) fn all<'m>(
         let is_alone = tables.clone().count() == 1;
         for (name, status, table) in tables {
             let cluster = text(status, "cluster");
-            let mut others = observers.iter().filter(|one| one.context != context);
-            if let Some(first) = others.find(|one| one.cluster == cluster) {
+            if let Some(first) = observers
+                .iter()
+                .filter(|one| one.context != context)
+                .find(|one| one.cluster == cluster)
+            {
                 rows.push(Mismatch {
                     key: None,
                     what: format!(
@@ -115,8 +118,11 @@ pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Misma
         for stranger in from.strangers(observers) {
             strangers.entry(stranger).or_default().push(&from.name);
         }
-        let own = observers.iter().map(|one| one.cluster);
-        let others: BTreeSet<&str> = own.chain(from.other_clusters()).collect();
+        let others: BTreeSet<&str> = observers
+            .iter()
+            .map(|one| one.cluster)
+            .chain(from.other_clusters())
+            .collect();
         for to in others.into_iter().filter(|to| *to != from.cluster) {
             let knows_it = |one: &Observer<'_>| {
                 let link = one.link_to(from.cluster);
@@ -165,8 +171,11 @@ pub(super) fn columns(first: &[&str], observers: &[Observer<'_>]) -> Vec<Column>
             Column::wide(&one.name)
         }
     });
-    let first = first.iter().map(|name| Column::text(name));
-    first.chain(names).collect()
+    first
+        .iter()
+        .map(|name| Column::text(name))
+        .chain(names)
+        .collect()
 }
 
 // === impl ReplicaFacts ===
@@ -192,8 +201,9 @@ impl<'m> Observer<'m> {
     fn other_clusters(&self) -> BTreeSet<&'m str> {
         let linked = items(self.status, "clusters").map(|one| text(one, "name"));
         let of_endpoints = self.table.endpoints.iter().map(|one| text(one, "cluster"));
-        let all = linked.chain(of_endpoints);
-        all.filter(|name| *name != self.cluster && !name.is_empty())
+        linked
+            .chain(of_endpoints)
+            .filter(|name| *name != self.cluster && !name.is_empty())
             .collect()
     }
 
@@ -207,8 +217,7 @@ impl<'m> Observer<'m> {
     /// Returns how it has another cluster: `linked`, `linked, nothing mirrored`, `frozen`, `unlinked` (mirrors are left), `excluded`
     /// by its settings, `endpoints` (Links are not known), `unknown`, or `none`.
     pub(super) fn link_to(&self, to: &str) -> &'static str {
-        let mut clusters = items(self.status, "clusters");
-        let cluster = clusters.find(|one| text(one, "name") == to);
+        let cluster = items(self.status, "clusters").find(|one| text(one, "name") == to);
         let mut endpoints = self.table.endpoints.iter();
         let has_mirrors = endpoints.any(|one| text(one, "cluster") == to);
         let mut excluded = items(&self.status["settings"], "excludeClusters");
@@ -233,22 +242,16 @@ impl<'m> Observer<'m> {
         observers: &[Observer<'_>],
     ) -> Option<Mismatch<'m>> {
         let (state, seen, hint) = match self.link_to(to) {
-            "frozen" => {
-                let frozen = of_kind(K::Frozen, None, to);
-                (
-                    FindingState::Attention,
-                    K::Frozen.row().sentence,
-                    frozen.hint,
-                )
-            }
-            "unlinked" => {
-                let unlinked = of_kind(K::Unlinked, None, to);
-                (
-                    FindingState::Failing,
-                    "mirrors without a Link",
-                    unlinked.hint,
-                )
-            }
+            "frozen" => (
+                FindingState::Attention,
+                K::Frozen.row().sentence,
+                of_kind(K::Frozen, None, to).hint,
+            ),
+            "unlinked" => (
+                FindingState::Failing,
+                "mirrors without a Link",
+                of_kind(K::Unlinked, None, to).hint,
+            ),
             "none" => {
                 let mut hint = format!(
                     "link {to} there: linkerd multicluster link-gen --cluster-name {to} (before 2.18: link)"
@@ -284,10 +287,12 @@ impl<'m> Observer<'m> {
 
     /// Returns whether a Link to a cluster selects Services by other labels than usual.
     pub(super) fn has_own_selector(&self, to: &str) -> bool {
-        let usual = EXPORTED.split_once('=');
-        let usual = usual.map(|(label, value)| json!({"matchLabels": {label: value}}));
-        let mut selectors = self.links_to(to).map(|link| &link["spec"]["selector"]);
-        selectors.any(|one| !one.is_null() && Some(one) != usual.as_ref())
+        let usual = EXPORTED
+            .split_once('=')
+            .map(|(label, value)| json!({"matchLabels": {label: value}}));
+        self.links_to(to)
+            .map(|link| &link["spec"]["selector"])
+            .any(|one| !one.is_null() && Some(one) != usual.as_ref())
     }
 
     /// Returns the first problem of a wanted kind that concerns a service and, if it names one, a cluster.
@@ -303,8 +308,9 @@ impl<'m> Observer<'m> {
             let named = problem["cluster"].as_str();
             let is_of_cluster = cluster.is_none() || named.is_none() || named == cluster;
             // A kind that this version does not know explains nothing.
-            let kind = serde_json::from_value(problem["kind"].clone());
-            is_of_service && is_of_cluster && kind.is_ok_and(is_wanted)
+            is_of_service
+                && is_of_cluster
+                && serde_json::from_value(problem["kind"].clone()).is_ok_and(is_wanted)
         })
     }
 }

@@ -111,8 +111,10 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
                 }))
             };
             // Equal texts are equal, although `local` is another cluster everywhere.
-            let differing = differs_as(true).and_then(|_| differs_as(false));
-            if let Some(seen) = differing.filter(|_| !follows && !is_unreadable) {
+            if let Some(seen) = differs_as(true)
+                .and_then(|_| differs_as(false))
+                .filter(|_| !follows && !is_unreadable)
+            {
                 let hint = match hint {
                     EXPLAIN => format!("{EXPLAIN} {}.{}", key[1], key[0]),
                     hint => hint.to_owned(),
@@ -131,8 +133,9 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
 /// Replaces `local` in a setting by the name of a cluster, and sorts clusters that are joined: their sequence means nothing.
 fn resolve(setting: &str, own: &str) -> String {
     let steps = setting.split(':').map(|step| {
-        let terms = step.split('+');
-        let terms = terms.map(|term| if term == "local" { own } else { term });
+        let terms = step
+            .split('+')
+            .map(|term| if term == "local" { own } else { term });
         let mut terms: Vec<&str> = terms.collect();
         terms.sort_unstable();
         terms.join("+")

@@ -60,8 +60,10 @@ fn default_location() -> (Vec<PathBuf>, String) {
     let given = split_paths(&list).filter(|path| !path.as_os_str().is_empty());
     let given: Vec<PathBuf> = given.collect();
     if given.is_empty() {
-        let home = env::home_dir().unwrap_or_default();
-        return (vec![home.join(".kube/config")], "~/.kube/config".to_owned());
+        return (
+            vec![env::home_dir().unwrap_or_default().join(".kube/config")],
+            "~/.kube/config".to_owned(),
+        );
     }
     (given, format!("KUBECONFIG ({})", list.display()))
 }
@@ -76,8 +78,11 @@ fn find(file: &Kubeconfig, context: &str) -> anyhow::Result<(Cluster, AuthInfo)>
             names.join(", ")
         );
     };
-    let cluster = file.clusters.iter().find(|one| one.name == named.cluster);
-    let cluster = cluster.and_then(|one| one.cluster.clone());
+    let cluster = file
+        .clusters
+        .iter()
+        .find(|one| one.name == named.cluster)
+        .and_then(|one| one.cluster.clone());
     let cluster = cluster.with_context(|| format!("there is no cluster '{}'", named.cluster))?;
     // As in kubectl, the user may be absent.
     let mut users = file.auth_infos.iter();
@@ -100,8 +105,10 @@ fn config_of(cluster: Cluster, mut user: AuthInfo) -> anyhow::Result<Config> {
         let read = certificates.collect::<Result<_, PemError>>();
         config.root_cert = Some(read.context("certificate-authority")?);
         // The client reloads this file, because certificates rotate. Data in the kubeconfig itself take precedence over it.
-        let file = cluster.certificate_authority.map(PathBuf::from);
-        config.root_cert_file = file.filter(|_| cluster.certificate_authority_data.is_none());
+        config.root_cert_file = cluster
+            .certificate_authority
+            .map(PathBuf::from)
+            .filter(|_| cluster.certificate_authority_data.is_none());
     }
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
     config.disable_compression = cluster.disable_compression.unwrap_or(false);

@@ -92,8 +92,11 @@ impl Cluster {
             None => self.release().await?,
         };
         let grant = "grant \"list\" on pods, or set --server";
-        let pods = self.of_chart::<Pod>(Some(&namespace), &selector, grant);
-        Ok((namespace.clone(), pods.await?))
+        Ok((
+            namespace.clone(),
+            self.of_chart::<Pod>(Some(&namespace), &selector, grant)
+                .await?,
+        ))
     }
 
     /// Returns the namespace of the only release, and the selector of its pods.

@@ -31,8 +31,9 @@ pub(super) struct Durations {
 pub(super) fn counters<const N: usize>(
     values: impl IntoIterator<Item = ([Label; N], u64)>,
 ) -> Samples<N, ConstCounter<u64>> {
-    let values = values.into_iter();
-    let values = values.map(|(labels, value)| (labels, ConstCounter::new(value)));
+    let values = values
+        .into_iter()
+        .map(|(labels, value)| (labels, ConstCounter::new(value)));
     Samples(values.collect())
 }
 
@@ -40,8 +41,9 @@ pub(super) fn counters<const N: usize>(
 pub(super) fn gauges<const N: usize>(
     values: impl IntoIterator<Item = ([Label; N], f64)>,
 ) -> Samples<N, ConstGauge<f64>> {
-    let values = values.into_iter();
-    let values = values.map(|(labels, value)| (labels, ConstGauge::new(value)));
+    let values = values
+        .into_iter()
+        .map(|(labels, value)| (labels, ConstGauge::new(value)));
     Samples(values.collect())
 }
 
@@ -64,8 +66,11 @@ impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Samples<N, 
 impl Durations {
     /// Reads a histogram, or the sum of several ones. `read` returns the value of one of its counters.
     pub(super) fn new(read: impl Fn(&dyn Fn(&Histogram) -> &AtomicU64) -> u64) -> Self {
-        let seconds = BOUNDS.iter().map(|bound| *bound as f64 / 1e6);
-        let bounds = seconds.chain([f64::INFINITY]).enumerate();
+        let bounds = BOUNDS
+            .iter()
+            .map(|bound| *bound as f64 / 1e6)
+            .chain([f64::INFINITY])
+            .enumerate();
         let buckets = bounds.map(|(index, bound)| (bound, read(&|one| &one.buckets[index])));
         Self {
             buckets: buckets.collect(),

@@ -71,17 +71,26 @@ impl AnswerReport {
         let sources = answer.endpoints();
         let records = answer.records(AnswerContext::new(name.name, published.serial));
         let in_answer = || records.iter().filter(|one| one.section == Section::Answer);
-        let listed = in_answer().take(limit(name.shown.filter)).enumerate();
-        let listed = listed.map(|(place, record)| {
-            // Those that are returned come first, in the same order.
-            let is_source = |one: &ListedEndpoint<'_>| ptr::eq(sources[place], one.endpoint);
-            let is_of_endpoint = place < sources.len();
-            let endpoint = is_of_endpoint.then(|| name.endpoints.iter().position(is_source));
-            RecordReport::of_line(&record.to_string(), endpoint.flatten())
-        });
+        let listed =
+            in_answer()
+                .take(limit(name.shown.filter))
+                .enumerate()
+                .map(|(place, record)| {
+                    // Those that are returned come first, in the same order.
+                    let is_source =
+                        |one: &ListedEndpoint<'_>| ptr::eq(sources[place], one.endpoint);
+                    let is_of_endpoint = place < sources.len();
+                    RecordReport::of_line(
+                        &record.to_string(),
+                        is_of_endpoint
+                            .then(|| name.endpoints.iter().position(is_source))
+                            .flatten(),
+                    )
+                });
         // Clients announce so much.
-        let udp_max = name.shown.server.settings["answers"]["udpMax"].as_u64();
-        let udp_max = udp_max.and_then(|max| max.try_into().ok());
+        let udp_max = name.shown.server.settings["answers"]["udpMax"]
+            .as_u64()
+            .and_then(|max| max.try_into().ok());
         let fitting = |limit| records_within(&answer, name.name, limit);
         Self {
             rtype: rtype.to_string(),

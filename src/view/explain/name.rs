@@ -68,13 +68,17 @@ impl<'t> ReadName<'t> {
             Reading::Failing(_, service, _) => Some(service),
             _ => read.service_of_labels(),
         };
-        let services = read.service.iter();
-        read.endpoints
-            .extend(services.flat_map(|one| read.reply.endpoints(one)));
+        read.endpoints.extend(
+            read.service
+                .iter()
+                .flat_map(|one| read.reply.endpoints(one)),
+        );
         // The records have indexes of this order.
         read.endpoints.sort_by_key(|one| !one.is_returned);
-        let own = read.service.map(|service| service.key.clone());
-        read.key = own.or_else(|| read.key_of_labels().filter(|_| zone.is_some()));
+        read.key = read
+            .service
+            .map(|service| service.key.clone())
+            .or_else(|| read.key_of_labels().filter(|_| zone.is_some()));
         read
     }
 
@@ -87,8 +91,9 @@ impl<'t> ReadName<'t> {
         if *self.grammar != Grammar::Global {
             return canonical;
         }
-        let canonical = canonical.filter(|service| !yields(self.table, service));
-        canonical.or_else(|| self.table.short_service(self.labels.last()?))
+        canonical
+            .filter(|service| !yields(self.table, service))
+            .or_else(|| self.table.short_service(self.labels.last()?))
     }
 
     fn key_of_labels(&self) -> Option<ServiceKey> {
@@ -128,15 +133,21 @@ impl<'t> ReadName<'t> {
 
     /// Returns whether it is an address rather than a name.
     pub(super) fn is_address(&self) -> bool {
-        let text = self.name.to_string();
-        text.trim_end_matches('.').parse::<IpAddr>().is_ok()
+        self.name
+            .to_string()
+            .trim_end_matches('.')
+            .parse::<IpAddr>()
+            .is_ok()
     }
 
     /// Describes the part of a service that the name stands for.
     fn describe_view(&self, view: &View<'_>) -> String {
         let mut text = describe_service(&view.service.key);
-        let first = view.covered().first().map(|one| one.labels());
-        let [host, cluster] = first.unwrap_or_default();
+        let [host, cluster] = view
+            .covered()
+            .first()
+            .map(|one| one.labels())
+            .unwrap_or_default();
         let mut counted_ones = self.endpoints.clone();
         if view.scope >= Scope::Cluster {
             text += &format!(", cluster '{cluster}'");
@@ -285,8 +296,10 @@ impl<'t> ReadName<'t> {
             (None, None) => match (&problem.name, &problem.cluster) {
                 (Some(name), _) => self.is_concerned(problem.kind, name),
                 (None, Some(cluster)) => {
-                    let of_service = self.service.iter();
-                    let mut clusters = of_service.flat_map(|service| service.all_clusters());
+                    let mut clusters = self
+                        .service
+                        .iter()
+                        .flat_map(|service| service.all_clusters());
                     *self.grammar == Grammar::Cluster(cluster.clone())
                         || clusters.any(|own| own == cluster)
                 }
@@ -294,8 +307,12 @@ impl<'t> ReadName<'t> {
             },
         };
         let non_member = key.and_then(|key| self.table.non_member(key));
-        let problems = self.table.problems().filter(concerns);
-        problems.chain(non_member).cloned().collect()
+        self.table
+            .problems()
+            .filter(concerns)
+            .chain(non_member)
+            .cloned()
+            .collect()
     }
 
     /// Returns whether the problem of a name concerns this one: it is this one, hides it, or is the short name of its service.
