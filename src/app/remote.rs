@@ -28,11 +28,11 @@ const PROBE_TIMEOUTS: [Duration; 2] = [Duration::from_secs(2), Duration::from_se
 /// What was found for a command.
 pub(super) struct Found {
     /// The server, or why there is none.
-    pub(super) server: anyhow::Result<Api>,
+    pub server: anyhow::Result<Api>,
     /// The cluster in which it was looked for. `None`: a flag names the server or files.
-    pub(super) cluster: Option<Result<Arc<Cluster>, Unreachable>>,
+    pub cluster: Option<Result<Arc<Cluster>, Unreachable>>,
     /// The ready replicas that do not respond, with the reason.
-    pub(super) silent: Vec<String>,
+    pub silent: Vec<String>,
 }
 
 /// Prints the document of a view below the line that says who answered. Returns its exit code.

@@ -77,9 +77,9 @@ async fn open(settings: &Settings, args: &SourceArgs) -> anyhow::Result<Selected
 /// The running server.
 pub(super) struct RunningServer {
     /// The addresses of the API and the status page.
-    pub(super) api: Vec<SocketAddr>,
+    pub api: Vec<SocketAddr>,
     /// What its views show.
-    pub(super) shown: view::Server,
+    pub shown: view::Server,
     listeners: DnsServer,
     tasks: JoinSet<()>,
     probes: Probes,

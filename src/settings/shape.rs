@@ -11,9 +11,9 @@ use crate::model::most_similar;
 /// A value that the schema does not allow.
 pub(super) struct Wrong {
     /// Its path, such as `failover.delay`.
-    pub(super) path: String,
+    pub path: String,
     /// What is allowed, with an example.
-    pub(super) why: String,
+    pub why: String,
 }
 
 /// Finds the first value of the settings that has another type than it must have, or that is unknown or out of range.

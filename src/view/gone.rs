@@ -29,15 +29,15 @@ const TENTH: usize = 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct Gone {
     /// The namespace.
-    pub(super) namespace: String,
+    pub namespace: String,
     /// When the first of it went (RFC 3339).
     #[schemars(with = "String")]
-    pub(super) since: Timestamp,
+    pub since: Timestamp,
     /// The services, such as `db`, and clusters of services that still answer, such as `east of db`: the first ones, and the number of
     /// the others.
-    pub(super) what: String,
+    pub what: String,
     /// Their number.
-    pub(super) count: usize,
+    pub count: usize,
 }
 
 /// A service, or a cluster of one, that is gone.

@@ -12,9 +12,9 @@ const DEFAULT_LIMIT: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PagePlace {
     /// The version of the table.
-    pub(super) version: u64,
+    pub version: u64,
     /// The number of rows before it.
-    pub(super) offset: usize,
+    pub offset: usize,
 }
 
 // === impl PagePlace ===

@@ -49,9 +49,9 @@ pub(super) struct ProblemReport {
 #[derive(Clone, Copy)]
 pub(super) struct PrintContext<'t> {
     /// The clock of the process.
-    pub(super) clock: SteadyClock,
+    pub clock: SteadyClock,
     /// The table that they are of, if there is one.
-    pub(super) table: Option<&'t Table>,
+    pub table: Option<&'t Table>,
 }
 
 /// What a cause affects.

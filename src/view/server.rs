@@ -69,15 +69,15 @@ pub struct Server {
 
 /// What a request shows: a table of a server.
 pub(super) struct Shown<'s> {
-    pub(super) server: &'s Server,
-    pub(super) filter: &'s Filter,
-    pub(super) published: Arc<Published>,
+    pub server: &'s Server,
+    pub filter: &'s Filter,
+    pub published: Arc<Published>,
     /// The time since which the table answered, if it is one of the past.
-    pub(super) start: Option<Timestamp>,
+    pub start: Option<Timestamp>,
     /// The namespaces whose versions of that time are not kept.
     incomplete: BTreeSet<Namespace>,
     /// The last event before the table was read, so that the table is at least as new.
-    pub(super) latest: Latest,
+    pub latest: Latest,
     facts: OnceCell<Arc<TableFacts>>,
 }
 

@@ -27,8 +27,8 @@ pub enum State {
 /// The state of a service, and the result of the answer at its own name from which it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    pub(super) state: State,
-    pub(super) result: AnswerResult,
+    pub state: State,
+    pub result: AnswerResult,
 }
 
 impl Verdict {

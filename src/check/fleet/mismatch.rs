@@ -15,13 +15,13 @@ pub(super) type Key<'m> = [&'m str; 2];
 #[derive(Debug)]
 pub(super) struct Mismatch<'m> {
     /// The service that differs. `None`: the servers do.
-    pub(super) key: Option<Key<'m>>,
+    pub key: Option<Key<'m>>,
     /// What differs, such as `hosts of east`.
-    pub(super) what: String,
+    pub what: String,
     /// Who sees what, such as `none in hub; db-0 in east`.
-    pub(super) seen: String,
+    pub seen: String,
     /// The cause as the sentence, and what to do.
-    pub(super) cause: Finding,
+    pub cause: Finding,
 }
 
 /// Returns who sees what if observers differ: `none in hub; db-0 in east and west`. Replicas of a cluster that see the same are one.

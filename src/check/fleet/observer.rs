@@ -42,13 +42,13 @@ pub struct ReplicaFacts {
 #[derive(Debug)]
 pub(super) struct Observer<'m> {
     /// Its name in sentences: that of its cluster, with that of its pod if the replicas of the cluster differ.
-    pub(super) name: String,
-    pub(super) context: &'m str,
+    pub name: String,
+    pub context: &'m str,
     /// Its cluster, as it calls itself.
-    pub(super) cluster: &'m str,
-    pub(super) status: &'m Value,
-    pub(super) services: BTreeMap<Key<'m>, &'m Value>,
-    pub(super) table: &'m ServerTable,
+    pub cluster: &'m str,
+    pub status: &'m Value,
+    pub services: BTreeMap<Key<'m>, &'m Value>,
+    pub table: &'m ServerTable,
     /// The Links of its cluster. Empty: they were not read.
     links: &'m [Value],
 }

@@ -30,7 +30,7 @@ pub(in crate::view) struct AnswerReport {
     over_udp: usize,
     over_tcp: usize,
     /// The first records.
-    pub(super) records: Vec<RecordReport>,
+    pub records: Vec<RecordReport>,
 }
 
 /// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
@@ -40,11 +40,11 @@ pub(in crate::view) struct RecordReport {
     name: String,
     /// Type, such as `A`.
     #[serde(rename = "type")]
-    pub(super) rtype: String,
+    pub rtype: String,
     /// TTL, seconds.
     ttl: u32,
     /// Data, as in a zone file (RFC 1035 section 5.1).
-    pub(super) data: String,
+    pub data: String,
     /// The index of the endpoint that the record comes from.
     endpoint: Option<usize>,
 }

@@ -19,18 +19,18 @@ const NO_MIRROR: &str =
 
 /// A name, as it was read from the table.
 pub(super) struct ReadName<'t> {
-    pub(super) shown: &'t Shown<'t>,
-    pub(super) table: &'t Table,
-    pub(super) name: &'t Name,
-    pub(super) reading: Reading<'t>,
+    pub shown: &'t Shown<'t>,
+    pub table: &'t Table,
+    pub name: &'t Name,
+    pub reading: Reading<'t>,
     /// What the replies for it contain.
-    pub(super) reply: NameReply<'t>,
+    pub reply: NameReply<'t>,
     /// The service that it is about, or that the longest part of it that exists is about.
-    pub(super) service: Option<&'t Service>,
+    pub service: Option<&'t Service>,
     /// All endpoints of that service, those that the replies contain first.
-    pub(super) endpoints: Vec<ListedEndpoint<'t>>,
+    pub endpoints: Vec<ListedEndpoint<'t>>,
     /// The key of that service, or of one that does not exist.
-    pub(super) key: Option<ServiceKey>,
+    pub key: Option<ServiceKey>,
     /// The labels below the zone, without `svc` in a zone with the grammar `mcs`.
     labels: Vec<&'t str>,
     grammar: &'t Grammar,
