@@ -69,12 +69,8 @@ fn distinct<'m>(
                 (format!("{first} and {context} are the same cluster"), TWICE)
             }
         };
-        rows.push(Mismatch {
-            key: None,
-            what,
-            seen: String::new(),
-            cause: Finding::failing(Check::FleetClusters, "", hint),
-        });
+        let cause = Finding::failing(Check::FleetClusters, "", hint);
+        rows.push(Mismatch::new(None, what, "", cause));
     }
     read
 }

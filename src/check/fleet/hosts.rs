@@ -6,15 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::mismatch::{Key, Mismatch, differs, join, of_kind, of_problem};
-use super::observer::{Observer, columns};
+use super::observer::{Cell, Observer, columns};
 use super::settings;
 use crate::check::facts::reason;
-use crate::check::finding::{Check, Finding, items, key_of, list, text};
+use crate::check::finding::{Check, Finding, items, list, text};
 use crate::model::{Family, MAX_LISTED, ProblemKind as K};
 use crate::view::Section;
-
-/// What one observer has of one cluster for one service: the endpoints by hostname, which is empty for a cluster IP.
-type Cell<'m> = BTreeMap<&'m str, &'m Value>;
 
 /// What the observers have of a service in one cluster, which is empty for one address of several clusters.
 struct Hosts<'c, 'm> {
@@ -38,30 +35,20 @@ const PORTS: &str = "give the ports of the Service the same names, protocols and
 
 /// Compares the hosts of all services. Returns the section with those that differ for another reason than a setting or a link.
 pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) -> Section {
-    let mut table: BTreeMap<(Key<'m>, &'m str), Vec<Cell<'m>>> = BTreeMap::new();
-    for (index, observer) in observers.iter().enumerate() {
-        for endpoint in &observer.table.endpoints {
-            let place = (key_of(endpoint), text(endpoint, "cluster"));
-            let none = || vec![Cell::new(); observers.len()];
-            let cells = table.entry(place).or_insert_with(none);
-            cells[index].insert(text(endpoint, "hostname"), endpoint);
-        }
-    }
+    let places: BTreeSet<_> = observers.iter().flat_map(|one| one.hosts.keys()).collect();
     let mut section = Section::new("differences", columns(&["SERVICE", "CLUSTER"], observers));
-    for ((key, cluster), mut cells) in table {
-        for cell in cells.iter_mut().filter(|cell| cell.len() > 1) {
-            // A cluster IP beside pods is not answered.
-            cell.remove("");
+    for place in places {
+        let (key, cluster) = *place;
+        let mut cells = Vec::new();
+        let mut texts = Vec::new();
+        for observer in observers {
+            let cell = observer.hosts.get(place).cloned().unwrap_or_default();
+            texts.push(match described(&cell) {
+                none if none.is_empty() => "-".to_owned(),
+                hosts => list(hosts),
+            });
+            cells.push((observer, cell));
         }
-        let texts = cells.iter().map(|cell| {
-            if cell.is_empty() {
-                "-".to_owned()
-            } else {
-                list(described(cell))
-            }
-        });
-        let texts: Vec<String> = texts.collect();
-        let cells = observers.iter().zip(cells).collect();
         let mut hosts = Hosts {
             key,
             cluster,
@@ -196,12 +183,7 @@ impl<'m> Hosts<'_, 'm> {
     /// Returns the differences: of the ways to the cluster, else of its hosts, else of their endpoints.
     fn compare(&self) -> Vec<Mismatch<'m>> {
         let (key, cluster) = (self.key, self.cluster);
-        let row = |what: String, seen: String, cause: Finding| Mismatch {
-            key: Some(key),
-            what,
-            seen,
-            cause,
-        };
+        let row = |what: String, seen, cause| Mismatch::new(Some(key), what, seen, cause);
         let cells = self.cells.iter();
         let forms = cells.filter_map(|(one, cell)| Some((self.form(one, cell)?, &*one.name)));
         if let Some(seen) = differs(forms) {

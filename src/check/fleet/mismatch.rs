@@ -24,6 +24,22 @@ pub(super) struct Mismatch<'m> {
     pub cause: Finding,
 }
 
+impl<'m> Mismatch<'m> {
+    pub(super) fn new(
+        key: Option<Key<'m>>,
+        what: impl Into<String>,
+        seen: impl Into<String>,
+        cause: Finding,
+    ) -> Self {
+        Self {
+            key,
+            what: what.into(),
+            seen: seen.into(),
+            cause,
+        }
+    }
+}
+
 /// Returns who sees what if observers differ: `none in hub; db-0 in east and west`. Replicas of a cluster that see the same are one.
 pub(super) fn differs<'n>(seen: impl IntoIterator<Item = (String, &'n str)>) -> Option<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();

@@ -38,6 +38,9 @@ pub struct ReplicaFacts {
     pub table: Option<ServerTable>,
 }
 
+/// The endpoints of a service in one cluster by hostname, which is empty for a cluster IP.
+pub(super) type Cell<'m> = BTreeMap<&'m str, &'m Value>;
+
 /// A server whose table is compared.
 #[derive(Debug)]
 pub(super) struct Observer<'m> {
@@ -48,7 +51,9 @@ pub(super) struct Observer<'m> {
     pub cluster: &'m str,
     pub status: &'m Value,
     pub services: BTreeMap<Key<'m>, &'m Value>,
-    pub table: &'m ServerTable,
+    /// What it has of each service in each cluster, which is empty for one address of several clusters.
+    pub hosts: BTreeMap<(Key<'m>, &'m str), Cell<'m>>,
+    problems: &'m [Value],
     /// The Links of its cluster. Empty: they were not read.
     links: &'m [Value],
 }
@@ -76,15 +81,10 @@ pub(super) fn all<'m>(
                 .filter(|one| one.context != context)
                 .find(|one| one.cluster == cluster)
             {
-                rows.push(Mismatch {
-                    key: None,
-                    what: format!(
-                        "{} and {context} both call themselves '{cluster}'",
-                        first.context
-                    ),
-                    seen: String::new(),
-                    cause: Finding::failing(Check::FleetNames, "", TWICE),
-                });
+                let first = first.context;
+                let what = format!("{first} and {context} both call themselves '{cluster}'");
+                let cause = Finding::failing(Check::FleetNames, "", TWICE);
+                rows.push(Mismatch::new(None, what, "", cause));
                 break;
             }
             observers.push(Observer {
@@ -101,12 +101,28 @@ pub(super) fn all<'m>(
                     .iter()
                     .map(|one| (key_of(one), one))
                     .collect(),
-                table,
+                hosts: hosts(&table.endpoints),
+                problems: &table.problems,
                 links: &member.links,
             });
         }
     }
     observers
+}
+
+/// Returns endpoints by service and cluster.
+fn hosts(endpoints: &[Value]) -> BTreeMap<(Key<'_>, &str), Cell<'_>> {
+    let mut hosts: BTreeMap<_, Cell<'_>> = BTreeMap::new();
+    for endpoint in endpoints {
+        let place = (key_of(endpoint), text(endpoint, "cluster"));
+        let cell = hosts.entry(place).or_default();
+        cell.insert(text(endpoint, "hostname"), endpoint);
+    }
+    for cell in hosts.values_mut().filter(|cell| cell.len() > 1) {
+        // A cluster IP beside pods is not answered.
+        cell.remove("");
+    }
+    hosts
 }
 
 /// Adds the links that do not work, unless nothing shows that they should, and clusters that are not compared.
@@ -133,12 +149,14 @@ pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Misma
             }
         }
     }
-    rows.extend(strangers.into_iter().map(|(stranger, callers)| Mismatch {
-        key: None,
-        what: format!("{stranger} is no cluster of this fleet, and linked"),
-        seen: format!("in {}", join(callers)),
-        cause: Finding::ok(Check::FleetLinks, STRANGER),
-    }));
+    for (stranger, callers) in strangers {
+        rows.push(Mismatch::new(
+            None,
+            format!("{stranger} is no cluster of this fleet, and linked"),
+            format!("in {}", join(callers)),
+            Finding::ok(Check::FleetLinks, STRANGER),
+        ));
+    }
 }
 
 /// Makes the section with a row for each observer and a column for each cluster.
@@ -200,9 +218,8 @@ impl<'m> Observer<'m> {
     /// Returns the names of other clusters in its documents.
     fn other_clusters(&self) -> BTreeSet<&'m str> {
         let linked = items(self.status, "clusters").map(|one| text(one, "name"));
-        let of_endpoints = self.table.endpoints.iter().map(|one| text(one, "cluster"));
         linked
-            .chain(of_endpoints)
+            .chain(self.hosts.keys().map(|(_, cluster)| *cluster))
             .filter(|name| *name != self.cluster && !name.is_empty())
             .collect()
     }
@@ -218,8 +235,7 @@ impl<'m> Observer<'m> {
     /// by its settings, `endpoints` (Links are not known), `unknown`, or `none`.
     pub(super) fn link_to(&self, to: &str) -> &'static str {
         let cluster = items(self.status, "clusters").find(|one| text(one, "name") == to);
-        let mut endpoints = self.table.endpoints.iter();
-        let has_mirrors = endpoints.any(|one| text(one, "cluster") == to);
+        let has_mirrors = self.hosts.keys().any(|(_, cluster)| *cluster == to);
         let mut excluded = items(&self.status["settings"], "excludeClusters");
         match cluster.map(|one| text(one, "link")) {
             _ if excluded.any(|one| one == to) => "excluded",
@@ -268,12 +284,9 @@ impl<'m> Observer<'m> {
             }
             _ => return None,
         };
-        Some(Mismatch {
-            key,
-            what: format!("{} has of {to}", self.name),
-            seen: seen.to_owned(),
-            cause: Finding::new(state, Check::FleetLinks, "", hint),
-        })
+        let what = format!("{} has of {to}", self.name);
+        let cause = Finding::new(state, Check::FleetLinks, "", hint);
+        Some(Mismatch::new(key, what, seen, cause))
     }
 
     /// Returns the Links to a cluster, if they were read.
@@ -302,7 +315,7 @@ impl<'m> Observer<'m> {
         cluster: Option<&str>,
         is_wanted: &dyn Fn(K) -> bool,
     ) -> Option<&'m Value> {
-        self.table.problems.iter().find(|problem| {
+        self.problems.iter().find(|problem| {
             let is_of_service =
                 text(problem, "service").split_once('/') == Some((namespace, service));
             let named = problem["cluster"].as_str();

@@ -13,14 +13,8 @@ const MAX_DIFFERENCE: i64 = 5;
 
 /// Compares the servers of the clusters.
 pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mismatch<'m>>) {
-    let mut add = |what: &str, seen: String, cause| {
-        let what = what.to_owned();
-        rows.push(Mismatch {
-            key: None,
-            what,
-            seen,
-            cause,
-        });
+    let mut add = |what: String, seen: String, cause| {
+        rows.push(Mismatch::new(None, what, seen, cause));
     };
     let failing = |hint: &str| Finding::failing(Check::FleetServers, "", hint);
     let (mut versions, mut zones, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
@@ -34,7 +28,7 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
                 Ok(status) => status,
                 Err(why) => {
                     let hint = "check the pod of the server and the network to it";
-                    add(&place, format!("cannot be read: {why}"), failing(hint));
+                    add(place, format!("cannot be read: {why}"), failing(hint));
                     continue;
                 }
             };
@@ -55,7 +49,7 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
             match replica.ready() {
                 Some(status) => hashes.push((status["tableHash"].to_string(), &*replica.name)),
                 None => add(
-                    &place,
+                    place,
                     String::new(),
                     of_kind(ProblemKind::NoTable, None, ""),
                 ),
@@ -66,16 +60,16 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
             let hint = "if it stays, compare their settings, and restart the older one";
             let names: Vec<&str> = hashes.iter().map(|(_, name)| *name).collect();
             let what = format!("{context}: replicas answer differently");
-            add(&what, names.join(" / "), failing(hint));
+            add(what, names.join(" / "), failing(hint));
         }
     }
     if let Some(seen) = differs(versions) {
         let hint = "install the same version in every cluster";
-        add("versions of global-dns", seen, failing(hint));
+        add("versions of global-dns".to_owned(), seen, failing(hint));
     }
     if let Some(seen) = differs(zones) {
         add(
-            "zones",
+            "zones".to_owned(),
             seen,
             failing("set the same zones in every cluster"),
         );
@@ -97,7 +91,7 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
             let direction = if offset > usual { "ahead of" } else { "behind" };
             let seen = format!("its clock is {seconds} s {direction} the others");
             let hint = "correct the clock of its node (NTP): gates, certificates and the times in views depend on it";
-            add(&place, seen, failing(hint));
+            add(place, seen, failing(hint));
         }
     }
 }

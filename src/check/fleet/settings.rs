@@ -86,16 +86,10 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
         let known = rows.len();
         for (observer, _) in &seen {
             let is_wanted = |kind| kind == ProblemKind::SettingWithoutEffect;
-            rows.extend(
-                observer
-                    .problem(key, None, &is_wanted)
-                    .map(|problem| Mismatch {
-                        key: Some(key),
-                        what: format!("in {}", observer.name),
-                        seen: String::new(),
-                        cause: of_problem(problem, &reason(problem)),
-                    }),
-            );
+            rows.extend(observer.problem(key, None, &is_wanted).map(|problem| {
+                let what = format!("in {}", observer.name);
+                Mismatch::new(Some(key), what, "", of_problem(problem, &reason(problem)))
+            }));
         }
         let is_unreadable = rows.len() > known;
         for (index, (what, hint)) in OF_SERVICE.into_iter().enumerate() {
@@ -119,12 +113,8 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
                     EXPLAIN => format!("{EXPLAIN} {}.{}", key[1], key[0]),
                     hint => hint.to_owned(),
                 };
-                rows.push(Mismatch {
-                    key: Some(key),
-                    what: what.to_owned(),
-                    seen,
-                    cause: Finding::failing(Check::FleetSettings, "", hint),
-                });
+                let cause = Finding::failing(Check::FleetSettings, "", hint);
+                rows.push(Mismatch::new(Some(key), what, seen, cause));
             }
         }
     }
@@ -165,12 +155,8 @@ pub(super) fn explain<'m, C>(
         });
         if compared.len() < count {
             let hint = format!("set the same {name} in every cluster, if that is not intended");
-            rows.push(Mismatch {
-                key: Some(key),
-                what: name.to_owned(),
-                seen,
-                cause: Finding::failing(Check::FleetSettings, "", hint),
-            });
+            let cause = Finding::failing(Check::FleetSettings, "", hint);
+            rows.push(Mismatch::new(Some(key), name, seen, cause));
         }
     }
     rows
