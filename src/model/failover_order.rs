@@ -141,8 +141,7 @@ fn read_steps(text: &str, reader: &mut TermReader) -> Box<[Box<[ClusterTerm]>]> 
         }
         let place = format!("step {}", index + 1);
         let again = |term: &str| ClusterTerm::Nothing(shorten(term).into()); // keeps its place
-        let clusters = step.split('+');
-        clusters
+        step.split('+')
             .map(|one| reader.read(one, &place).unwrap_or_else(|| again(one)))
             .collect()
     };

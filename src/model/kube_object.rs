@@ -243,13 +243,16 @@ impl<'j> KubeObject<'j> {
     /// Returns the annotations that look like settings of this server and are none: their prefix is like its own, such as
     /// `globaldns/` or `global-dns.io/`, or their name has a typing error.
     pub fn unknown_settings(&self) -> impl Iterator<Item = &str> {
-        let names = self.metadata.annotations.iter().flatten();
-        let names = names.map(|(name, _)| &**name);
-        names.filter(|name| {
-            let prefix = name.split_once('/').map_or("", |(prefix, _)| prefix);
-            let letters = prefix.chars().filter(char::is_ascii_alphanumeric);
-            letters.take(9).eq("globaldns".chars()) && !key::SETTINGS.contains(name)
-        })
+        self.metadata
+            .annotations
+            .iter()
+            .flatten()
+            .map(|(name, _)| &**name)
+            .filter(|name| {
+                let prefix = name.split_once('/').map_or("", |(prefix, _)| prefix);
+                let letters = prefix.chars().filter(char::is_ascii_alphanumeric);
+                letters.take(9).eq("globaldns".chars()) && !key::SETTINGS.contains(name)
+            })
     }
 
     /// Returns why selectors cannot be evaluated on the object: its metadata is invalid, it has no name, or a label is
@@ -264,11 +267,10 @@ impl<'j> KubeObject<'j> {
             PairValue::Text(_) => None,
         };
         let has_name = self.metadata.name.is_some();
-        let nameless = || (!has_name).then(|| "metadata.name is missing".to_owned());
         self.problem
             .clone()
             .or_else(|| labels.find_map(invalid))
-            .or_else(nameless)
+            .or_else(|| (!has_name).then(|| "metadata.name is missing".to_owned()))
     }
 
     /// Reads `spec`. Returns the default if there is none.

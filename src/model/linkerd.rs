@@ -38,8 +38,8 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
             key::MIRRORED_SERVICE
         )));
     };
-    let cluster = ClusterName::interned(cluster);
-    let cluster = cluster.map_err(unusable_field(&format!("label {}", key::CLUSTER_NAME)))?;
+    let cluster = ClusterName::interned(cluster)
+        .map_err(unusable_field(&format!("label {}", key::CLUSTER_NAME)))?;
     let (host, mirrored) = identity(service, &cluster)?;
     mirror(service, host, &mirrored, &cluster)
         .map_err(|problem| problem.of_service(&mirrored).of_cluster(&cluster))

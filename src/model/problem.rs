@@ -403,8 +403,13 @@ impl Problem {
         }
         self.count += other.count;
         if self.objects.len() < MAX_LISTED {
-            let all = self.objects.iter().chain(&*other.objects);
-            self.objects = all.take(MAX_LISTED).cloned().collect();
+            self.objects = self
+                .objects
+                .iter()
+                .chain(&*other.objects)
+                .take(MAX_LISTED)
+                .cloned()
+                .collect();
         }
         if !is_known && self.detail.chars().count() < MAX_DETAIL {
             let detail = format!("{}; {}", self.detail, other.detail);
@@ -520,12 +525,10 @@ impl Problem {
             [object] => Some(object.to_string().into()),
             _ => None,
         };
-        let service = || Some(self.service.as_ref()?.to_string().into());
-        let cluster = || Some(self.cluster.as_ref()?.as_str().into());
         object
             .or_else(|| self.name.clone())
-            .or_else(service)
-            .or_else(cluster)
+            .or_else(|| Some(self.service.as_ref()?.to_string().into()))
+            .or_else(|| Some(self.cluster.as_ref()?.as_str().into()))
             .unwrap_or_default()
     }
 

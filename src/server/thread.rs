@@ -43,8 +43,9 @@ pub fn start(
 ///
 /// If the system refuses it.
 pub fn runtime() -> io::Result<Runtime> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    runtime
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
         .map_err(|error| io::Error::new(error.kind(), format!("cannot start a runtime: {error}")))
 }
 

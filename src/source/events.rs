@@ -198,8 +198,9 @@ impl Events {
                 || !names_all && cluster.is_some_and(|cluster| clusters.contains(cluster))
         };
         let ring = self.0.ring.lock();
-        let newest = ring.events.iter().rev();
-        newest
+        ring.events
+            .iter()
+            .rev()
             .filter(|event| concerns(&event.change) && is_past(event))
             .take(max)
             .cloned()

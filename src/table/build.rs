@@ -86,8 +86,11 @@ impl<'b> Build<'b> {
         for key in dirty {
             let (namespace, service) = (key.namespace.text(), key.service.text());
             let first = (namespace.clone(), service.clone(), None);
-            let hosts = self.last.listed_hosts.range(&first..);
-            let same = hosts.take_while(|host| (&host.0, &host.1) == (&first.0, &first.1));
+            let same = self
+                .last
+                .listed_hosts
+                .range(&first..)
+                .take_while(|host| (&host.0, &host.1) == (&first.0, &first.1));
             services.extend(same.filter_map(|(_, _, service)| service.clone()));
         }
         for key in services.clone() {
@@ -99,8 +102,12 @@ impl<'b> Build<'b> {
     /// Returns the services that must be built although no object of theirs changed: those with an order that names a cluster which
     /// something here began or ceased to know; and in the first table those that exist for a setting alone (rule K5).
     pub fn others(&self) -> ServiceKeys {
-        let turned = self.timers.links.turned.iter();
-        let ordered = turned.flat_map(|cluster| self.last.services_with_order_of(cluster));
+        let ordered = self
+            .timers
+            .links
+            .turned
+            .iter()
+            .flat_map(|cluster| self.last.services_with_order_of(cluster));
         let of_settings = self
             .rules
             .ordered_services()
@@ -115,8 +122,8 @@ impl<'b> Build<'b> {
     /// Builds a service. If that panics, its old version stays, with a problem.
     pub fn add(&mut self, key: ServiceKey) {
         let sources = self.rules.aliases.sources_of(&key);
-        let of_services = iter::once(&key).chain(sources);
-        let items: Vec<_> = of_services
+        let items: Vec<_> = iter::once(&key)
+            .chain(sources)
             .flat_map(|one| self.store.items_of(one))
             .collect();
         let context = BuildContext {
@@ -128,8 +135,8 @@ impl<'b> Build<'b> {
             old: self.last.find(&key),
             problems: &RefCell::default(),
         };
-        let service = catch_unwind(AssertUnwindSafe(|| (self.build_service)(context)));
-        let service = service.unwrap_or_else(|_| panicked(self.last, context));
+        let service = catch_unwind(AssertUnwindSafe(|| (self.build_service)(context)))
+            .unwrap_or_else(|_| panicked(self.last, context));
         self.built.add(context, service);
         self.services.insert(key);
     }

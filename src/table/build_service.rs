@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use super::candidate::{Candidate, cluster_ip, merge};
 use super::choose::{choose, kind_of};
 use super::context::{BuildContext, BuiltService, ServiceTimers};
-use super::endpoint::{Rank, Source};
+use super::endpoint::Rank;
 use super::failover::{Gate, StepHealth};
 use super::local::non_member;
 use super::name_index::compute::name_index;
 use super::order::{kept_order, order, order_of, resolve};
-use super::{MissingHost, NameFailure, Service, headless, local};
+use super::{NameFailure, Service, headless, local};
 use crate::model::{
     ClusterName, Item, ItemKind, Kind, MAX_LISTED, ObjectRef, OwnService, Problem, ProblemKind,
     ServiceKey, list_some,
@@ -35,12 +35,17 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
     choose(&mut candidates, written.is_some(), context);
     let gate = context.own().and_then(|own| {
         // A cluster is present also if another candidate answers for it, or if the endpoint belongs to no single cluster.
-        let offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
-        let present = offering.flat_map(|one| &one.clusters).cloned().collect();
+        let present = candidates
+            .iter()
+            .filter(|one| !one.endpoints.is_empty())
+            .flat_map(|one| &one.clusters)
+            .cloned()
+            .collect();
         Gate::new(own, &present, rules, timers.wall)
     });
-    let ordered = written.map(|written| order(written, context, &mut candidates));
-    let (failover, debounce) = ordered.unzip();
+    let (failover, debounce) = written
+        .map(|written| order(written, context, &mut candidates))
+        .unzip();
     let debounce = debounce.flatten();
     let gate_wake = |gate: &Gate| gate.wake(timers.now, timers.wall);
     let wakes = [
@@ -100,8 +105,9 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
     }
     headless::report_orphans(of_hosts, context);
     let is_known = |source: &&ServiceKey| {
-        let mut services = candidates.iter();
-        services.any(|one| one.object.service(&one.item.service) == **source)
+        candidates
+            .iter()
+            .any(|one| one.object.service(&one.item.service) == **source)
     };
     let sources = rules.aliases.sources_of(key).iter();
     let unknown = list_some(sources.filter(|source| !is_known(source)), MAX_LISTED);
@@ -122,8 +128,11 @@ fn alone(decided: &Service, context: BuildContext<'_>) -> Option<Box<Service>> {
     if rules.zone_clusters.is_empty() || rules.aliases.sources_of(key).is_empty() {
         return None;
     }
-    let is_own = |(object, item): &Source<'_>| object.service(&item.service) == *key;
-    let items = context.items.iter().copied().filter(is_own);
+    let items = context
+        .items
+        .iter()
+        .copied()
+        .filter(|(object, item)| object.service(&item.service) == *key);
     let own = BuildContext {
         items: &items.collect::<Vec<_>>(),
         problems: &RefCell::default(),
@@ -160,8 +169,7 @@ fn service(
             federated.extend(clusters);
         }
     }
-    let place = |one: &MissingHost| (one.cluster.clone(), one.hostname.clone());
-    missing.sort_by_cached_key(place);
+    missing.sort_by_cached_key(|one| (one.cluster.clone(), one.hostname.clone()));
     let kind = kind_of(&candidates, !mirrors.is_empty());
     let [endpoints, not_ready] = merge(candidates, decided.gateway_down, context);
     let has_mcs_zones = context.rules.has_mcs_zones;
@@ -181,10 +189,8 @@ fn service(
     };
     service.failure = failure(&service);
     let of_zones = context.rules.zone_clusters.iter();
-    let has_names = |cluster: &&ClusterName| {
-        let own = service.without_alias();
-        own.has_names_at(&[cluster.as_str()])
-    };
+    let has_names =
+        |cluster: &&ClusterName| service.without_alias().has_names_at(&[cluster.as_str()]);
     service.zone_clusters = of_zones.filter(has_names).cloned().collect();
     service.answers = service.hash_of_answers();
     service.report_state(context);

@@ -173,8 +173,9 @@ fn clusters(item: &Item, rules: &Rules) -> BTreeSet<ClusterName> {
     let own = item.has_own.then(|| rules.cluster_name.clone());
     let is_excluded = |cluster: &ClusterName| rules.excluded_clusters.contains(cluster);
     let is_own = item.own().is_some();
-    let all = linked.chain(own);
-    all.filter(|cluster| is_own || !is_excluded(cluster))
+    linked
+        .chain(own)
+        .filter(|cluster| is_own || !is_excluded(cluster))
         .collect()
 }
 
@@ -198,10 +199,15 @@ pub(super) fn merge(
     context: BuildContext<'_>,
 ) -> [Vec<Endpoint>; 2] {
     let (mut endpoints, mut not_ready) = (Vec::new(), Vec::new());
-    let candidates = candidates.into_iter();
-    for mut candidate in candidates.filter(|one| one.role != Role::Omitted) {
-        let offered = candidate.endpoints.iter_mut();
-        for endpoint in offered.chain(&mut candidate.not_ready) {
+    for mut candidate in candidates
+        .into_iter()
+        .filter(|one| one.role != Role::Omitted)
+    {
+        for endpoint in candidate
+            .endpoints
+            .iter_mut()
+            .chain(&mut candidate.not_ready)
+        {
             endpoint.role = candidate.role;
         }
         endpoints.append(&mut candidate.endpoints);
@@ -209,13 +215,14 @@ pub(super) fn merge(
     }
     // Endpoints of one name keep their order. Most are sorted already, which takes one comparison each.
     endpoints.sort_by(|one, other| one.name().cmp(&other.name()));
-    let same = groups(endpoints, |one, other| one.name() == other.name());
-    let united = same.map(|(first, others)| unite(first, others, gateway_down, context));
-    let mut endpoints: Vec<Endpoint> = united.collect();
+    let mut endpoints: Vec<Endpoint> = groups(endpoints, |one, other| one.name() == other.name())
+        .map(|(first, others)| unite(first, others, gateway_down, context))
+        .collect();
     // A pod may be ready in another slice.
     not_ready.retain(|pod| {
-        let same = endpoints.binary_search_by(|one| one.name().cmp(&pod.name()));
-        same.map_or(true, |index| endpoints[index].addresses != pod.addresses)
+        endpoints
+            .binary_search_by(|one| one.name().cmp(&pod.name()))
+            .map_or(true, |index| endpoints[index].addresses != pod.addresses)
     });
     not_ready.sort_by(|one, other| one.name().cmp(&other.name()));
     limit_ports(&mut endpoints, context);
@@ -281,8 +288,10 @@ pub(super) fn groups<T>(
 impl Endpoint {
     /// Reports other endpoints of the same name.
     pub(super) fn conflict(&self, others: &[&Self]) -> Problem {
-        let all = iter::once(self).chain(others.iter().copied());
-        let objects: BTreeSet<&ObjectRef> = all.flat_map(|one| one.objects.iter()).collect();
+        let objects: BTreeSet<&ObjectRef> = iter::once(self)
+            .chain(others.iter().copied())
+            .flat_map(|one| one.objects.iter())
+            .collect();
         let (endpoint, objects) = (self.describe(), list_some(objects, MAX_LISTED));
         let count = 1 + others.len();
         let detail = format!("{endpoint} has {count} entries, in {objects}; merged");
@@ -314,8 +323,10 @@ impl Endpoint {
 
 /// Removes ports, if there are too many distinct ones: a reply must not cost more than its size. The first in order stay.
 fn limit_ports(endpoints: &mut [Endpoint], context: BuildContext<'_>) {
-    let same = endpoints.chunk_by(|one, other| one.ports == other.ports);
-    let lists: HashSet<&Ports> = same.map(|endpoints| &endpoints[0].ports).collect();
+    let lists: HashSet<&Ports> = endpoints
+        .chunk_by(|one, other| one.ports == other.ports)
+        .map(|endpoints| &endpoints[0].ports)
+        .collect();
     let ports: BTreeSet<&Port> = lists.into_iter().flat_map(|ports| ports.iter()).collect();
     let count = ports.len();
     if count <= MAX_PORTS {

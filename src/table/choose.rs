@@ -52,8 +52,11 @@ fn report_sources(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
         let has_any = !one.endpoints.is_empty() || !one.not_ready.is_empty();
         if has_any && one.role != Role::Omitted && !one.is_shared() {
             let link = one.item.link();
-            let of_clusters = one.clusters.iter();
-            sources.extend(of_clusters.map(|cluster| ClusterSource { cluster, link }));
+            sources.extend(
+                one.clusters
+                    .iter()
+                    .map(|cluster| ClusterSource { cluster, link }),
+            );
         }
     }
     sources.sort();
@@ -87,8 +90,11 @@ fn report_kinds(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
     }
     let mut parts = Vec::new();
     for kind in &kinds {
-        let of_kind = answering.clone().filter(|one| describe_kind(one) == *kind);
-        let clusters: BTreeSet<_> = of_kind.flat_map(|one| &one.clusters).collect();
+        let clusters: BTreeSet<_> = answering
+            .clone()
+            .filter(|one| describe_kind(one) == *kind)
+            .flat_map(|one| &one.clusters)
+            .collect();
         parts.push(format!("{kind} in {}", list_some(clusters, MAX_LISTED)));
     }
     context.report([Problem::new(ProblemKind::Kind, parts.join("; "))]);
@@ -125,6 +131,10 @@ pub(super) fn kind_of(candidates: &[Candidate<'_>], has_mirrors: bool) -> Servic
     } else {
         ServiceKind::Local
     };
-    let answering = candidates.iter().filter(|one| one.is_answering());
-    answering.map(kind).min().unwrap_or(none)
+    candidates
+        .iter()
+        .filter(|one| one.is_answering())
+        .map(kind)
+        .min()
+        .unwrap_or(none)
 }

@@ -135,8 +135,9 @@ impl Published {
     /// Returns the problem that there is no table, if there is none.
     pub fn problem(&self) -> Option<Problem> {
         let problem = Problem::new(ProblemKind::NoTable, "refusing queries");
-        let is_missing = self.table.is_none();
-        is_missing.then(|| problem.holds_since(self.since))
+        self.table
+            .is_none()
+            .then(|| problem.holds_since(self.since))
     }
 }
 
@@ -184,9 +185,10 @@ impl Table {
     pub fn services(&self) -> impl Iterator<Item = &Service> {
         #[cfg(test)]
         LISTINGS.set(LISTINGS.get() + 1);
-        let namespaces = self.namespaces.iter();
-        let services = namespaces.flat_map(|(_, namespace)| namespace.services.iter());
-        services.map(|(_, service)| service.as_ref())
+        self.namespaces
+            .iter()
+            .flat_map(|(_, namespace)| namespace.services.iter())
+            .map(|(_, service)| service.as_ref())
     }
 
     /// Returns all services, including those without endpoints, sorted by namespace and name.
@@ -201,8 +203,9 @@ impl Table {
         #[cfg(test)]
         LISTINGS.set(LISTINGS.get() + 1);
         let namespace = self.namespaces.get(namespace).into_iter();
-        let services = namespace.flat_map(|namespace| namespace.services.iter());
-        services.map(|(_, service)| service.as_ref())
+        namespace
+            .flat_map(|namespace| namespace.services.iter())
+            .map(|(_, service)| service.as_ref())
     }
 
     /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
@@ -219,8 +222,9 @@ impl Table {
 
     /// Returns whether a service has names.
     pub fn has_names(&self) -> bool {
-        let mut namespaces = self.namespaces.iter();
-        namespaces.any(|(_, namespace)| namespace.with_names > 0)
+        self.namespaces
+            .iter()
+            .any(|(_, namespace)| namespace.with_names > 0)
     }
 
     /// Replaces a service with its new version. Returns whether they differ.
@@ -237,8 +241,7 @@ impl Table {
         let (had_names, has_names) = (has_names(old.as_ref()), has_names(new.as_ref()));
         old.iter().for_each(|old| self.index(old, false));
         new.iter().for_each(|new| self.index(new, true));
-        let changed = self.namespaces.get(namespace).cloned();
-        let mut changed = changed.unwrap_or_default();
+        let mut changed = self.namespaces.get(namespace).cloned().unwrap_or_default();
         // The namespace is removed first, so that its nodes are copied once for each build and not for each of its services.
         self.namespaces.remove_mut(namespace);
         changed.with_names = changed.with_names + usize::from(has_names) - usize::from(had_names);
@@ -279,9 +282,10 @@ impl Table {
         cluster: &ClusterName,
     ) -> impl Iterator<Item = &ServiceKey> {
         let first = (cluster.clone(), ServiceKey::default());
-        let ordered = self.ordered.range(first..);
-        let of_cluster = ordered.take_while(move |(named, _)| named == cluster);
-        of_cluster.map(|(_, service)| service)
+        self.ordered
+            .range(first..)
+            .take_while(move |(named, _)| named == cluster)
+            .map(|(_, service)| service)
     }
 
     /// Returns the service that owns a short name.
@@ -311,9 +315,10 @@ impl Table {
 impl ShortName {
     /// Returns the namespaces with at least a claim, sorted.
     pub fn namespaces(&self, least: Claim) -> impl Iterator<Item = &Namespace> {
-        let claims = self.claims.iter();
-        let claims = claims.filter(move |(_, claim)| *claim >= least);
-        claims.map(|(namespace, _)| namespace)
+        self.claims
+            .iter()
+            .filter(move |(_, claim)| *claim >= least)
+            .map(|(namespace, _)| namespace)
     }
 
     /// Returns whether other names hide a part of those of its owner.

@@ -135,11 +135,13 @@ impl<'b> BuildContext<'b> {
     /// or an endpoint.
     pub(super) fn has_pods(&self) -> bool {
         let has_endpoint = |object: &ObjectKey| {
-            let slices = self.store.slices_of(object);
-            slices.iter().any(|(_, slice)| match slice {
-                Slice::Endpoints(listed) => !listed.entries.is_empty(),
-                Slice::Hosts(_) | Slice::Addresses { .. } => false,
-            })
+            self.store
+                .slices_of(object)
+                .iter()
+                .any(|(_, slice)| match slice {
+                    Slice::Endpoints(listed) => !listed.entries.is_empty(),
+                    Slice::Hosts(_) | Slice::Addresses { .. } => false,
+                })
         };
         self.items.iter().any(|(object, item)| match item.kind {
             ItemKind::HeadlessMirror => !self.is_excluded(item),
@@ -164,8 +166,10 @@ impl<'b> BuildContext<'b> {
         &self,
     ) -> impl Iterator<Item = (&'b ObjectKey, &'b ServiceSettings)> {
         let is_copy = |item: &Item| item.own().is_none() && !self.is_excluded(item);
-        let copies = self.items.iter().filter(move |(_, item)| is_copy(item));
-        copies.filter_map(|(object, item)| Some((*object, item.settings.as_deref()?)))
+        self.items
+            .iter()
+            .filter(move |(_, item)| is_copy(item))
+            .filter_map(|(object, item)| Some((*object, item.settings.as_deref()?)))
     }
 
     /// Returns whether an item is of an excluded cluster.
@@ -214,14 +218,20 @@ impl Timers {
 
     /// Returns the next time at which a service or a cluster can change although no object does.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        let next = self.wakes.first().map(|(wake, _)| *wake);
-        next.into_iter().chain(self.links.wake()).min()
+        self.wakes
+            .first()
+            .map(|(wake, _)| *wake)
+            .into_iter()
+            .chain(self.links.wake())
+            .min()
     }
 
     /// Returns the services that can change at the time of the build.
     pub fn due(&self) -> ServiceKeys {
-        let wakes = self.wakes.iter();
-        let due = wakes.take_while(|(wake, _)| *wake <= self.now);
-        due.map(|(_, service)| service.clone()).collect()
+        self.wakes
+            .iter()
+            .take_while(|(wake, _)| *wake <= self.now)
+            .map(|(_, service)| service.clone())
+            .collect()
     }
 }

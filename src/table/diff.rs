@@ -40,16 +40,20 @@ pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
     if changes.is_empty() && alone.iter().any(Option::is_some) {
         return diff(alone[0], alone[1]);
     }
-    let changes = changes.into_iter().map(|change| change.of_service(key));
-    changes.collect()
+    changes
+        .into_iter()
+        .map(|change| change.of_service(key))
+        .collect()
 }
 
 /// Compares the short names of two tables that differ in these services. A service that begins or ends to have names has other changes
 /// that tell it.
 pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Vec<Change> {
     let tables = [last, next];
-    let names = changed.iter().flat_map(ServiceKey::short_names);
-    let owners = names.flat_map(|name| tables.map(|table| table.short_service(name.as_str())));
+    let owners = changed
+        .iter()
+        .flat_map(ServiceKey::short_names)
+        .flat_map(|name| tables.map(|table| table.short_service(name.as_str())));
     let owners: BTreeSet<_> = owners.flatten().map(|owner| &owner.key).collect();
     let change = |key: &ServiceKey| {
         let has_names = |table: &Table| table.find(key).is_some_and(|one| one.has_names_at(&[]));
@@ -64,8 +68,7 @@ pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Ve
             Err(NoOwner::Ambiguous) => Some("several namespaces have it".to_owned()),
             Err(_) => Some("no setting assigns it".to_owned()),
         };
-        let change = Change::between(ChangeKind::ShortName, texts, cause);
-        Some(change.of_service(key))
+        Some(Change::between(ChangeKind::ShortName, texts, cause).of_service(key))
     };
     owners.into_iter().filter_map(change).collect()
 }
@@ -73,8 +76,9 @@ pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Ve
 /// Describes the short name of a service, if it owns it.
 fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
     let name = key.service.as_str();
-    let answers = table.short_answers(name);
-    let (_, hidden) = answers.filter(|(owner, _)| *owner == key)?;
+    let (_, hidden) = table
+        .short_answers(name)
+        .filter(|(owner, _)| *owner == key)?;
     let hidden = list_some(hidden, MAX_LISTED);
     let without = if hidden.is_empty() { "" } else { " without " };
     Some(format!("{name}{without}{hidden}"))
@@ -148,8 +152,9 @@ fn setting_changes(versions: Versions<&Service>, is_old: bool) -> Vec<Change> {
     let [old, new] = versions;
     let missing = [missing_alone(old, new), missing_alone(new, old)];
     if missing[0] != missing[1] {
-        let gone = || "their cluster does not list them any more".to_owned();
-        let cause = missing[1].clone().unwrap_or_else(gone);
+        let cause = missing[1]
+            .clone()
+            .unwrap_or_else(|| "their cluster does not list them any more".to_owned());
         changes.push(Change::between(Failing, missing, Some(cause)));
     }
     changes
@@ -160,8 +165,11 @@ fn setting_changes(versions: Versions<&Service>, is_old: bool) -> Vec<Change> {
 fn missing_alone(service: &Service, other: &Service) -> Option<String> {
     let is_told =
         |host: &[&str; 2]| !other.endpoints_at(host).is_empty() || other.missing_at(host).is_some();
-    let listed = service.missing.iter().map(MissingHost::labels);
-    let alone = listed.filter(|host| !is_told(host));
+    let alone = service
+        .missing
+        .iter()
+        .map(MissingHost::labels)
+        .filter(|host| !is_told(host));
     let hosts = list_some(alone.map(|host| host.join(".")), MAX_LISTED);
     (!hosts.is_empty()).then(|| format!("no endpoint mirror of {hosts}"))
 }
@@ -220,8 +228,10 @@ fn cluster_changes(
             _ => ([None, None], None),
         };
         let listed = if new.is_empty() { old } else { new };
-        let hosts = listed.iter().filter_map(|one| one.hostname.as_ref());
-        let hosts = hosts.map(|host| host.as_str().into());
+        let hosts = listed
+            .iter()
+            .filter_map(|one| one.hostname.as_ref())
+            .map(|host| host.as_str().into());
         Change {
             cluster: cluster.cloned(),
             endpoints: hosts.take(MAX_ENDPOINTS).collect(),
@@ -229,8 +239,10 @@ fn cluster_changes(
             ..Change::between(kind, texts, cause)
         }
     };
-    let changed = changed_endpoints(endpoints, is_member, is_moved);
-    changed.into_iter().map(change).collect()
+    changed_endpoints(endpoints, is_member, is_moved)
+        .into_iter()
+        .map(change)
+        .collect()
 }
 
 /// Returns what happened to the endpoints of a cluster, by kind.
@@ -255,9 +267,11 @@ fn changed_endpoints(
         _ => (Some(Grew), Some(Shrank)),
     };
     // A cluster of a federated service joins and leaves without an endpoint of its own.
-    let whole = gain.xor(loss).into_iter();
-    let mut changed: BTreeMap<_, Changed<'_>> =
-        whole.map(|kind| (kind, Changed::default())).collect();
+    let mut changed: BTreeMap<_, Changed<'_>> = gain
+        .xor(loss)
+        .into_iter()
+        .map(|kind| (kind, Changed::default()))
+        .collect();
     for [old, new] in pairs {
         let kinds = match [old, new] {
             [Some(old), Some(new)] => {
@@ -328,11 +342,15 @@ fn loss(gone: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -> Opt
     let (first, cluster) = (gone.first()?, cluster?);
     // They are sorted by hostname, and there may be thousands.
     let is_gone = |host: &&Hostname| {
-        let place = gone.binary_search_by(|one| one.hostname.as_ref().cmp(&Some(*host)));
-        place.is_ok()
+        gone.binary_search_by(|one| one.hostname.as_ref().cmp(&Some(*host)))
+            .is_ok()
     };
-    let missing = new.missing.iter().filter(|one| one.cluster == *cluster);
-    let listed = missing.map(|one| &one.hostname).filter(is_gone);
+    let listed = new
+        .missing
+        .iter()
+        .filter(|one| one.cluster == *cluster)
+        .map(|one| &one.hostname)
+        .filter(is_gone);
     let listed = list_some(listed, MAX_LISTED);
     let not_ready = new.not_ready.iter().filter_map(|pod| pod.hostname.as_ref());
     let not_ready = list_some(not_ready.filter(is_gone), MAX_LISTED);

@@ -220,13 +220,14 @@ impl Answering {
                 let takes_over = [counting, alive.filter(|_| is_same_moment)];
                 takes_over.into_iter().flatten().fold(last.step, usize::min)
             }
-            None => {
-                let any = || (0..steps.len()).find(has_endpoint);
-                counting.or(alive).or_else(any)?
-            }
+            None => counting
+                .or(alive)
+                .or_else(|| (0..steps.len()).find(has_endpoint))?,
         };
-        let stays = last.filter(|last| last.step == step);
-        Some(stays.unwrap_or(Self { step, since: now }))
+        Some(
+            last.filter(|last| last.step == step)
+                .unwrap_or(Self { step, since: now }),
+        )
     }
 }
 
@@ -235,8 +236,11 @@ impl Answering {
 impl Debounce {
     /// Returns the time at which the step that answers can change although nothing happens.
     pub(super) fn wake(&self, rules: &Rules) -> Option<Timestamp> {
-        let wakes = self.steps.iter().filter_map(|step| step.wake(rules));
-        wakes.chain(self.end).min()
+        self.steps
+            .iter()
+            .filter_map(|step| step.wake(rules))
+            .chain(self.end)
+            .min()
     }
 }
 
@@ -269,8 +273,9 @@ impl StepMemory {
             if !self.is_alive && (self.up_at.is_none() || is_long) {
                 self.up_at = Some(now);
             }
-            let is_back = |up: Timestamp| up.after(rules.failback_delay) <= now;
-            self.counts = self.up_at.is_some_and(is_back);
+            self.counts = self
+                .up_at
+                .is_some_and(|up| up.after(rules.failback_delay) <= now);
         }
         self.is_alive = is_alive;
     }
@@ -307,8 +312,9 @@ impl Gate {
     ) -> Option<Self> {
         let expected = own.settings.as_ref()?.expected.clone()?;
         // A creation in the future counts as now: its hour has not ended.
-        let hour = || Some(Timestamp::from_seconds(own.created?.get().into()).after(WINDOW));
-        let end = expected.until.or_else(hour);
+        let end = expected
+            .until
+            .or_else(|| Some(Timestamp::from_seconds(own.created?.get().into()).after(WINDOW)));
         let missing = expected.missing(present, &rules.cluster_name);
         Some(Self {
             closes_until: end.filter(|end| wall < *end && !missing.is_empty()),

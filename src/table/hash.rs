@@ -19,8 +19,9 @@ impl Table {
     /// Returns what the answers at a short name depend on, besides the service that owns it: its key, if it has names, and the names
     /// that others hide.
     pub(super) fn short_answers(&self, name: &str) -> Option<(&ServiceKey, Vec<Line>)> {
-        let owner = self.short_service(name);
-        let owner = owner.filter(|one| one.has_names_at(&[]))?;
+        let owner = self
+            .short_service(name)
+            .filter(|one| one.has_names_at(&[]))?;
         let hidden = self.short_name(name)?.problems.iter().map(Problem::subject);
         Some((&owner.key, hidden.collect()))
     }
@@ -30,13 +31,11 @@ impl Table {
     /// an owner, with the names that others hide.
     pub fn answers_hash(&self) -> u64 {
         let services = self.services().filter_map(|one| one.answers);
-        let short = self.short_names.keys();
-        let owners = short.filter_map(|name| {
+        let owners = self.short_names.keys().filter_map(|name| {
             let answers = self.short_answers(name.as_str())?;
             Some(hash_of(&("short name", answers)))
         });
-        let parts = services.chain(owners);
-        parts.fold(0, u64::wrapping_add) >> EXCESS
+        services.chain(owners).fold(0, u64::wrapping_add) >> EXCESS
     }
 }
 
@@ -66,9 +65,12 @@ impl Hash for Service {
         (&self.key, self.failure.is_some()).hash(state);
         self.alone.hash(state);
         self.missing_clusters().hash(state);
-        let missing = self.missing.iter().map(MissingHost::labels);
-        let missing = missing.filter(|labels| self.endpoints_at(labels).is_empty());
-        missing.collect::<BTreeSet<_>>().hash(state);
+        self.missing
+            .iter()
+            .map(MissingHost::labels)
+            .filter(|labels| self.endpoints_at(labels).is_empty())
+            .collect::<BTreeSet<_>>()
+            .hash(state);
         if self.endpoints.is_empty() {
             return;
         }
@@ -81,8 +83,11 @@ impl Hash for Service {
         let all = self.names.members(0..self.endpoints.len(), &[]);
         let own = all.requiring(Property::Selected);
         own.iter().for_each(|index| index.hash(state));
-        let names = self.names.named_ports(&self.endpoints);
-        let ports: Vec<&[u64]> = names.map(|(_, endpoints)| endpoints).collect();
+        let ports: Vec<&[u64]> = self
+            .names
+            .named_ports(&self.endpoints)
+            .map(|(_, endpoints)| endpoints)
+            .collect();
         self.hash_answered(&own, &ports, state);
         let mut start = 0;
         for of_cluster in self.by_cluster() {
@@ -114,7 +119,8 @@ impl Hash for Endpoint {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.labels().hash(state);
         self.addresses.len().hash(state);
-        let addresses = self.addresses.iter();
-        addresses.for_each(|address| address.ip.hash(state));
+        self.addresses
+            .iter()
+            .for_each(|address| address.ip.hash(state));
     }
 }

@@ -11,8 +11,8 @@ use super::endpoint::{Rank, Source};
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use crate::model::{
     ClusterName, Export, Hostname, Item, ItemKind, Kind, MAX_LISTED, MirroredHost, ObjectKey,
-    ObjectRef, OwnService, Port, Ports, Problem, ProblemKind, Protocol, ServiceName, Slice,
-    SliceEndpoint, Text, list_some,
+    ObjectRef, Port, Ports, Problem, ProblemKind, Protocol, ServiceName, Slice, SliceEndpoint,
+    Text, list_some,
 };
 
 /// An endpoint mirror (rule M1).
@@ -95,11 +95,13 @@ fn endpoints<'s>(
     let (mut dead_ports, mut unprobed) = (DeadPorts::default(), Vec::new());
     let mut slices = context.store.cursor(Kind::EndpointSlice);
     let endpoint = |(object, mirror, host): EndpointMirror<'s>| {
-        let listed = listed.get_mut(&host.hostname).map(|listed| {
-            listed.has_mirror = true;
-            &*listed.ports
-        });
-        let listed = listed.unwrap_or_default();
+        let listed = listed
+            .get_mut(&host.hostname)
+            .map(|listed| {
+                listed.has_mirror = true;
+                &*listed.ports
+            })
+            .unwrap_or_default();
         let of_slices = PodPorts::new(listed);
         let targets = PodPorts::new(&[&host.pod_ports]);
         dead_ports.add(&mirror.ports, &of_slices, &targets);
@@ -187,8 +189,10 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
                 service: &item.service,
                 link,
             };
-            let mirrors = by_parent.entry(parent).or_default();
-            mirrors.push((object, item, host));
+            by_parent
+                .entry(parent)
+                .or_default()
+                .push((object, item, host));
         }
     }
     by_parent
@@ -196,8 +200,9 @@ pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors
 
 /// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
 pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext<'_>) {
-    let orphans = orphans.into_iter();
-    let orphans = orphans.filter(|(parent, _)| !context.rules.excludes(parent.link));
+    let orphans = orphans
+        .into_iter()
+        .filter(|(parent, _)| !context.rules.excludes(parent.link));
     context.report(orphans.map(|(parent, mirrors)| {
         let Parent {
             namespace,
@@ -208,8 +213,7 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
         let detail = format!(
             "no parent: headless mirror '{name}' of {namespace}/{service} in cluster '{link}' is missing or unusable"
         );
-        let problem = Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link);
-        problem.of_objects(mirrors.iter().map(|(object, ..)| ObjectRef::service(object)))
+        Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link).of_objects(mirrors.iter().map(|(object, ..)| ObjectRef::service(object)))
     }));
 }
 
@@ -228,10 +232,10 @@ impl<'p> PodPorts<'p> {
 
     /// Returns the port with the name and protocol of another one.
     fn find(&self, port: &Port) -> Option<&'p Port> {
-        let found = self
-            .0
-            .binary_search_by(|one| one.label().cmp(&port.label()));
-        found.ok().map(|index| self.0[index])
+        self.0
+            .binary_search_by(|one| one.label().cmp(&port.label()))
+            .ok()
+            .map(|index| self.0[index])
     }
 
     /// Returns the ports that a host has, of those of its mirror: those with the names that its slices have, if there are any
@@ -263,8 +267,10 @@ impl<'p> DeadPorts<'p> {
         };
         let lists_pods = ports.iter().any(|port| is_other(&port));
         for port in ports.iter().filter(|one| one.protocol == Protocol::Tcp) {
-            let listed = listed.find(port).filter(|_| lists_pods);
-            let of_pod = listed.or_else(|| targets.find(port));
+            let of_pod = listed
+                .find(port)
+                .filter(|_| lists_pods)
+                .or_else(|| targets.find(port));
             if let Some(of_pod) = of_pod.filter(|of_pod| of_pod.number != port.number) {
                 self.0.insert((port, of_pod.number));
             }
@@ -278,8 +284,8 @@ impl<'p> DeadPorts<'p> {
         };
         let ports = list_some(self.0.iter().map(of_pods), MAX_LISTED);
         let detail = format!("cluster '{cluster}': {ports}");
-        let problem = || Problem::new(ProblemKind::DeadPort, detail).of_cluster(cluster);
-        (!self.0.is_empty()).then(problem)
+        (!self.0.is_empty())
+            .then(|| Problem::new(ProblemKind::DeadPort, detail).of_cluster(cluster))
     }
 }
 
@@ -289,8 +295,8 @@ pub(super) fn exported_problem(
     (object, item): Source<'_>,
     context: BuildContext<'_>,
 ) -> Option<Problem> {
-    let is_exported = |own: &OwnService| own.export == Export::Gateway && own.is_headless();
-    item.own().filter(is_exported)?;
+    item.own()
+        .filter(|own| own.export == Export::Gateway && own.is_headless())?;
     let mut dead = DeadPorts::default();
     let has_hostname = |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
     for (_, slice) in context.store.slices_of(object) {

@@ -164,8 +164,11 @@ impl History {
 
     /// Returns the table of a version, if it is still there.
     pub(super) fn of_version(&self, version: u64) -> Option<Past> {
-        let mut lists = self.lists.iter().map(|list| &list.published);
-        let mut whole = lists.find(|one| one.version == version);
+        let mut whole = self
+            .lists
+            .iter()
+            .map(|list| &list.published)
+            .find(|one| one.version == version);
         whole = whole.or(Some(&self.current).filter(|one| one.version == version));
         if let Some(published) = whole {
             return Some(Past {
@@ -173,8 +176,10 @@ impl History {
                 ..self.past(self.steps.len())
             });
         }
-        let mut steps = self.steps.iter();
-        let index = steps.rposition(|step| step.rest.version == version)?;
+        let index = self
+            .steps
+            .iter()
+            .rposition(|step| step.rest.version == version)?;
         Some(self.past(index)).filter(|past| past.incomplete.is_empty())
     }
 
@@ -356,8 +361,9 @@ fn versions(published: &Published, keys: &ServiceKeys) -> Versions {
     let Some(table) = &published.table else {
         return Versions::new();
     };
-    let version = |key: &ServiceKey| (key.clone(), table.version_of(key).cloned());
-    keys.iter().map(version).collect()
+    keys.iter()
+        .map(|key| (key.clone(), table.version_of(key).cloned()))
+        .collect()
 }
 
 // === impl Past ===

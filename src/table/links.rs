@@ -149,8 +149,9 @@ impl Links {
     /// clusters do not count.
     pub(super) fn is_item_unlinked(&self, item: &Item, rules: &Rules) -> bool {
         let mut linked = item.linked.iter().filter(|link| !rules.excludes(link));
-        let is_unlinked = |link| self.states.is_unlinked(link);
-        !item.has_own && linked.clone().next().is_some() && linked.all(is_unlinked)
+        !item.has_own
+            && linked.clone().next().is_some()
+            && linked.all(|link| self.states.is_unlinked(link))
     }
 
     /// Records a poll of the Leases.
@@ -162,8 +163,9 @@ impl Links {
         let leases = leases.into_iter().map(|(link, lease)| {
             let unchanged = last.remove(&link);
             // A released Lease that changes is not renewed.
-            let unchanged = unchanged.filter(|(last, _)| *last == lease || !lease.is_held);
-            let renewed = unchanged.map_or(now, |(_, renewed)| renewed);
+            let renewed = unchanged
+                .filter(|(last, _)| *last == lease || !lease.is_held)
+                .map_or(now, |(_, renewed)| renewed);
             (link, (lease, renewed))
         });
         self.leases = leases.collect();
@@ -299,8 +301,11 @@ impl Links {
             due.extend(store.linked().iter().map(|(cluster, _)| cluster.clone()));
             due.extend(self.leased(store));
             // A Lease that is gone may have been all that named its cluster.
-            let others = known.filter(|(_, one)| !one.is_mirrored);
-            due.extend(others.map(|(link, _)| link.clone()));
+            due.extend(
+                known
+                    .filter(|(_, one)| !one.is_mirrored)
+                    .map(|(link, _)| link.clone()),
+            );
         }
         due
     }
@@ -309,8 +314,10 @@ impl Links {
     fn leased(&self, store: &Store) -> impl Iterator<Item = ClusterName> {
         let links = store.objects(Kind::Link);
         let is_link = |link: &ObjectKey| matches!(links.get(link), Some(Object::Link(_)));
-        let alone = self.leases.keys().filter(move |link| !is_link(link));
-        alone.filter_map(|link| ClusterName::interned(&link.name.text()).ok())
+        self.leases
+            .keys()
+            .filter(move |link| !is_link(link))
+            .filter_map(|link| ClusterName::interned(&link.name.text()).ok())
     }
 
     /// Returns the state of a cluster, if something names it (rule L2).
@@ -355,8 +362,8 @@ impl Links {
                 problem = is_mirrored.then(|| absence.problem());
             }
         }
-        let of_cluster = |one: Problem| one.of_cluster(&found.cluster).began_before(self.is_first);
-        found.problem = problem.map(of_cluster);
+        found.problem =
+            problem.map(|one| one.of_cluster(&found.cluster).began_before(self.is_first));
         Some(found)
     }
 
@@ -406,8 +413,9 @@ impl Links {
             let mut named = states.clusters.values();
             if !states.known.contains(cluster) && named.all(|one| one.cluster != *cluster) {
                 let detail = format!("no Link, mirror or Lease names cluster '{cluster}'");
-                let problem = Problem::new(ProblemKind::ZoneClusterUnknown, detail);
-                let problem = problem.of_cluster(cluster).of_unknown(cluster.as_str());
+                let problem = Problem::new(ProblemKind::ZoneClusterUnknown, detail)
+                    .of_cluster(cluster)
+                    .of_unknown(cluster.as_str());
                 problems.push(problem);
             }
         }
@@ -428,9 +436,10 @@ impl Links {
             LinkList::NotGiven | LinkList::Listed { .. } => None,
         };
         let leases = self.leases_problem.as_ref();
-        let refused = || Some(format!("Leases cannot be read: {}", leases?));
-        let detail = reason.map(str::to_owned).or_else(refused);
-        let detail = detail.filter(|_| !states.clusters.is_empty())?;
+        let detail = reason
+            .map(str::to_owned)
+            .or_else(|| Some(format!("Leases cannot be read: {}", leases?)))
+            .filter(|_| !states.clusters.is_empty())?;
         let mut problem = Problem::new(ProblemKind::LinksUnknown, detail);
         // A list of Links fails.
         let is_effect = self.list == Some(LinkList::Listed { is_complete: false });

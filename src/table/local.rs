@@ -118,12 +118,16 @@ fn mirrorable(
     let service = candidate.item.service.as_str();
     let endpoints = candidate.endpoints.iter().chain(&candidate.not_ready);
     let is_named = |one: &Endpoint| {
-        let mut addresses = one.addresses.iter();
-        !addresses.any(|own| one.hostname == Some(Hostname::from_address(own.ip)))
+        !one.addresses
+            .iter()
+            .any(|own| one.hostname == Some(Hostname::from_address(own.ip)))
     };
-    let named = endpoints.clone().filter(|one| is_named(one));
-    let names = named.filter_map(|one| one.hostname.as_ref());
-    let mut names = names.map(Hostname::as_str).chain([service]);
+    let mut names = endpoints
+        .clone()
+        .filter(|one| is_named(one))
+        .filter_map(|one| one.hostname.as_ref())
+        .map(Hostname::as_str)
+        .chain([service]);
     let why = if endpoints.clone().next().is_none() {
         return Ok(());
     } else if candidate.item.ports.is_empty() {
@@ -187,15 +191,15 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, report: impl Fn(Problem)) -> 
         _ => one.address.is_ipv4() != other.address.is_ipv4(),
     };
     pods.sort_by(|(_, one), (_, other)| one.hostname.cmp(&other.hostname));
-    let same = groups(pods, |(_, one), (_, other)| one.hostname == other.hostname);
-    let joined = same.map(|((pod, first), others)| {
-        let (other_pods, others): (Vec<_>, Vec<_>) = others.into_iter().unzip();
-        if !other_pods.iter().all(|other| is_one_pod(pod, other)) {
-            report(first.conflict(&others.iter().collect::<Vec<_>>()));
-        }
-        first.merged(&others)
-    });
-    joined.collect()
+    groups(pods, |(_, one), (_, other)| one.hostname == other.hostname)
+        .map(|((pod, first), others)| {
+            let (other_pods, others): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+            if !other_pods.iter().all(|other| is_one_pod(pod, other)) {
+                report(first.conflict(&others.iter().collect::<Vec<_>>()));
+            }
+            first.merged(&others)
+        })
+        .collect()
 }
 
 /// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is

@@ -199,11 +199,11 @@ impl<'t> Members<'t> {
         match self.index.properties.get(at) {
             None if self.required & !self.index.common == 0 => word,
             None => 0,
-            Some(properties) => {
-                let required = properties.iter().enumerate();
-                let required = required.filter(|(property, _)| self.required >> property & 1 == 1);
-                required.fold(word, |word, (_, bits)| word & bits)
-            }
+            Some(properties) => properties
+                .iter()
+                .enumerate()
+                .filter(|(property, _)| self.required >> property & 1 == 1)
+                .fold(word, |word, (_, bits)| word & bits),
         }
     }
 

@@ -10,7 +10,7 @@ use super::endpoint::{Endpoint, Role};
 use super::failover::{Answering, Debounce, Failover, OrderOrigin, Step, StepHealth, StepMemory};
 use crate::model::{
     ClusterTerm, FailoverOrder, GatewayDown, MAX_LISTED, ObjectKey, ObjectRef, Problem,
-    ProblemKind, ServiceSettings, list_some, shorten,
+    ProblemKind, list_some, shorten,
 };
 
 /// An order with the setting that it comes from.
@@ -45,17 +45,19 @@ pub(super) fn order_of(
 ) -> Option<Order> {
     let has_pods = context.has_pods();
     let mut offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
-    let is_set = |own: &ServiceSettings| own.failover.is_some();
     let (order, origin) = if let Some(kept) = kept {
         (kept.order.clone(), OrderOrigin::Annotation)
-    } else if context.settings().is_some_and(is_set) {
+    } else if context.settings().is_some_and(|own| own.failover.is_some()) {
         return None; // an empty annotation is no order, whatever the settings say
     } else if let Some(order) = context.rules.order_of(context.key) {
         (order?.clone(), OrderOrigin::ServiceSetting)
     } else {
         // It makes no name that has no member.
-        let order = context.rules.failover.clone();
-        let order = order.filter(|_| offering.clone().next().is_some() && !has_pods)?;
+        let order = context
+            .rules
+            .failover
+            .clone()
+            .filter(|_| offering.clone().next().is_some() && !has_pods)?;
         (order, OrderOrigin::DefaultSetting)
     };
     if offering.clone().next().is_some() && offering.all(Candidate::covers_several) {
@@ -140,8 +142,10 @@ pub(super) fn order(
         }
     }
     let debounce = debounced(&order, &health, context);
-    let answering = debounce.as_ref().and_then(|one| one.answering);
-    let answering = answering.map_or(0, |one| one.step);
+    let answering = debounce
+        .as_ref()
+        .and_then(|one| one.answering)
+        .map_or(0, |one| one.step);
     let mut standby = BTreeSet::new();
     for one in candidates {
         if one.role == Role::Answers && step_of(one) != Some(answering) {
@@ -217,8 +221,11 @@ pub(super) fn resolve(context: BuildContext<'_>) -> (u32, GatewayDown) {
     context.report(unused.map(|one| Problem::new(ProblemKind::SettingWithoutEffect, one)));
     for (object, copy) in context.copied_settings() {
         ttl = copy.ttl.map_or(ttl, |lower| ttl.min(lower));
-        let unused = copy.unused.iter().cloned();
-        let unused = unused.map(|one| Problem::new(ProblemKind::IgnoredSetting, one));
+        let unused = copy
+            .unused
+            .iter()
+            .cloned()
+            .map(|one| Problem::new(ProblemKind::IgnoredSetting, one));
         context.report(unused.map(|one| one.of_object(ObjectRef::service(object))));
     }
     (ttl, gateway_down.unwrap_or(rules.gateway_down))

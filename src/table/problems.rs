@@ -49,9 +49,9 @@ impl Table {
     /// Returns the problems that are not of skipped objects.
     fn other_problems(&self) -> impl Iterator<Item = &Problem> {
         let of_services = self.services().flat_map(|service| &service.problems);
-        let short_names = self.short_names.iter();
-        let of_short_names = short_names.flat_map(|(_, short)| &short.problems);
-        of_short_names
+        self.short_names
+            .iter()
+            .flat_map(|(_, short)| &short.problems)
             .chain(of_services)
             .chain(self.links.problems())
     }
@@ -93,9 +93,12 @@ impl Table {
 
     /// Returns the clusters that a Link names, after aliases.
     pub fn linked_clusters(&self) -> BTreeSet<&ClusterName> {
-        let clusters = self.links.clusters.values();
-        let linked = clusters.filter(|one| one.is_linked());
-        linked.map(|one| &one.cluster).collect()
+        self.links
+            .clusters
+            .values()
+            .filter(|one| one.is_linked())
+            .map(|one| &one.cluster)
+            .collect()
     }
 
     /// Returns the problems of the short names that depend on changed services, and those of all links and of the clusters of zones.
@@ -104,8 +107,9 @@ impl Table {
         changed: impl Iterator<Item = &'t ServiceKey>,
     ) -> impl Iterator<Item = &'t Problem> {
         let names: BTreeSet<_> = changed.flat_map(ServiceKey::short_names).collect();
-        let names = names.into_iter();
-        let short = names.filter_map(|name| self.short_name(name.as_str()));
+        let short = names
+            .into_iter()
+            .filter_map(|name| self.short_name(name.as_str()));
         let links = &self.links;
         let of_links = links.unknown.iter().chain(&links.unknown_of_zones);
         short.flat_map(|short| &short.problems).chain(of_links)
@@ -114,8 +118,9 @@ impl Table {
     /// Returns the problem for which a reader skipped an object, if it did.
     pub fn skip_of(&self, kind: Kind, key: &ObjectKey) -> Option<&Problem> {
         let key = key.clone();
-        let skipped = self.skipped.get(&ObjectRef { kind, key });
-        skipped.map(AsRef::as_ref)
+        self.skipped
+            .get(&ObjectRef { kind, key })
+            .map(AsRef::as_ref)
     }
 
     /// Returns why a headless Service of this cluster is not a member. Returns `None` if it is one or does not exist.
@@ -194,10 +199,13 @@ impl Service {
         for endpoint in self.endpoints.iter().chain(&self.not_ready) {
             let kind = endpoint.liveness.problem();
             if let Some(kind) = kind.filter(|kind| *kind != ProblemKind::Unlinked) {
-                let name = endpoint.hostname.as_ref();
-                let name = name.map_or("its cluster IP", Hostname::as_str);
-                let of_cluster = down.entry((kind, endpoint.cluster.as_ref()));
-                of_cluster.or_default().push(name);
+                let name = endpoint
+                    .hostname
+                    .as_ref()
+                    .map_or("its cluster IP", Hostname::as_str);
+                down.entry((kind, endpoint.cluster.as_ref()))
+                    .or_default()
+                    .push(name);
             }
         }
         for ((kind, cluster), names) in down {

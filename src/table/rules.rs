@@ -94,8 +94,10 @@ impl Rules {
         &'r self,
         cluster: &'r ClusterName,
     ) -> impl Iterator<Item = &'r ClusterName> {
-        let aliases = self.cluster_aliases.iter();
-        let aliases = aliases.filter(move |(_, name)| *name == cluster);
+        let aliases = self
+            .cluster_aliases
+            .iter()
+            .filter(move |(_, name)| *name == cluster);
         let own = Some(cluster).filter(|one| !self.cluster_aliases.contains_key(*one));
         aliases.map(|(link, _)| link).chain(own)
     }
@@ -107,14 +109,14 @@ impl Rules {
 
     /// Returns the order that the settings have for one service. `Some(None)`: it has none, whatever the default is.
     pub(super) fn order_of(&self, service: &ServiceKey) -> Option<Option<&FailoverOrder>> {
-        let order = self.services.get(service)?.failover.as_ref()?;
-        Some(order.as_ref())
+        Some(self.services.get(service)?.failover.as_ref()?.as_ref())
     }
 
     /// Returns the services that have an order in the settings.
     pub(super) fn ordered_services(&self) -> impl Iterator<Item = &ServiceKey> {
-        let services = self.services.keys();
-        services.filter(|key| self.order_of(key).flatten().is_some())
+        self.services
+            .keys()
+            .filter(|key| self.order_of(key).flatten().is_some())
     }
 }
 
@@ -158,8 +160,10 @@ impl Aliases {
                 } else if sources[..index].contains(source) {
                     return Err(format!("the alias {alias} has the service {source} twice"));
                 }
-                let of_source = of_sources.entry(source.clone()).or_default();
-                of_source.push(alias.clone());
+                of_sources
+                    .entry(source.clone())
+                    .or_default()
+                    .push(alias.clone());
             }
         }
         Ok(Self {

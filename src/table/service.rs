@@ -97,15 +97,16 @@ impl Service {
     /// cluster.
     pub fn problem_of(&self, endpoint: &Endpoint) -> Option<&Problem> {
         let kind = endpoint.liveness.problem()?;
-        let is_it = |one: &&Problem| one.kind == kind && one.cluster == endpoint.cluster;
-        self.problems.iter().find(is_it)
+        self.problems
+            .iter()
+            .find(|one| one.kind == kind && one.cluster == endpoint.cluster)
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
     pub fn missing_clusters(&self) -> &[Line] {
         let gate = self.gate.as_ref();
-        let closed = gate.filter(|gate| gate.closes_until.is_some());
-        closed.map_or(&[], |gate| &gate.missing)
+        gate.filter(|gate| gate.closes_until.is_some())
+            .map_or(&[], |gate| &gate.missing)
     }
 
     /// Returns whether its names in a cluster fail because its name waits for that cluster (rule K8): a seed that names one cluster or
@@ -142,8 +143,11 @@ impl Service {
 
     /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.
     pub fn all_clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        let mirrors = self.mirrors.iter().map(|(cluster, _)| cluster);
-        mirrors.chain(self.clusters()).chain(&*self.federated)
+        self.mirrors
+            .iter()
+            .map(|(cluster, _)| cluster)
+            .chain(self.clusters())
+            .chain(&*self.federated)
     }
 
     /// Returns the clusters that have endpoints, sorted.

@@ -45,11 +45,15 @@ pub(super) fn assign_owners(
     let mut difference = Difference::None;
     for (name, changed) in names {
         let old = table.short_name(name.as_str());
-        let known = old.iter().flat_map(|old| old.claims.iter().cloned());
-        let mut claims: BTreeMap<_, _> = known.collect();
+        let mut claims: BTreeMap<_, _> = old
+            .iter()
+            .flat_map(|old| old.claims.iter().cloned())
+            .collect();
         for namespace in changed {
-            let service = table.service(namespace.as_str(), name.as_str());
-            match service.and_then(claim) {
+            match table
+                .service(namespace.as_str(), name.as_str())
+                .and_then(claim)
+            {
                 Some(claim) => claims.insert(namespace.clone(), claim),
                 None => claims.remove(namespace),
             };
@@ -98,8 +102,10 @@ fn owner<'c>(
     }
     if let Some(pin) = rules.pinned_names.get(name) {
         // A pinned name has no fallback.
-        let pinned = claims.get_key_value(pin).map(|(pin, _)| pin);
-        return pinned.ok_or_else(|| NoOwner::Pinned(pin.clone()));
+        return claims
+            .get_key_value(pin)
+            .map(|(pin, _)| pin)
+            .ok_or_else(|| NoOwner::Pinned(pin.clone()));
     }
     // An alias owns the name before its sources.
     let is_source = |namespace: &Namespace| {
@@ -111,9 +117,12 @@ fn owner<'c>(
     };
     let with = |wanted: &[Claim]| -> Vec<&Namespace> {
         let is_pinned = rules.short_names == ShortNames::Pinned;
-        let all = claims.iter().filter(|_| !is_pinned);
-        let with = all.filter(|(namespace, one)| wanted.contains(one) && !is_source(namespace));
-        with.map(|(namespace, _)| namespace).collect()
+        claims
+            .iter()
+            .filter(|_| !is_pinned)
+            .filter(|(namespace, one)| wanted.contains(one) && !is_source(namespace))
+            .map(|(namespace, _)| namespace)
+            .collect()
     };
     let default = rules.default_namespace.as_ref();
     let default = default.and_then(|default| claims.get_key_value(default));
@@ -191,6 +200,7 @@ pub(super) fn hidden_by_zone(service: &Service, own: &str) -> Option<Problem> {
     };
     let key = &service.key;
     let detail = format!("{name}.<zone> is a name of the zone itself and hides the name of {key}");
-    let problem = || Problem::new(ProblemKind::Shadowed, detail).of_name(name);
-    service.has_names_at(scope).then(problem)
+    service
+        .has_names_at(scope)
+        .then(|| Problem::new(ProblemKind::Shadowed, detail).of_name(name))
 }

@@ -78,8 +78,8 @@ impl Store {
     /// Replaces all objects of a kind with a complete list. If `namespace` is given, the list is complete for that
     /// namespace only. Returns the services that depend on a changed object.
     pub fn reset(&mut self, kind: Kind, namespace: Option<&str>, listed: Objects) -> ServiceKeys {
-        let known = self.keys(kind, namespace);
-        let removed: Vec<ObjectKey> = known
+        let removed: Vec<ObjectKey> = self
+            .keys(kind, namespace)
             .filter(|key| !listed.contains_key(*key))
             .cloned()
             .collect();
@@ -209,8 +209,9 @@ impl Store {
         let objects = &mut self.objects[kind as usize];
         *objects = std::mem::take(objects).into_iter().collect();
         self.services = std::mem::take(&mut self.services).into_iter().collect();
-        let slices = std::mem::take(&mut self.unprefixed_slices);
-        self.unprefixed_slices = slices.into_iter().collect();
+        self.unprefixed_slices = std::mem::take(&mut self.unprefixed_slices)
+            .into_iter()
+            .collect();
     }
 }
 
@@ -231,8 +232,10 @@ impl Store {
 
     /// Returns the items of a service, with the keys of their objects.
     pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Item)> {
-        let names = self.services.range((service.clone(), Text::new())..);
-        let names = names.take_while(move |(of, _)| of == service);
+        let names = self
+            .services
+            .range((service.clone(), Text::new())..)
+            .take_while(move |(of, _)| of == service);
         let (own, mut cursor) = (ObjectKey::of_service(service), self.cursor(Kind::Service));
         names.filter_map(move |(_, name)| {
             let key = own.sibling(name);
@@ -276,13 +279,14 @@ impl Store {
         let others = self
             .unprefixed_slices
             .range(first..)
-            .take_while(|(owner, _)| owner == service);
-        let others = others.filter_map(|(_, name)| {
-            let (namespace, name) = (service.namespace.clone(), name.clone());
-            slices.objects.get_key_value(&ObjectKey { namespace, name })
-        });
-        let all = named.chain(others);
-        all.filter_map(|(key, object)| Some((key, object.slice()?)))
+            .take_while(|(owner, _)| owner == service)
+            .filter_map(|(_, name)| {
+                let (namespace, name) = (service.namespace.clone(), name.clone());
+                slices.objects.get_key_value(&ObjectKey { namespace, name })
+            });
+        named
+            .chain(others)
+            .filter_map(|(key, object)| Some((key, object.slice()?)))
             .collect()
     }
 
@@ -296,9 +300,10 @@ impl Store {
         &'s self,
         cluster: &'s ClusterName,
     ) -> impl Iterator<Item = &'s ObjectKey> {
-        let links = self.linked.range((cluster.clone(), ObjectKey::default())..);
-        let links = links.take_while(move |(named, _)| named == cluster);
-        links.map(|(_, link)| link)
+        self.linked
+            .range((cluster.clone(), ObjectKey::default())..)
+            .take_while(move |(named, _)| named == cluster)
+            .map(|(_, link)| link)
     }
 
     /// Returns the domain of the own names of a cluster, if a Link to it says one.
@@ -325,9 +330,10 @@ impl Store {
         cluster: &'s ClusterName,
     ) -> impl Iterator<Item = &'s ServiceKey> {
         let first = (cluster.clone(), ServiceKey::default());
-        let mirrored = self.mirrored.range(first..);
-        let mirrored = mirrored.take_while(move |((named, _), _)| named == cluster);
-        mirrored.map(|((_, service), _)| service)
+        self.mirrored
+            .range(first..)
+            .take_while(move |((named, _), _)| named == cluster)
+            .map(|((_, service), _)| service)
     }
 
     /// Returns whether a mirror names a cluster, before aliases.
@@ -337,8 +343,10 @@ impl Store {
 
     /// Returns the clusters that a mirror or a Link names, before aliases. A cluster may occur several times.
     pub(super) fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        let mirrored = self.mirrored.keys().map(|(cluster, _)| cluster);
-        mirrored.chain(self.linked.iter().map(|(cluster, _)| cluster))
+        self.mirrored
+            .keys()
+            .map(|(cluster, _)| cluster)
+            .chain(self.linked.iter().map(|(cluster, _)| cluster))
     }
 
     /// Returns whether something here knows a cluster, by its name after aliases: it is this one, or a mirror or a Link names it.
@@ -366,8 +374,12 @@ impl Store {
 impl<'s> Cursor<'s> {
     /// Moves to the first object with a key that is not less. Returns the objects from there on.
     fn seek(&mut self, key: &ObjectKey) -> btree_map::Range<'s, ObjectKey, Object> {
-        let near = self.rest.clone().take(NEAR);
-        let mut orders = near.map(|(one, _)| one.cmp(key)).enumerate();
+        let mut orders = self
+            .rest
+            .clone()
+            .take(NEAR)
+            .map(|(one, _)| one.cmp(key))
+            .enumerate();
         match orders.find(|(_, order)| order.is_ge()) {
             // An object before the cursor may be the first one.
             None | Some((0, Ordering::Greater)) => self.rest = self.objects.range(key..),

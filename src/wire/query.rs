@@ -184,8 +184,7 @@ fn read_edns(
         if index < authorities || !record.is_root || edns.is_some() {
             return Err(Malformed(Some(opt)));
         }
-        let with_options = opt.with_options(record.data);
-        edns = Some(with_options.ok_or(Malformed(Some(opt)))?);
+        edns = Some(opt.with_options(record.data).ok_or(Malformed(Some(opt)))?);
     }
     Ok(edns)
 }

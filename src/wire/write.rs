@@ -68,8 +68,9 @@ pub fn records_within(answer: &Answer<'_>, question: &Name, limit: usize) -> usi
     let mut message = Message::new(&mut out, limit.saturating_sub(OPT));
     let _ = message.room(question.wire().len() + 4);
     let mut writer = RecordWriter::new(&mut message, question, CLASS_IN);
-    let records = answer.records(AnswerContext::new(question, 0)).into_iter();
-    let _ = records
+    let _ = answer
+        .records(AnswerContext::new(question, 0))
+        .into_iter()
         .take_while(|record| record.section == Section::Answer)
         .all(|record| writer.put(&record));
     usize::from(message.counts[ANSWER])

@@ -110,14 +110,16 @@ fn is_of_service(rtype: RecordType) -> bool {
 /// 4.1).
 fn choose_type(rtype: RecordType, owns: impl Fn(&RecordType) -> bool) -> Option<RecordType> {
     let is_asked = |one: &RecordType| rtype == RecordType::ANY || rtype == *one;
-    let mut types = RecordType::OF_SERVICES.into_iter();
-    types.find(|one| is_asked(one) && owns(one))
+    RecordType::OF_SERVICES
+        .into_iter()
+        .find(|one| is_asked(one) && owns(one))
 }
 
 /// Returns the addresses of `ns.dns.Z` of one type.
 pub(super) fn own_addresses(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = &IpAddr> {
-    let addresses = zone.ns_addresses.iter();
-    addresses.filter(move |ip| rtype_of(**ip) == rtype)
+    zone.ns_addresses
+        .iter()
+        .filter(move |ip| rtype_of(**ip) == rtype)
 }
 
 // === impl Answer ===
@@ -146,13 +148,12 @@ impl<'t> Answer<'t> {
                 });
                 endpoints
             }
-            Self::Data(view, rtype) => {
-                let endpoints = view.endpoints().flat_map(|endpoint| {
-                    let addresses = addresses_of(endpoint, *rtype, view.scope);
-                    addresses.map(move |_| endpoint)
-                });
-                endpoints.collect()
-            }
+            Self::Data(view, rtype) => view
+                .endpoints()
+                .flat_map(|endpoint| {
+                    addresses_of(endpoint, *rtype, view.scope).map(move |_| endpoint)
+                })
+                .collect(),
             _ => Vec::new(),
         }
     }

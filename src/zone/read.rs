@@ -145,8 +145,10 @@ fn is_parent(table: &Table, labels: &[&str]) -> bool {
 /// hide no names: `east.db.Z` is then the cluster `east` of the service `db`, if that cluster has an endpoint.
 pub fn yields(table: &Table, service: &Service) -> bool {
     let [cluster, short] = service.key.labels();
-    let has_cluster = |other: &Service| other.has_names_at(&[cluster]);
-    !service.is_known && table.short_service(short).is_some_and(has_cluster)
+    !service.is_known
+        && table
+            .short_service(short)
+            .is_some_and(|other| other.has_names_at(&[cluster]))
 }
 
 /// Interprets the labels below the apex of a zone with the grammar `mcs`.
@@ -213,8 +215,10 @@ fn read_of_cluster<'t>(
 
 /// Returns whether a cluster has hosts, with or without an endpoint mirror, or is one that the name of the service waits for.
 fn has_hosts(service: &Service, cluster: &str) -> bool {
-    let mut endpoints = service.endpoints_at(&[cluster]).iter();
-    endpoints.any(|endpoint| endpoint.hostname.is_some())
+    service
+        .endpoints_at(&[cluster])
+        .iter()
+        .any(|endpoint| endpoint.hostname.is_some())
         || service.missing_at(&[cluster]).is_some()
         || service.awaits(cluster)
 }
@@ -271,8 +275,8 @@ fn look_up<'t>(
     let port = match prefix {
         Prefix::None => None,
         Prefix::Protocol(protocol) => {
-            let property = Property::of_protocol(protocol);
-            let is_above = property.is_some_and(|it| !in_scope(&[]).requiring(it).is_empty());
+            let is_above = Property::of_protocol(protocol)
+                .is_some_and(|it| !in_scope(&[]).requiring(it).is_empty());
             return if is_above {
                 Reading::Empty(zone)
             } else {

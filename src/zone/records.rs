@@ -214,8 +214,9 @@ fn visit_name_server<'a>(
     let owner = RecordName::ns_host(zone);
     visit(Record::answer(context.question, zone.ttl, Data::Ns(owner)))?;
     let rrsets = [RecordType::A, RecordType::AAAA].into_iter();
-    let mut addresses = rrsets.flat_map(|rtype| own_addresses(zone, rtype));
-    addresses.try_for_each(|ip| visit(Record::additional(0, owner, zone.ttl, ip.into())))
+    rrsets
+        .flat_map(|rtype| own_addresses(zone, rtype))
+        .try_for_each(|ip| visit(Record::additional(0, owner, zone.ttl, ip.into())))
 }
 
 // === impl RecordName ===
@@ -274,8 +275,10 @@ impl<'a> RecordName<'a> {
     /// Returns all labels, without the root.
     pub fn labels(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (fixed, own) = self.first_labels();
-        let own = own.into_iter().map(str::as_bytes);
-        let own = own.filter(|label| !label.is_empty());
+        let own = own
+            .into_iter()
+            .map(str::as_bytes)
+            .filter(|label| !label.is_empty());
         labels_of(fixed).chain(own).chain(labels_of(self.rest))
     }
 }

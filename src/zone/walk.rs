@@ -72,8 +72,9 @@ pub fn visit_addresses<'t>(
     };
     let members = view.members().requiring(property);
     visit_walks(members, order, turn, |members, first, _| {
-        let mut indexes = members.iter_from(first);
-        indexes.try_for_each(|index| visit_endpoint(&view.service.endpoints[index]))
+        members
+            .iter_from(first)
+            .try_for_each(|index| visit_endpoint(&view.service.endpoints[index]))
     })
 }
 
@@ -83,15 +84,18 @@ pub(super) fn addresses_of(
     rtype: RecordType,
     scope: Scope,
 ) -> impl Iterator<Item = &IpAddr> {
-    let addresses = endpoint.addresses.iter().filter(move |address| {
-        let is_repeated = match scope {
-            Scope::Service => address.repeats_in_service,
-            Scope::Cluster => address.repeats_in_cluster,
-            Scope::Host => false,
-        };
-        rtype_of(address.ip) == rtype && !is_repeated
-    });
-    addresses.map(|address| &address.ip)
+    endpoint
+        .addresses
+        .iter()
+        .filter(move |address| {
+            let is_repeated = match scope {
+                Scope::Service => address.repeats_in_service,
+                Scope::Cluster => address.repeats_in_cluster,
+                Scope::Host => false,
+            };
+            rtype_of(address.ip) == rtype && !is_repeated
+        })
+        .map(|address| &address.ip)
 }
 
 /// Returns the record type of an address.
@@ -156,17 +160,19 @@ fn visit_shared_target<'t>(
     visit: &mut impl FnMut(usize, u16, bool) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut is_first = true;
-    let mut shared = rotated(view.shared_ports(), turn).into_iter().flatten();
-    shared.try_for_each(|one| {
-        let is_wanted = match view.port {
-            Some(wanted) => one.port.has_same_name(wanted),
-            None => one.is_new_number,
-        };
-        if !is_wanted || !view.members().contains(one.endpoint) {
-            return ControlFlow::Continue(());
-        }
-        visit(one.endpoint, one.port.number, take(&mut is_first))
-    })
+    rotated(view.shared_ports(), turn)
+        .into_iter()
+        .flatten()
+        .try_for_each(|one| {
+            let is_wanted = match view.port {
+                Some(wanted) => one.port.has_same_name(wanted),
+                None => one.is_new_number,
+            };
+            if !is_wanted || !view.members().contains(one.endpoint) {
+                return ControlFlow::Continue(());
+            }
+            visit(one.endpoint, one.port.number, take(&mut is_first))
+        })
 }
 
 /// Visits the records of endpoints with targets of their own, from a random port of the first one on.
@@ -184,8 +190,8 @@ fn visit_targets<'t>(
         Some(_) => 0,
     };
     let mut visit_ports = |index: usize, range: Range<usize>, mut is_first: bool| {
-        let mut rows = ports_in(&endpoints[index].ports, range, view.port);
-        rows.try_for_each(|port| visit(index, port.number, take(&mut is_first)))
+        ports_in(&endpoints[index].ports, range, view.port)
+            .try_for_each(|port| visit(index, port.number, take(&mut is_first)))
     };
     members.iter_from(first).try_for_each(|index| {
         let from = if index == first { split } else { 0 };

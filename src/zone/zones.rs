@@ -93,8 +93,9 @@ impl FromStr for ZoneName {
     fn from_str(text: &str) -> Result<Self, String> {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         let length = name.len() + 2;
-        let mut labels = name.split('.');
-        let invalid = labels.find(|label| label.parse::<ServiceName>().is_err());
+        let invalid = name
+            .split('.')
+            .find(|label| label.parse::<ServiceName>().is_err());
         Err(match (text, invalid) {
             // As of an environment variable that is set but empty.
             ("", _) => "the name of a zone is empty; the default zone needs no value".to_owned(),
@@ -155,15 +156,15 @@ impl Zones {
 
     /// Returns whether the apex of a zone is below a name. A name is not below itself.
     pub fn has_apex_below(&self, name: &Name) -> bool {
-        let mut zones = self.iter();
-        zones.any(|zone| zone.name.is_strictly_below(name.wire()))
+        self.iter()
+            .any(|zone| zone.name.is_strictly_below(name.wire()))
     }
 
     /// Returns the nearest zone above a zone.
     pub fn parent(&self, zone: &Zone) -> Option<&Zone> {
-        let is_below = |other: &&Zone| zone.name.is_below(&other.name);
-        let above = self.iter().filter(is_below);
-        above.max_by_key(|zone| zone.name.wire.len())
+        self.iter()
+            .filter(|other| zone.name.is_below(&other.name))
+            .max_by_key(|zone| zone.name.wire.len())
     }
 
     /// Returns the child zones of a zone (RFC 2181 section 6), the longest name first.
@@ -179,9 +180,9 @@ impl Zones {
 
     /// Returns the zone in which services have their own names: the first one that is not of one cluster, or else the first one.
     pub fn of_own_names(&self) -> Option<&Zone> {
-        let mut zones = self.iter();
-        let shared = zones.find(|zone| !matches!(zone.grammar, Grammar::Cluster(_)));
-        shared.or(self.0.first())
+        self.iter()
+            .find(|zone| !matches!(zone.grammar, Grammar::Cluster(_)))
+            .or(self.0.first())
     }
 
     /// Returns all zones, in the order in which they were given.

@@ -77,7 +77,7 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
     for (zone, clusters) in clusters_of_zones {
         if let Some(seen) = differs(clusters) {
             let hint = "in zones, name the same cluster for it everywhere: programs know a pod by one name";
-            add(&format!("cluster of zone {zone}"), seen, failing(hint));
+            add(format!("cluster of zone {zone}"), seen, failing(hint));
         }
     }
     // The clock of this machine is one of them. Most are right.

@@ -110,8 +110,8 @@ impl ListReader {
                 start += 1;
                 break;
             }
-            let rest = serde_json::Deserializer::from_slice(&self.buffer[start..]);
-            let mut items = rest.into_iter::<&RawValue>();
+            let mut items = serde_json::Deserializer::from_slice(&self.buffer[start..])
+                .into_iter::<&RawValue>();
             // The rest has not arrived, or is no JSON, which the end of the list shows.
             let Some(Ok(item)) = items.next() else {
                 break;

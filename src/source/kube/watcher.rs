@@ -344,8 +344,11 @@ impl Watcher {
             let check = self.requests.check_version(&self.version);
             self.limiters.checks.run(false, check).await?;
         }
-        let deaf_until = self.silence.due.filter(|_| self.silence.is_deaf);
-        let rest = deaf_until.map(|due| due.saturating_duration_since(Instant::now()));
+        let rest = self
+            .silence
+            .due
+            .filter(|_| self.silence.is_deaf)
+            .map(|due| due.saturating_duration_since(Instant::now()));
         // One that works again sends a bookmark before it ends.
         let duration = rest.map_or(WATCH_TIMEOUT, |rest| rest.clamp(MIN_WATCH, WATCH_TIMEOUT));
         let watch = self.requests.watch(&self.version, duration);

@@ -23,8 +23,10 @@ pub(in crate::table) fn name_index(
     if has_mcs_zones {
         index.shared_ports = shared_ports(endpoints);
     }
-    let own = index.members(0..endpoints.len(), &[]);
-    let own = own.requiring(Property::Selected).answered(gateway_down);
+    let own = index
+        .members(0..endpoints.len(), &[])
+        .requiring(Property::Selected)
+        .answered(gateway_down);
     let required = own.required;
     let addresses = own
         .iter()
@@ -43,8 +45,10 @@ pub(in crate::table) fn name_index(
 
 /// Returns the properties that all endpoints have, and those of each if they differ.
 fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
-    let own = endpoints.iter().find(|endpoint| endpoint.is_local());
-    let own = own.map(|endpoint| &endpoint.cluster);
+    let own = endpoints
+        .iter()
+        .find(|endpoint| endpoint.is_local())
+        .map(|endpoint| &endpoint.cluster);
     // Endpoints usually have the list of the one before.
     let (mut last_ports, mut protocols) = (&[][..], [false; 3]);
     let mut all = Vec::with_capacity(endpoints.len());
@@ -55,8 +59,10 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
         }
         let is_local = own == Some(&endpoint.cluster);
         let has_new = |is_v4: bool, is_repeated: fn(&Address) -> bool| {
-            let mut addresses = endpoint.addresses.iter();
-            addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_repeated(one))
+            endpoint
+                .addresses
+                .iter()
+                .any(|one| one.ip.is_ipv4() == is_v4 && !is_repeated(one))
         };
         let has = [
             endpoint.is_selected(),
@@ -85,8 +91,7 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
     }
     let of_chunk = |chunk: &[u16]| {
         let word = |property: usize| {
-            let bits = chunk.iter().enumerate();
-            bits.fold(0, |word, (bit, has)| {
+            chunk.iter().enumerate().fold(0, |word, (bit, has)| {
                 word | u64::from(has >> property & 1) << bit
             })
         };
@@ -98,8 +103,10 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
 /// Returns whether a port with a name has protocol TCP, UDP or SCTP.
 fn named_protocols(ports: &[Port]) -> [bool; 3] {
     [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].map(|protocol| {
-        let mut named = ports.iter().filter(|port| port.name.is_some());
-        named.any(|port| port.protocol == protocol)
+        ports
+            .iter()
+            .filter(|port| port.name.is_some())
+            .any(|port| port.protocol == protocol)
     })
 }
 
@@ -109,30 +116,33 @@ fn ports(endpoints: &[Endpoint]) -> Box<[(Port, Box<[u64]>)]> {
     let is_same = |one: &Endpoint, other: &Endpoint| {
         one.ports.as_ptr() == other.ports.as_ptr() || one.ports == other.ports
     };
-    let mut pairs = endpoints.windows(2);
-    if pairs.all(|pair| is_same(&pair[0], &pair[1])) {
+    if endpoints.windows(2).all(|pair| is_same(&pair[0], &pair[1])) {
         return Box::default();
     }
     let mut all: BTreeMap<(&PortName, Protocol), (&Port, Vec<u64>)> = BTreeMap::new();
     for (index, endpoint) in endpoints.iter().enumerate() {
         for port in endpoint.ports.iter() {
             if let Some(name) = &port.name {
-                let new = || (port, vec![0; endpoints.len().div_ceil(64)]);
-                let (_, bits) = all.entry((name, port.protocol)).or_insert_with(new);
+                let (_, bits) = all
+                    .entry((name, port.protocol))
+                    .or_insert_with(|| (port, vec![0; endpoints.len().div_ceil(64)]));
                 bits[index / 64] |= 1 << (index % 64);
             }
         }
     }
-    let all = all.into_values();
-    all.map(|(port, bits)| (port.clone(), bits.into()))
+    all.into_values()
+        .map(|(port, bits)| (port.clone(), bits.into()))
         .collect()
 }
 
 /// Collects the ports of the cluster IPs that a service's own name returns, sorted by endpoint. The time grows with the
 /// number of different lists of ports: mirrors of one Service usually have the same one.
 fn shared_ports(endpoints: &[Endpoint]) -> Box<[SharedPort]> {
-    let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected() && one.1.hostname.is_none();
-    let mut in_order: Vec<_> = endpoints.iter().enumerate().filter(is_shared).collect();
+    let mut in_order: Vec<_> = endpoints
+        .iter()
+        .enumerate()
+        .filter(|one| one.1.is_selected() && one.1.hostname.is_none())
+        .collect();
     in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
     let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());
     let mut shared = Vec::new();

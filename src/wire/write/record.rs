@@ -205,8 +205,11 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
         let free = self.message.limit.saturating_sub(self.message.length);
         let all = ips[0].len() + ips[1].len();
         let count = all.min(free / size);
-        let room = self.message.room(count * size).unwrap_or_default();
-        let mut records = room.chunks_exact_mut(size);
+        let mut records = self
+            .message
+            .room(count * size)
+            .unwrap_or_default()
+            .chunks_exact_mut(size);
         for part in ips {
             for (ip, record) in part.iter().zip(records.by_ref()) {
                 let (head_at, ip_at) = record.split_at_mut(HEAD);
@@ -224,14 +227,14 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
             Data::Srv { port, target } => {
                 let ([w1, w2], [p1, p2]) = (SRV_WEIGHT.to_be_bytes(), port.to_be_bytes());
                 let length = SRV_HEAD + name_length(target, target.rest);
-                let room = self.room(owner, record, length)?;
-                room.put(&[0, 0, w1, w2, p1, p2])
+                self.room(owner, record, length)?
+                    .put(&[0, 0, w1, w2, p1, p2])
                     .put_name(target, target.rest)
             }
             Data::Ns(target) => {
                 let rest = suffix_pointer(target, self.question_end);
-                let room = self.room(owner, record, name_length(target, &rest))?;
-                room.put_name(target, &rest)
+                self.room(owner, record, name_length(target, &rest))?
+                    .put_name(target, &rest)
             }
             Data::Soa(zone, serial) => {
                 let [primary, mailbox] = RecordName::of_soa(zone);
@@ -246,8 +249,9 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
                 room.put(numbers.as_flattened())
             }
             Data::Txt(text) => {
-                let room = self.room(owner, record, 1 + text.len())?;
-                room.put(&[text.len() as u8]).put(text) // at most 128 octets
+                self.room(owner, record, 1 + text.len())?
+                    .put(&[text.len() as u8])
+                    .put(text) // at most 128 octets
             }
         };
         Some(())
@@ -258,8 +262,7 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
     #[inline]
     fn room(&mut self, owner: [u8; 2], record: &Record<'_>, length: usize) -> Option<Room<'_>> {
         let head = self.head(owner, record, length);
-        let room = self.message.room(HEAD + length).map(Room)?;
-        Some(room.put(&head))
+        Some(self.message.room(HEAD + length).map(Room)?.put(&head))
     }
 
     /// Returns a record without its data, which has this length.
@@ -288,8 +291,10 @@ impl<'r> Room<'r> {
     #[inline]
     fn put_name(self, name: &RecordName<'_>, end: &[u8]) -> Self {
         let (fixed, labels) = name.first_labels();
-        let labels = labels.into_iter().fold(self.put(fixed), Self::put_label);
-        labels.put(end)
+        labels
+            .into_iter()
+            .fold(self.put(fixed), Self::put_label)
+            .put(end)
     }
 
     /// Writes a label, unless it is empty: a cluster IP has no hostname.
@@ -306,8 +311,12 @@ impl<'r> Room<'r> {
 #[inline]
 fn name_length(name: &RecordName<'_>, end: &[u8]) -> usize {
     let (fixed, labels) = name.first_labels();
-    let length = |label: &str| label.len() + usize::from(!label.is_empty());
-    fixed.len() + labels.map(length).iter().sum::<usize>() + end.len()
+    fixed.len()
+        + labels
+            .map(|label| label.len() + usize::from(!label.is_empty()))
+            .iter()
+            .sum::<usize>()
+        + end.len()
 }
 
 /// Returns a pointer to the suffix of a name in the question.
