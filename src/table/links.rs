@@ -484,6 +484,18 @@ impl ClusterLink {
 // === impl LinkStates ===
 
 impl LinkStates {
+    /// Returns a link for each cluster, by its name after aliases: that of this name, if several have one.
+    pub fn by_name(&self) -> BTreeMap<&ClusterName, &ClusterLink> {
+        let mut links = BTreeMap::new();
+        for (own_name, link) in &self.clusters {
+            let known = links.entry(&link.cluster).or_insert(link);
+            if *own_name == link.cluster {
+                *known = link;
+            }
+        }
+        links
+    }
+
     /// Returns whether the endpoints of a cluster, as its Link names it, are down because no Link names it any more.
     fn is_unlinked(&self, link: &ClusterName) -> bool {
         let state = self.clusters.get(link).map(|one| one.state);

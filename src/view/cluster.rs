@@ -11,7 +11,6 @@ use super::error::ViewError;
 use super::server::Shown;
 use super::table::ClusterCell;
 use crate::model::{ClusterName, Line};
-use crate::table::Table;
 use crate::table::links::ClusterLink;
 
 /// Maximum number of clusters that only mirrors name: everybody who can create a Service can invent clusters.
@@ -74,10 +73,13 @@ impl ClusterReport {
     /// Returns the cluster of the server, if it is known, those that a Link or a Lease names, and the first ones that only mirrors
     /// name, with the number of the others.
     pub(super) fn all(shown: &Shown<'_>) -> (Vec<Self>, usize) {
+        let table = shown.table();
+        let mut links = table.map_or_else(BTreeMap::new, |table| table.links.by_name());
         let own = shown.server.identity.cluster.iter();
-        let mut clusters: Vec<Self> = own.map(|own| Self::new(shown, own, None)).collect();
+        let own = own.map(|own| Self::new(shown, own, links.remove(own)));
+        let mut clusters: Vec<Self> = own.collect();
         let (mut mirrored, mut more) = (0, 0);
-        for (name, link) in links_by_name(shown.table()) {
+        for (name, link) in links {
             if link.is_mirrored && !link.is_linked() {
                 mirrored += 1;
             }
@@ -90,7 +92,7 @@ impl ClusterReport {
         (clusters, more)
     }
 
-    /// Describes a cluster. That of the server has no link.
+    /// Describes a cluster. That of the server has no link, unless another one has its name.
     fn new(shown: &Shown<'_>, name: &ClusterName, link: Option<&ClusterLink>) -> Self {
         let age = link
             .and_then(|link| link.problem.as_ref())
@@ -106,26 +108,13 @@ impl ClusterReport {
     }
 }
 
-/// Returns a link for each cluster, by its name after aliases: that of this name, if several have one.
-fn links_by_name(table: Option<&Table>) -> BTreeMap<&ClusterName, &ClusterLink> {
-    let mut links: BTreeMap<&ClusterName, &ClusterLink> = BTreeMap::new();
-    let all = table.into_iter().flat_map(|table| &table.links.clusters);
-    for (own_name, link) in all {
-        let known = links.entry(&link.cluster).or_insert(link);
-        if *own_name == link.cluster {
-            *known = link;
-        }
-    }
-    links
-}
-
 // === impl ClusterDetail ===
 
 impl ClusterDetail {
     /// Describes a cluster that something here knows.
     pub(super) fn new(shown: &Shown<'_>, name: &str) -> Result<Self, ViewError> {
         let table = shown.table().ok_or(ViewError::NoTable)?;
-        let links = links_by_name(Some(table));
+        let links = table.links.by_name();
         let cluster = ClusterName::interned(name).ok();
         let is_known = |one: &ClusterName| links.contains_key(one) || table.knows_cluster(name);
         let cluster = cluster.filter(is_known).ok_or_else(|| {

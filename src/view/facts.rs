@@ -129,7 +129,7 @@ impl TableFacts {
             }
         }
         let first = failing.iter().take(MAX_FAILING);
-        let links = table.links.clusters.values();
+        let links = table.links.by_name().into_values();
         Self {
             hash: table.answers_hash(),
             services: count(ServiceKind::VARIANTS, listed().map(|service| service.kind)),

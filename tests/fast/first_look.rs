@@ -67,6 +67,7 @@ enum View {
     Events,
     Check,
     Log,
+    Metrics,
 }
 
 /// A world with a server of it.
@@ -146,6 +147,7 @@ impl World {
             View::Events => run(&["events"]),
             View::Check => run(&["check"]),
             View::Log => self.server.log.text(),
+            View::Metrics => self.server.admin("/metrics").body,
         })
     }
 }

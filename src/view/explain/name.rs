@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::model::{Port, Problem, ProblemKind, ServiceKey, list_some};
+use crate::model::{ClusterName, Port, Problem, ProblemKind, ServiceKey, list_some};
 use crate::table::{Claim, NoOwner, Service, ShortName, Table};
 use crate::view::endpoint::{ListedEndpoint, NameReply};
 use crate::view::server::Shown;
@@ -225,6 +225,14 @@ impl<'t> ReadName<'t> {
             return format!(
                 "'{cluster}' is a pod in {all}: its name has the cluster before the service, such as {example}"
             );
+        }
+        let link = ClusterName::interned(cluster).ok();
+        let link = link.and_then(|link| self.table.links.clusters.get(&link));
+        if let Some(name) = link
+            .map(|link| &link.cluster)
+            .filter(|name| name.as_str() != cluster)
+        {
+            return format!("clusterAliases renames cluster '{cluster}' to '{name}'");
         }
         let mut own = service.all_clusters();
         let is_known = self.table.knows_cluster(cluster) || own.any(|one| one.as_str() == cluster);

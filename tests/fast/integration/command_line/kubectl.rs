@@ -336,8 +336,16 @@ fn server_without_certificates_of_the_system_needs_no_certificate_authority() {
     let api_server = ApiServer::start();
     let url = format!("https://{}", api_server.address);
     let user = format!("tokenFile: '{}'", api_server.token_file);
-    let insecure = Kubeconfig::with(&url, "insecure-skip-tls-verify: true", &user);
-    for kubeconfig in [plain.kubeconfig.to_str().unwrap(), &insecure.path] {
+    let insecure = |url: &str| Kubeconfig::with(url, "insecure-skip-tls-verify: true", &user);
+    let with_scheme = fs::read_to_string(&plain.kubeconfig).unwrap();
+    let without = plain.kubeconfig.with_extension("without-scheme");
+    fs::write(&without, with_scheme.replace("http://", "")).unwrap();
+    for kubeconfig in [
+        plain.kubeconfig.to_str().unwrap(),
+        without.to_str().unwrap(),
+        &insecure(&url).path,
+        &insecure(url.trim_start_matches("https://")).path,
+    ] {
         serve_without_certificates(kubeconfig, WaitUntil::Ready);
     }
     // Without an authority, the API server cannot be verified.
