@@ -2,13 +2,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use checks::seen::Seen;
-use checks::{answers, cluster, framing, manifest, memory, messages, raw, worlds};
+use checks::{
+    answers, cluster, framing, manifest, memory, messages, raw, views as documents, worlds,
+};
 use global_dns::model::{Kind, KubeObject, Timestamp, parse};
 use global_dns::table::{Publisher, Store, Table, Timers, build};
 use support::objects::mirror;
@@ -116,6 +118,15 @@ fn generated(number: u16) -> Vec<u8> {
         choices.push(0);
     }
     choices
+}
+
+#[test]
+fn view_corpus_passes() {
+    let seen = Mutex::new(Seen::default());
+    replay("views", |octets| {
+        seen.lock().unwrap().add(&documents::check(octets));
+    });
+    seen.into_inner().unwrap().assert_all(&documents::CASES);
 }
 
 #[test]
