@@ -317,10 +317,9 @@ impl<'p> UpdateLoop<'p> {
             let known = last
                 .table
                 .as_ref()
-                .and_then(|table| table.skip_of(kind, key))
-                .map_or(&[][..], slice::from_ref);
-            self.timers
-                .date(known, slice::from_mut(Arc::make_mut(skip)));
+                .and_then(|table| table.skip_of(kind, key));
+            let new = slice::from_mut(Arc::make_mut(skip));
+            self.timers.date(known.map_or(&[], slice::from_ref), new);
         }
     }
 

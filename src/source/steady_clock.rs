@@ -24,15 +24,6 @@ impl SteadyClock {
         }
     }
 
-    /// Starts a clock with the time of a wall clock that is wrong.
-    #[cfg(test)]
-    pub(crate) fn started_at(start: Timestamp) -> Self {
-        Self {
-            start,
-            instant: Instant::now(),
-        }
-    }
-
     /// Returns the time at which it started.
     pub(super) fn started(&self) -> Timestamp {
         self.start
@@ -73,6 +64,16 @@ fn shift(time: Timestamp, own: Timestamp, other: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl SteadyClock {
+        /// Starts a clock with the time of a wall clock that is wrong.
+        pub(crate) fn started_at(start: Timestamp) -> Self {
+            Self {
+                start,
+                instant: Instant::now(),
+            }
+        }
+    }
 
     #[test]
     fn wall_clock_that_jumps_shifts_the_times_that_are_printed_and_asked_for() {

@@ -146,37 +146,38 @@ pub(super) fn cluster_ip_endpoint<'s>(
         ItemKind::Own(_) => ServiceKind::Local,
         _ => ServiceKind::Gateway,
     };
-    // The mesh finds the pods itself.
-    let is_always_alive = matches!(kind, ServiceKind::Federated | ServiceKind::Flat);
-    let liveness = if is_always_alive {
-        EndpointLiveness::Alive
-    } else {
-        let slices = context.store.slices_near(slices, source.0);
-        let has_slice = !slices.is_empty();
-        match has_ready(slices) {
-            Some(true) => EndpointLiveness::Alive,
-            // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-            _ if has_slice && kind == ServiceKind::Gateway => EndpointLiveness::GatewayDown,
-            _ => EndpointLiveness::NotReady,
-        }
+    let endpoint = Endpoint {
+        cluster,
+        ..Endpoint::of_item(source, kind)
+    };
+    if endpoint.is_always_alive() {
+        return endpoint;
+    }
+    let slices = context.store.slices_near(slices, source.0);
+    let has_slice = !slices.is_empty();
+    let liveness = match has_ready(slices) {
+        Some(true) => EndpointLiveness::Alive,
+        // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
+        _ if has_slice && kind == ServiceKind::Gateway => EndpointLiveness::GatewayDown,
+        _ => EndpointLiveness::NotReady,
     };
     Endpoint {
-        cluster,
         liveness,
-        ..Endpoint::of_item(source, kind)
+        ..endpoint
     }
 }
 
 /// Returns the clusters of an item after aliases, without excluded ones. Members of this cluster stay, whatever is excluded.
 fn clusters(item: &Item, rules: &Rules) -> BTreeSet<ClusterName> {
     let linked = item.linked.iter().map(|link| rules.name_of(link));
-    let own = item.has_own.then(|| rules.cluster_name.clone());
-    let is_excluded = |cluster: &ClusterName| rules.excluded_clusters.contains(cluster);
-    let is_own = item.own().is_some();
-    linked
-        .chain(own)
-        .filter(|cluster| is_own || !is_excluded(cluster))
-        .collect()
+    let mut clusters: BTreeSet<_> = linked.collect();
+    if item.has_own {
+        clusters.insert(rules.cluster_name.clone());
+    }
+    if item.own().is_none() {
+        clusters.retain(|cluster| !rules.excluded_clusters.contains(cluster));
+    }
+    clusters
 }
 
 /// Returns whether one of the slices of a Service has a ready address. Returns `None` if none says so.

@@ -121,13 +121,13 @@ impl Change {
     /// Makes a change between two states, with what was seen that explains it. It has no sentence yet.
     pub(super) fn between(
         kind: ChangeKind,
-        states: [Option<String>; 2],
+        before: Option<String>,
+        after: Option<String>,
         cause: Option<String>,
     ) -> Self {
-        let [before, after] = states.map(|text| text.map(Line::from));
         Self {
-            before,
-            after,
+            before: before.map(Line::from),
+            after: after.map(Line::from),
             cause: cause.map(Line::from),
             ..Self::new(kind, "")
         }

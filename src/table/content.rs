@@ -235,23 +235,16 @@ impl Table {
             return false; // the shared maps are not copied
         }
         let old = old.cloned();
-        let has_names = |service: Option<&Arc<Service>>| {
-            service.is_some_and(|service| service.has_names_at(&[]))
-        };
-        let (had_names, has_names) = (has_names(old.as_ref()), has_names(new.as_ref()));
-        old.iter().for_each(|old| self.index(old, false));
-        new.iter().for_each(|new| self.index(new, true));
         let mut changed = self.namespaces.get(namespace).cloned().unwrap_or_default();
         // The namespace is removed first, so that its nodes are copied once for each build and not for each of its services.
         self.namespaces.remove_mut(namespace);
-        changed.with_names = changed.with_names + usize::from(has_names) - usize::from(had_names);
-        for cluster in new.iter().flat_map(|new| &new.zone_clusters) {
-            *changed.of_clusters.entry(cluster.clone()).or_default() += 1;
+        if let Some(old) = &old {
+            self.index(old, false);
+            changed.count(old, false);
         }
-        for cluster in old.iter().flat_map(|old| &old.zone_clusters) {
-            if let Some(count) = changed.of_clusters.get_mut(cluster) {
-                *count -= 1;
-            }
+        if let Some(new) = &new {
+            self.index(new, true);
+            changed.count(new, true);
         }
         changed.of_clusters.retain(|_, count| *count > 0);
         set(&mut changed.services, service, new);
@@ -307,6 +300,23 @@ impl Table {
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         self.short_names.get(service)
+    }
+}
+
+// === impl NamespaceServices ===
+
+impl NamespaceServices {
+    /// Counts the names of a service, or does not count them any more.
+    fn count(&mut self, service: &Service, is_added: bool) {
+        let change = |count: &mut usize| {
+            *count = if is_added { *count + 1 } else { *count - 1 };
+        };
+        if service.has_names_at(&[]) {
+            change(&mut self.with_names);
+        }
+        for cluster in &service.zone_clusters {
+            change(self.of_clusters.entry(cluster.clone()).or_default());
+        }
     }
 }
 

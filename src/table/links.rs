@@ -335,36 +335,37 @@ impl Links {
             return None;
         }
         let last = self.states.clusters.get(link);
-        let mut found = ClusterLink {
-            cluster: rules.name_of(link),
-            state: LinkState::Unknown,
-            domain: store.domain_of(link),
-            is_mirrored,
-            absence: last.and_then(|last| last.absence),
-            problem: None,
-        };
+        let mut absence = last.and_then(|last| last.absence);
+        let mut state = LinkState::Unknown;
         let mut problem = None;
         if let LinkList::Listed { is_complete } = list {
             if is_linked {
-                found.absence = None;
-                found.state = LinkState::Linked;
+                absence = None;
+                state = LinkState::Linked;
                 problem = self.frozen(link, store);
                 if problem.is_some() {
-                    found.state = LinkState::Frozen;
+                    state = LinkState::Frozen;
                 }
             } else if is_complete {
                 // None begins while a namespace cannot be read.
-                found.absence = Some(self.absence(found.absence, rules, now));
+                absence = Some(self.absence(absence, rules, now));
             }
-            if let Some(absence) = found.absence {
-                found.state = absence.state();
+            if let Some(absence) = absence {
+                state = absence.state();
                 // Without mirrors, nothing is wrong with a cluster that has no Link.
                 problem = is_mirrored.then(|| absence.problem());
             }
         }
-        found.problem =
-            problem.map(|one| one.of_cluster(&found.cluster).began_before(self.is_first));
-        Some(found)
+        let cluster = rules.name_of(link);
+        let problem = problem.map(|one| one.of_cluster(&cluster).began_before(self.is_first));
+        Some(ClusterLink {
+            cluster,
+            state,
+            domain: store.domain_of(link),
+            is_mirrored,
+            absence,
+            problem,
+        })
     }
 
     /// Returns the absence of a cluster that no Link names, and that may be known already.

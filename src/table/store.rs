@@ -71,8 +71,9 @@ pub struct Store {
 impl Store {
     /// Records the new state of an object. `None`: it was deleted, or does not matter any more.
     pub fn apply(&mut self, kind: Kind, key: ObjectKey, object: Option<Object>) -> ServiceKeys {
-        let affected = self.replace(kind, key, object);
-        affected.into_iter().flatten().collect()
+        let mut services = ServiceKeys::new();
+        self.replace(kind, key, object, &mut services);
+        services
     }
 
     /// Replaces all objects of a kind with a complete list. If `namespace` is given, the list is complete for that
@@ -85,10 +86,10 @@ impl Store {
             .collect();
         let mut services = ServiceKeys::new();
         for key in removed {
-            services.extend(self.replace(kind, key, None).into_iter().flatten());
+            self.replace(kind, key, None, &mut services);
         }
         for (key, object) in listed {
-            services.extend(self.replace(kind, key, Some(object)).into_iter().flatten());
+            self.replace(kind, key, Some(object), &mut services);
         }
         if services.len() > COMPACT_ABOVE {
             self.compact(kind);
@@ -111,38 +112,34 @@ impl Store {
         self.objects(kind).keys().filter(is_covered)
     }
 
-    /// Replaces one object. If it changed, returns the services that depend on its old and its new version.
+    /// Replaces one object. If it changed, adds the services that depend on its old and its new version.
     fn replace(
         &mut self,
         kind: Kind,
         key: ObjectKey,
-        new: Option<Object>,
-    ) -> [Option<ServiceKey>; 2] {
-        let mut services = [None, None];
-        let new = new.map(|mut new| {
-            if let Object::Skipped(problem) = &mut new {
-                let key = key.clone();
-                Arc::make_mut(problem).objects = [ObjectRef { kind, key }].into();
-            }
-            new
-        });
+        mut new: Option<Object>,
+        services: &mut ServiceKeys,
+    ) {
+        if let Some(Object::Skipped(problem)) = &mut new {
+            let key = key.clone();
+            Arc::make_mut(problem).objects = [ObjectRef { kind, key }].into();
+        }
         if self.objects(kind).get(&key) == new.as_ref() {
-            return services;
+            return;
         }
         self.is_changed = true;
         // Before the old version goes: a cluster that both versions name does not change.
         self.note_clusters(&key, new.as_ref(), true);
         if let Some(old) = self.objects[kind as usize].remove(&key) {
             self.note_clusters(&key, Some(&old), false);
-            services[0] = self.affected_service(kind, &key, &old);
+            services.extend(self.affected_service(kind, &key, &old));
             self.index(kind, &key, &old, false);
         }
         if let Some(new) = new {
-            services[1] = self.affected_service(kind, &key, &new);
+            services.extend(self.affected_service(kind, &key, &new));
             self.index(kind, &key, &new, true);
             self.objects[kind as usize].insert(key, new);
         }
-        services
     }
 
     /// Notes that an object names its clusters, or does not any more.

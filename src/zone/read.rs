@@ -52,16 +52,20 @@ enum Prefix<'n> {
     Port(&'n str, &'n str),
 }
 
+/// The meaning of a name in a zone, or why it does not exist.
+type Found<'t> = Result<Reading<'t>, MissingReason>;
+
 /// Interprets a name.
 pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> {
     let Some((zone, below)) = zones.find(name) else {
         return Reading::Outside;
     };
-    let reading = read_in(zones, zone, table, name, below);
-    if matches!(reading, Reading::Missing(..)) && zones.has_apex_below(name) {
-        return Reading::Empty(zone); // RFC 8020 section 2, RFC 4592 section 2.2.2
+    match read_in(zones, zone, table, name, below) {
+        Ok(reading) => reading,
+        // RFC 8020 section 2, RFC 4592 section 2.2.2
+        Err(_) if zones.has_apex_below(name) => Reading::Empty(zone),
+        Err(reason) => Reading::Missing(zone, reason),
     }
-    reading
 }
 
 /// Interprets a name with this number of labels below a zone.
@@ -71,64 +75,68 @@ fn read_in<'t>(
     table: &'t Table,
     name: &Name,
     below: usize,
-) -> Reading<'t> {
+) -> Found<'t> {
     // The longest form is `_P._R.H.C.S.N`.
     let mut labels = [""; 6];
     let (Some(labels), Some(own)) = (labels.get_mut(..below), name.labels(below)) else {
-        return Reading::Missing(zone, MissingReason::NoForm);
+        return Err(MissingReason::NoForm);
     };
-    labels
-        .iter_mut()
-        .zip(own)
-        .for_each(|(to, label)| *to = label);
-    match (&*labels, &zone.grammar) {
+    for (to, label) in labels.iter_mut().zip(own) {
+        *to = label;
+    }
+    Ok(match (&*labels, &zone.grammar) {
         ([], _) => Reading::Apex(zone, zones.parent(zone)),
         (["ns", "dns"], _) => Reading::NsHost(zone),
         (["dns-version"], _) => Reading::Version(zone),
-        (labels, Grammar::Global) => below_apex(zone, table, name, labels),
+        (labels, Grammar::Global) => return below_apex(zone, table, name, labels),
         (["dns"], _) => Reading::Empty(zone),
-        (labels, Grammar::Mcs) => read_mcs(zone, table, name, labels),
-        (labels, Grammar::Cluster(cluster)) => read_of_cluster(zone, cluster, table, name, labels),
-    }
+        (labels, Grammar::Mcs) => return read_mcs(zone, table, name, labels),
+        (labels, Grammar::Cluster(cluster)) => {
+            return read_of_cluster(zone, cluster, table, name, labels);
+        }
+    })
 }
 
 /// Interprets the labels below the apex of a zone: as a canonical name, or else as a short name.
-fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Reading<'t> {
+fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Found<'t> {
     let (prefix, path) = Prefix::split(labels);
     if prefix != Prefix::None && is_of_zone(path) {
-        return Reading::Missing(zone, MissingReason::NoForm); // these names have no ports
+        return Err(MissingReason::NoForm); // these names have no ports
     }
-    let targets = |own: usize| Targets::SameFamily(name.start_of(labels.len() - own));
     if let [scope @ .., service, namespace] = path
         && let Some(service) = table.service(namespace, service)
         && !yields(table, service)
     {
         // The name belongs to the service of that namespace, even if it does not exist.
-        return look_up(zone, service, scope, prefix, targets(2));
+        let targets = Targets::SameFamily(name.start_of(labels.len() - 2));
+        return look_up(zone, service, scope, prefix, targets);
     }
-    let [scope @ .., service] = path else {
-        return Reading::Missing(zone, MissingReason::NoService);
-    };
-    let short = table.short_name(service);
-    let owner = short.and_then(|short| table.owner(service, short));
-    let reading = match (short, owner) {
-        (Some(short), Some(owner)) => {
-            // The names of one cluster are all hidden or none.
-            let targets = if short.has_hidden() && scope.is_empty() {
-                Targets::Canonical(name.start_of(labels.len()))
-            } else {
-                targets(1)
-            };
-            look_up(zone, owner, scope, prefix, targets)
-        }
-        (Some(_), None) => Reading::Missing(zone, MissingReason::NoOwner),
-        (None, _) => Reading::Missing(zone, MissingReason::NoService),
-    };
-    match reading {
-        Reading::Missing(..) if is_parent(table, labels) => Reading::Empty(zone),
-        Reading::Missing(_, reason) => Reading::Missing(zone, reason.max(MissingReason::NoService)),
-        reading => reading,
+    match read_short(zone, table, name, labels.len(), prefix, path) {
+        Err(_) if is_parent(table, labels) => Ok(Reading::Empty(zone)),
+        Err(reason) => Err(reason.max(MissingReason::NoService)),
+        found => found,
     }
+}
+
+/// Interprets a short name with this number of labels below the apex of a zone.
+fn read_short<'t>(
+    zone: &'t Zone,
+    table: &'t Table,
+    name: &Name,
+    below: usize,
+    prefix: Prefix<'_>,
+    path: &[&str],
+) -> Found<'t> {
+    let (service, scope) = path.split_last().ok_or(MissingReason::NoService)?;
+    let short = table.short_name(service).ok_or(MissingReason::NoService)?;
+    let owner = table.owner(service, short).ok_or(MissingReason::NoOwner)?;
+    // The names of one cluster are all hidden or none.
+    let targets = if short.has_hidden() && scope.is_empty() {
+        Targets::Canonical(name.start_of(below))
+    } else {
+        Targets::SameFamily(name.start_of(below - 1))
+    };
+    look_up(zone, owner, scope, prefix, targets)
 }
 
 /// Returns whether the labels are those of a name of the zone itself with records.
@@ -152,10 +160,9 @@ pub fn yields(table: &Table, service: &Service) -> bool {
 }
 
 /// Interprets the labels below the apex of a zone with the grammar `mcs`.
-fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Reading<'t> {
+fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Found<'t> {
     let (prefix, path) = Prefix::split(labels);
-    let missing = |reason| Reading::Missing(zone, reason);
-    let (exists, reason) = match path {
+    let (is_parent, reason) = match path {
         [SVC] if prefix == Prefix::None => (table.has_names(), MissingReason::NoService),
         [namespace, SVC] if prefix == Prefix::None => {
             (table.has_names_in(namespace), MissingReason::NoService)
@@ -166,19 +173,14 @@ fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) 
             (has_hosts, MissingReason::NoForm)
         }
         [scope @ .., service, namespace, SVC] if scope.is_empty() || prefix == Prefix::None => {
+            let service = table.service(namespace, service);
             let targets = Targets::Mcs(name.start_of(labels.len() - 3));
-            return match table.service(namespace, service) {
-                Some(service) => look_up(zone, service, scope, prefix, targets),
-                None => missing(MissingReason::NoService),
-            };
+            let service = service.ok_or(MissingReason::NoService)?;
+            return look_up(zone, service, scope, prefix, targets);
         }
         _ => (false, MissingReason::NoForm),
     };
-    if exists {
-        Reading::Empty(zone)
-    } else {
-        missing(reason)
-    }
+    is_parent.then_some(Reading::Empty(zone)).ok_or(reason)
 }
 
 /// Interprets the labels below the apex of a zone of one cluster.
@@ -188,28 +190,26 @@ fn read_of_cluster<'t>(
     table: &'t Table,
     name: &Name,
     labels: &[&str],
-) -> Reading<'t> {
+) -> Found<'t> {
     let (prefix, path) = Prefix::split(labels);
-    let missing = |reason| Reading::Missing(zone, reason);
     let [scope @ .., service, namespace] = path else {
-        let is_parent = |namespace| table.has_names_of(cluster, namespace);
         return match path {
-            [namespace] if prefix == Prefix::None && is_parent(namespace) => Reading::Empty(zone),
-            _ => missing(MissingReason::NoService),
+            [namespace] if prefix == Prefix::None && table.has_names_of(cluster, namespace) => {
+                Ok(Reading::Empty(zone))
+            }
+            _ => Err(MissingReason::NoService),
         };
     };
     if is_of_zone(path) {
-        return missing(MissingReason::NoForm); // this name has no ports
+        return Err(MissingReason::NoForm); // this name has no ports
     }
-    let Some(service) = table.service(namespace, service) else {
-        return missing(MissingReason::NoService);
-    };
-    let (service, cluster) = (service.without_alias(), cluster.as_str());
+    let service = table.service(namespace, service);
+    let service = service.ok_or(MissingReason::NoService)?.without_alias();
     let targets = Targets::OfCluster(name.start_of(labels.len() - 2));
     match scope {
-        [] => look_up(zone, service, &[cluster], prefix, targets),
-        [host] => look_up(zone, service, &[host, cluster], prefix, targets),
-        _ => missing(MissingReason::NoForm),
+        [] => look_up(zone, service, &[cluster.as_str()], prefix, targets),
+        [host] => look_up(zone, service, &[host, cluster.as_str()], prefix, targets),
+        _ => Err(MissingReason::NoForm),
     }
 }
 
@@ -244,54 +244,52 @@ fn look_up<'t>(
     labels: &[&str],
     prefix: Prefix<'_>,
     targets: Targets,
-) -> Reading<'t> {
-    let missing = |reason| Reading::Missing(zone, reason);
+) -> Found<'t> {
     let scope = match labels {
         [] => Scope::Service,
         [_] => Scope::Cluster,
         [_, _] => Scope::Host,
-        _ => return missing(MissingReason::NoForm),
+        _ => return Err(MissingReason::NoForm),
     };
     let covered = service.range_at(labels);
-    let failure = match scope {
-        Scope::Service => Failure::of_service(service),
-        Scope::Cluster | Scope::Host if !covered.is_empty() => None,
-        Scope::Cluster | Scope::Host if labels.last().is_some_and(|one| service.awaits(one)) => {
+    let failure = match labels {
+        [] => Failure::of_service(service),
+        _ if !covered.is_empty() => None,
+        [.., cluster] if service.awaits(cluster) => {
             Some(Failure::Rule(NameFailure::ExpectedClustersMissing))
         }
-        Scope::Cluster | Scope::Host => service.missing_at(labels).map(Failure::Missing),
+        _ => service.missing_at(labels).map(Failure::Missing),
     };
     if let Some(failure) = failure {
-        return match prefix {
+        return Ok(match prefix {
             Prefix::None | Prefix::Port(..) => Reading::Failing(zone, service, failure),
             Prefix::Protocol(_) => Reading::Empty(zone),
-        };
+        });
     }
     if covered.is_empty() {
-        return missing(reason_without_endpoint(service, labels));
+        return Err(reason_without_endpoint(service, labels));
     }
     // One port or property, and not all ports of the service: their number must not determine the time.
     let in_scope = |bits: &'t [u64]| selectable(service, scope, covered.clone(), bits);
     let port = match prefix {
         Prefix::None => None,
         Prefix::Protocol(protocol) => {
-            let is_above = Property::of_protocol(protocol)
-                .is_some_and(|it| !in_scope(&[]).requiring(it).is_empty());
-            return if is_above {
-                Reading::Empty(zone)
-            } else {
-                missing(MissingReason::NoPort)
-            };
+            return Property::of_protocol(protocol)
+                .filter(|property| !in_scope(&[]).requiring(*property).is_empty())
+                .map(|_| Reading::Empty(zone))
+                .ok_or(MissingReason::NoPort);
         }
         Prefix::Port(name, protocol) => {
-            let mut named = service.names.named_ports(&service.endpoints);
-            match named.find(|(port, _)| port.is_named(name, protocol)) {
-                Some(port) if !in_scope(port.1).is_empty() => Some(port),
-                _ => return missing(MissingReason::NoPort),
-            }
+            let port = service
+                .names
+                .named_ports(&service.endpoints)
+                .find(|(port, _)| port.is_named(name, protocol))
+                .filter(|(_, bits)| !in_scope(bits).is_empty());
+            Some(port.ok_or(MissingReason::NoPort)?)
         }
     };
-    Reading::View(zone, View::new(service, scope, covered, port, targets))
+    let view = View::new(service, scope, covered, port, targets);
+    Ok(Reading::View(zone, view))
 }
 
 /// Returns the reason why a scope covers no endpoint.

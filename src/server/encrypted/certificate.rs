@@ -234,21 +234,14 @@ impl Certificate {
 
     /// Returns the problems of the certificate in use and of its files.
     pub fn problems(&self) -> Vec<Problem> {
-        let loaded = self.loaded();
-        let of_validity = loaded
-            .validity
-            .problem(unix_seconds().into())
-            .map(|(kind, since)| {
-                let Validity { begins, ends } = loaded.validity;
-                let [begins, ends] =
-                    [begins, ends].map(|time| Timestamp::from_seconds(time).to_text());
-                let detail = format!("valid from {begins} until {ends}");
-                let file = self.files.certificate.display().to_string();
-                let since = since.map(Timestamp::from_seconds);
-                Problem::new(kind, detail).of_name(file).holds_since(since)
-            });
+        let file = self.files.certificate.display().to_string();
+        let of_validity = self.loaded().validity.problem(unix_seconds().into());
         let unusable = self.unusable.lock().clone();
-        of_validity.into_iter().chain(unusable).collect()
+        of_validity
+            .map(|problem| problem.of_name(file))
+            .into_iter()
+            .chain(unusable)
+            .collect()
     }
 
     /// Returns what is in use.
@@ -332,20 +325,21 @@ impl Validity {
         }
     }
 
-    /// Returns the kind of problem that a certificate with this validity has at a time, and the time since which it has it. One
-    /// that is not valid yet never was.
-    fn problem(self, now: u64) -> Option<(ProblemKind, Option<u64>)> {
-        let lasts = self.ends.saturating_sub(self.begins);
-        let warning_time = MAX_WARNING_TIME.min(lasts / WARNING_PART);
-        match self.ends.saturating_sub(now) {
-            _ if now < self.begins => Some((ProblemKind::CertificateInvalid, None)),
-            0 => Some((ProblemKind::CertificateInvalid, Some(self.ends))),
+    /// Returns the problem that a certificate with this validity has at a time, since it has it. One that is not valid yet never was.
+    fn problem(self, now: u64) -> Option<Problem> {
+        let Self { begins, ends } = self;
+        let warning_time = MAX_WARNING_TIME.min(ends.saturating_sub(begins) / WARNING_PART);
+        let (kind, since) = match ends.saturating_sub(now) {
+            _ if now < begins => (ProblemKind::CertificateInvalid, None),
+            0 => (ProblemKind::CertificateInvalid, Some(ends)),
             left if left < warning_time => {
-                let since = self.ends - warning_time;
-                Some((ProblemKind::CertificateRenewal, Some(since)))
+                (ProblemKind::CertificateRenewal, Some(ends - warning_time))
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        let text = |seconds| Timestamp::from_seconds(seconds).to_text();
+        let detail = format!("valid from {} until {}", text(begins), text(ends));
+        Some(Problem::new(kind, detail).holds_since(since.map(Timestamp::from_seconds)))
     }
 }
 
@@ -387,7 +381,9 @@ mod tests {
                 Some((CertificateRenewal, Some(1_001 * DAY - DAY / 5))),
             ),
         ] {
-            assert_eq!(validity(days).problem(now), problem, "{days} at {now}");
+            let found = validity(days).problem(now);
+            let found = found.map(|one| (one.kind, one.since().map(|time| time.0 / 1000)));
+            assert_eq!(found, problem, "{days} at {now}");
         }
     }
 }

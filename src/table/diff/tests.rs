@@ -426,9 +426,9 @@ fn service_whose_short_name_ends_or_begins_to_answer_has_a_change() {
 #[test]
 fn change_that_is_taken_back_is_undone() {
     let ttl = |states: [Option<&str>; 2]| {
-        let states = states.map(|one| one.map(str::to_owned));
+        let [before, after] = states.map(|one| one.map(str::to_owned));
         let key = "prod/db".parse().unwrap();
-        Change::between(ChangeKind::Ttl, states, None).of_service(&key)
+        Change::between(ChangeKind::Ttl, before, after, None).of_service(&key)
     };
     for (first, second, is_undone) in [
         ([Some("5"), Some("9")], [Some("9"), Some("5")], true),
