@@ -103,19 +103,24 @@ impl DnsServer {
         for DnsListener { address, udp, tcp } in take(&mut self.closed) {
             let udp = udp.open()?;
             for number in 1..=self.udp_workers {
-                let (heartbeat, stop) = (Heartbeat::default(), self.stop.clone());
-                let (socket, answerer) = (udp.try_clone()?, self.answerer.for_thread());
+                let heartbeat = Heartbeat::default();
+                let stop = self.stop.clone();
+                let socket = udp.try_clone()?;
+                let answerer = self.answerer.for_thread();
                 let work = udp::worker(socket, address, answerer, heartbeat.clone(), stop)?;
                 self.listeners.spawn(thread::start("udp", work)?);
                 heartbeats.push((format!("UDP worker {number} of {address}"), heartbeat));
             }
-            let (answerer, stop) = (answerer.clone(), self.stop.clone());
+            let answerer = answerer.clone();
+            let stop = self.stop.clone();
             let serve = move |place: Arc<Place>| {
-                let (answerer, stop) = (answerer.clone(), stop.clone());
+                let answerer = answerer.clone();
+                let stop = stop.clone();
                 let stream = Socket(place.clone());
                 Connection::new(stream, place, Transport::Tcp, answerer, stop).serve()
             };
-            let (connections, stop) = (connections.clone(), self.stop.clone());
+            let connections = connections.clone();
+            let stop = self.stop.clone();
             let listener = listen(tcp)?;
             self.listeners
                 .spawn(accept(listener, connections, stop, serve));
@@ -133,7 +138,8 @@ impl DnsServer {
     /// Returns what all connections of a transport share.
     fn add_connections(&mut self, transport: Transport) -> (Arc<Answerer>, Arc<Connections>) {
         let answerer = Arc::new(self.answerer.for_thread());
-        let (access, counters) = (answerer.access().clone(), answerer.counters.clone());
+        let access = answerer.access().clone();
+        let counters = answerer.counters.clone();
         let connections = Connections::new(self.max_connections, access, transport, counters);
         let connections = Arc::new(connections);
         self.connections.push(connections.clone());

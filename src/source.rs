@@ -261,7 +261,8 @@ impl<'p> UpdateLoop<'p> {
 
     /// Determines the states of links.
     fn update_links(&mut self) {
-        let (store, list) = (&mut self.store, self.link_list);
+        let store = &mut self.store;
+        let list = self.link_list;
         if let Some(services) = self.timers.update_links(store, list, self.rules) {
             self.note_changed(None, services);
             self.has_news = true;
@@ -402,7 +403,8 @@ impl<'p> UpdateLoop<'p> {
         let mut built = build.finish();
         self.timers.apply(take(&mut built.timers));
         self.timers.is_started = true;
-        let (services, time) = (built.services.clone(), self.timers.now);
+        let services = built.services.clone();
+        let time = self.timers.now;
         let wall = self.timers.wall.seconds();
         built.is_busy = self.count_changes(last_table, &built);
         self.is_first = false;

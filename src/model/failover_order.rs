@@ -80,7 +80,8 @@ impl FailoverOrder {
 
     fn of_text(text: &str) -> Self {
         let mut reader = TermReader::default();
-        let (mut is_auto, mut steps) = (false, Box::default());
+        let mut is_auto = false;
+        let mut steps = Box::default();
         if let Some(text) = reader.normalize(text, MAX_ORDER.octets) {
             let text = text.trim_end_matches([':', ',']);
             let (first, rest) = text.split_once([':', ',']).unwrap_or((text, ""));

@@ -134,14 +134,20 @@ impl ObjectKey {
 impl ObjectRef {
     /// Returns the reference to a Service.
     pub fn service(key: &ObjectKey) -> Self {
-        let (kind, key) = (Kind::Service, key.clone());
-        Self { kind, key }
+        let kind = Kind::Service;
+        Self {
+            kind,
+            key: key.clone(),
+        }
     }
 
     /// Returns the reference to an EndpointSlice.
     pub fn slice(key: &ObjectKey) -> Self {
-        let (kind, key) = (Kind::EndpointSlice, key.clone());
-        Self { kind, key }
+        let kind = Kind::EndpointSlice;
+        Self {
+            kind,
+            key: key.clone(),
+        }
     }
 }
 
@@ -150,7 +156,8 @@ impl fmt::Display for ObjectRef {
         let ObjectKey { namespace, name } = &self.key;
         // The API server checks names, but a file may have any.
         let name = name.text();
-        let (namespace, name) = (line::escaped(namespace), line::escaped(&name));
+        let namespace = line::escaped(namespace);
+        let name = line::escaped(&name);
         write!(f, "{}/{namespace}/{name}", self.kind)
     }
 }

@@ -230,7 +230,9 @@ const MAX_CLUSTERS: usize = 256;
 /// invalid, the first cluster that occurs twice, and that there are too many, of which the first count.
 fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterName> {
     let mut clusters = BTreeSet::new();
-    let (mut invalid, mut twice, mut count) = (None, None, 0);
+    let mut invalid = None;
+    let mut twice = None;
+    let mut count = 0;
     for item in list
         .split(',')
         .map(str::trim)

@@ -124,7 +124,8 @@ impl ServiceSettings {
         let Some(ttl) = self.read::<u32>(object, key::TTL, rule) else {
             return;
         };
-        let (least, most) = (*TTL_RANGE.start(), *TTL_RANGE.end());
+        let least = *TTL_RANGE.start();
+        let most = *TTL_RANGE.end();
         let counts = ttl.clamp(least, most);
         if counts != ttl {
             let text = format!("corrected to {counts}: {ttl} is not between {least} and {most}");

@@ -70,14 +70,17 @@ impl Encrypted {
         let certificate = self.certificate;
         let mut listeners = JoinSet::new();
         for socket in self.tls {
-            let (certificate, answerer) = (certificate.clone(), answerer.clone());
-            let (stop, connections) = (certificate.stop.clone(), connections.clone());
+            let certificate = certificate.clone();
+            let answerer = answerer.clone();
+            let stop = certificate.stop.clone();
+            let connections = connections.clone();
             let serve = move |place| tls::serve(place, certificate.loaded(), answerer.clone());
             let listener = TcpListener::from_std(socket.into())?;
             listeners.spawn(accept(listener, connections, stop, serve));
         }
         for socket in quic {
-            let (certificate, answerer) = (certificate.clone(), answerer.clone());
+            let certificate = certificate.clone();
+            let answerer = answerer.clone();
             listeners.spawn(quic::serve(socket, certificate, answerer));
         }
         tokio::spawn(heartbeat.follow_runtime());

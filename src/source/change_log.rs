@@ -43,7 +43,9 @@ impl ChangeLog {
             .map(|key| (key, changes(key).unwrap_or_default()));
         let of_services: Vec<_> = of_services.collect();
         log_new(last_table, next, &of_services, time, &mut self.limiter);
-        let (generation, serial, services) = (now.generation, now.serial, changed.len());
+        let generation = now.generation;
+        let serial = now.serial;
+        let services = changed.len();
         // Each of the others has lines of its changes.
         let is_first = last.generation == 0;
         let level = if is_first { Level::INFO } else { Level::DEBUG };
@@ -82,7 +84,8 @@ impl ChangeLog {
         let flapping = feeds.events.flapping();
         let mut recorded = Vec::with_capacity(changes.len());
         for (moment, change) in changes {
-            let (moment, change) = (feeds.clock.wall(moment), change.truncated());
+            let moment = feeds.clock.wall(moment);
+            let change = change.truncated();
             let namespace = change.namespace().map(Namespace::text);
             if !flapping.are_busy(&change.services) && self.limiter.admits(namespace, time) {
                 log_change(&change, moment);

@@ -57,7 +57,8 @@ pub(super) fn log_limited(problem: &Problem, limiter: &mut LineLimiter, now: Tim
 
 fn log_with_detail(problem: &Problem, detail: &str) {
     let kind = &problem.kind;
-    let (sentence, subject) = (kind.row().sentence, problem.subject());
+    let sentence = kind.row().sentence;
+    let subject = problem.subject();
     log_at!(level_of(*kind), target: TARGET, problem = kind.name(), %subject, %detail, "{sentence}");
 }
 
@@ -71,7 +72,8 @@ pub fn log_ended<'p>(
         let row = problem.kind.row();
         let mut next = next.clone().into_iter();
         if row.family == Family::Server && next.all(|one| one.fact() != problem.fact()) {
-            let (name, subject) = (problem.kind.name(), problem.subject());
+            let name = problem.kind.name();
+            let subject = problem.subject();
             let seconds = problem.since().map(|since| now.since(since).as_secs());
             info!(target: TARGET, problem = name, %subject, seconds, "Problem is over: {}", row.sentence);
         }

@@ -66,7 +66,8 @@ impl Turns {
     /// Takes the next service, out of all queues. [`Self::charge`] must follow.
     pub(super) fn take(&mut self) -> Option<Turn> {
         let (tenant, queue) = self.queues.iter().min_by_key(|(_, queue)| queue.time)?;
-        let (tenant, service) = (tenant.clone(), queue.services.values().next()?.clone());
+        let tenant = tenant.clone();
+        let service = queue.services.values().next()?.clone();
         for (other, place) in self.places.remove(&service).unwrap_or_default() {
             if let Some(queue) = self.queues.get_mut(&other) {
                 queue.services.remove(&place);

@@ -84,7 +84,8 @@ impl<'b> Build<'b> {
     pub fn dependents(&self, dirty: &ServiceKeys) -> ServiceKeys {
         let mut services = dirty.clone();
         for key in dirty {
-            let (namespace, service) = (key.namespace.text(), key.service.text());
+            let namespace = key.namespace.text();
+            let service = key.service.text();
             let first = (namespace.clone(), service.clone(), None);
             let same = self
                 .last

@@ -157,8 +157,10 @@ fn service(
     let own = context.own().and_then(Item::own);
     let is_known = !candidates.is_empty();
     let is_headless = candidates.iter().any(|one| one.rank == Rank::Headless);
-    let (mut federated, mut mirrors) = (BTreeSet::new(), BTreeSet::new());
-    let (mut missing, mut hosts) = (Vec::new(), BTreeSet::new());
+    let mut federated = BTreeSet::new();
+    let mut mirrors = BTreeSet::new();
+    let mut missing = Vec::new();
+    let mut hosts = BTreeSet::new();
     for one in &mut candidates {
         missing.append(&mut one.missing);
         hosts.extend(std::mem::take(&mut one.hosts));

@@ -169,8 +169,7 @@ pub(super) fn cluster_ip_endpoint<'s>(
 
 /// Returns the clusters of an item after aliases, without excluded ones. Members of this cluster stay, whatever is excluded.
 fn clusters(item: &Item, rules: &Rules) -> BTreeSet<ClusterName> {
-    let linked = item.linked.iter().map(|link| rules.name_of(link));
-    let mut clusters: BTreeSet<_> = linked.collect();
+    let mut clusters: BTreeSet<_> = item.linked.iter().map(|link| rules.name_of(link)).collect();
     if item.has_own {
         clusters.insert(rules.cluster_name.clone());
     }
@@ -199,7 +198,8 @@ pub(super) fn merge(
     gateway_down: GatewayDown,
     context: BuildContext<'_>,
 ) -> [Vec<Endpoint>; 2] {
-    let (mut endpoints, mut not_ready) = (Vec::new(), Vec::new());
+    let mut endpoints = Vec::new();
+    let mut not_ready = Vec::new();
     for mut candidate in candidates
         .into_iter()
         .filter(|one| one.role != Role::Omitted)
@@ -293,7 +293,8 @@ impl Endpoint {
             .chain(others.iter().copied())
             .flat_map(|one| one.objects.iter())
             .collect();
-        let (endpoint, objects) = (self.describe(), list_some(objects, MAX_LISTED));
+        let endpoint = self.describe();
+        let objects = list_some(objects, MAX_LISTED);
         let count = 1 + others.len();
         let detail = format!("{endpoint} has {count} entries, in {objects}; merged");
         let problem = Problem::new(ProblemKind::Endpoint, detail);
@@ -355,7 +356,8 @@ fn mark_duplicates(endpoints: &mut [Endpoint]) {
     let mut in_order: Vec<&mut Endpoint> = endpoints.iter_mut().collect();
     in_order.sort_by_key(|endpoint| endpoint.liveness);
     for endpoint in in_order {
-        let (cluster, is_selected) = (&endpoint.cluster, endpoint.role == Role::Answers);
+        let cluster = &endpoint.cluster;
+        let is_selected = endpoint.role == Role::Answers;
         for address in endpoint.addresses.iter_mut() {
             address.repeats_in_service = is_selected && !in_service.insert(address.ip);
             address.repeats_in_cluster = !in_cluster.insert((cluster, address.ip));

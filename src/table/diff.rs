@@ -22,7 +22,8 @@ pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
     };
     let none = Service::default();
     let exists_in_both = old.is_some() && new.is_some();
-    let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+    let old = old.unwrap_or(&none);
+    let new = new.unwrap_or(&none);
     let mut changes = setting_changes(old, new, exists_in_both);
     // These say why other endpoints are selected.
     let is_moved = changes
@@ -57,7 +58,8 @@ pub fn diff_short_names(last: &Table, next: &Table, changed: &ServiceKeys) -> Ve
     }
     let mut changes = Vec::new();
     for key in owners {
-        let (before, after) = (short_name_text(last, key), short_name_text(next, key));
+        let before = short_name_text(last, key);
+        let after = short_name_text(next, key);
         let has_names = |table: &Table| table.find(key).is_some_and(|one| one.has_names_at(&[]));
         if before == after || !has_names(last) || !has_names(next) {
             continue;
@@ -132,7 +134,8 @@ fn setting_changes(old: &Service, new: &Service, exists_in_both: bool) -> Vec<Ch
     use ChangeKind::{Failing, Gate, GatewayDown, Order, Step, Ttl};
     let mut changes = Vec::new();
     for kind in [Order, Gate, Failing, Ttl, GatewayDown, Step] {
-        let (before, after) = (describe(kind, old), describe(kind, new));
+        let before = describe(kind, old);
+        let after = describe(kind, new);
         let is_new = match kind {
             Ttl | GatewayDown => !exists_in_both,
             // An order that begins or ends says which step answers.
@@ -148,7 +151,8 @@ fn setting_changes(old: &Service, new: &Service, exists_in_both: bool) -> Vec<Ch
             changes.push(Change::between(kind, before, after, cause));
         }
     }
-    let (before, after) = (missing_alone(old, new), missing_alone(new, old));
+    let before = missing_alone(old, new);
+    let after = missing_alone(new, old);
     if before != after {
         let cause = after
             .clone()
@@ -180,7 +184,8 @@ fn gate_text(gate: &Gate) -> String {
 
 /// Returns what was seen when another step began to answer.
 fn step_cause(old: &Service, new: &Service) -> Option<String> {
-    let (last, next) = (old.failover.as_ref()?, new.failover.as_ref()?);
+    let last = old.failover.as_ref()?;
+    let next = new.failover.as_ref()?;
     if last.order != next.order {
         return Some("the order has changed".to_owned());
     }
@@ -217,7 +222,8 @@ fn cluster_changes(
 ) -> Vec<Change> {
     use ChangeKind::{Address, Down, Grew, Joined, Kind, Left, Shrank};
     let scope = [cluster.map_or("", ClusterName::as_str)];
-    let (before, after) = (old.endpoints_at(&scope), new.endpoints_at(&scope));
+    let before = old.endpoints_at(&scope);
+    let after = new.endpoints_at(&scope);
     let is_named = |one: &Service| cluster.is_some_and(|cluster| one.federated.contains(cluster));
     let pairs = pairs(before, after);
     // What happened to endpoints that one version alone has.
@@ -341,7 +347,8 @@ fn kinds(endpoints: &[Endpoint]) -> String {
 
 /// Returns what was seen of endpoints that are gone. `new` is the version of the service that lacks them.
 fn gone(endpoints: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -> Option<String> {
-    let (first, cluster) = (endpoints.first()?, cluster?);
+    let first = endpoints.first()?;
+    let cluster = cluster?;
     // They are sorted by hostname, and there may be thousands.
     let is_gone = |host: &&Hostname| {
         endpoints
@@ -357,8 +364,12 @@ fn gone(endpoints: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -
             None => "the Service of this cluster is no member any more".to_owned(),
         });
     }
-    let missing = new.missing.iter().filter(|one| one.cluster == *cluster);
-    let listed = missing.map(|one| &one.hostname).filter(is_gone);
+    let listed = new
+        .missing
+        .iter()
+        .filter(|one| one.cluster == *cluster)
+        .map(|one| &one.hostname)
+        .filter(is_gone);
     let listed = list_some(listed, MAX_LISTED);
     let has_mirror = new.mirrors.iter().any(|(one, _)| one == cluster);
     Some(if !listed.is_empty() {
@@ -372,7 +383,8 @@ fn gone(endpoints: &[&Endpoint], cluster: Option<&ClusterName>, new: &Service) -
 
 /// Pairs the endpoints of both versions that have the same cluster and hostname. Both lists are sorted by them.
 fn pairs<'s>(old: &'s [Endpoint], new: &'s [Endpoint]) -> Vec<Pair<'s>> {
-    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    let mut old = old.iter().peekable();
+    let mut new = new.iter().peekable();
     let mut pairs = Vec::new();
     loop {
         let firsts = [old.peek(), new.peek()].into_iter().flatten();

@@ -145,7 +145,8 @@ impl Failover {
         standby: &BTreeSet<ClusterName>,
         own: &ClusterName,
     ) -> Option<Problem> {
-        let (number, order) = (self.answering + 1, &self.order);
+        let number = self.answering + 1;
+        let order = &self.order;
         let step = format!("step {number} of {order}, {}", self.answering_text());
         let (kind, detail) = match self.answering_health() {
             StepHealth::Empty if order.is_auto => (ProblemKind::StepWithoutEndpoint, step),
@@ -185,7 +186,8 @@ impl Failover {
         // What cannot be read must not reach a shell.
         let is_readable = |c: char| c.is_ascii_alphanumeric() || "-+*".contains(c);
         steps.retain(|step| step.chars().all(is_readable));
-        let (alive, order) = (list_some(standby, MAX_LISTED), steps.join(":"));
+        let alive = list_some(standby, MAX_LISTED);
+        let order = steps.join(":");
         let command = match self.origin {
             OrderOrigin::Annotation => format!(
                 "kubectl annotate service {service} -n {namespace} --overwrite 'global-dns/failover={order}'"

@@ -48,7 +48,8 @@ pub(super) fn candidate<'s>(
     mirrors: &mut EndpointMirrors<'s>,
     context: BuildContext<'s>,
 ) -> Option<Candidate<'s>> {
-    let (object, link) = (source.0, source.1.link()?);
+    let object = source.0;
+    let link = source.1.link()?;
     let cluster = &context.rules.name_of(link);
     let mirrors = mirrors.remove(&Parent {
         namespace: &object.namespace,
@@ -58,7 +59,8 @@ pub(super) fn candidate<'s>(
     });
     let mut listed = listed_hosts(object, context);
     let mut endpoints = endpoints(mirrors.unwrap_or_default(), cluster, &mut listed, context);
-    let (mut missing, mut hosts) = (Vec::new(), Vec::new());
+    let mut missing = Vec::new();
+    let mut hosts = Vec::new();
     for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
         let expected = object.sibling(&Text::from(format!("{hostname}-{link}")));
         let host = MissingHost {

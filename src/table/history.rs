@@ -214,7 +214,8 @@ impl History {
     /// Returns what the table of a step is made of: the current one, and the oldest version of each service since then. The step after
     /// the last one is the current table.
     fn past(&self, index: usize) -> Past {
-        let (step, start) = (self.steps.get(index), self.start_of(index));
+        let step = self.steps.get(index);
+        let start = self.start_of(index);
         let mut versions = Versions::new();
         for (key, version) in self.steps.range(index..).flat_map(|step| &step.versions) {
             versions

@@ -328,7 +328,8 @@ impl Links {
         rules: &Rules,
         now: Timestamp,
     ) -> Option<ClusterLink> {
-        let (is_mirrored, is_linked) = (store.is_mirrored(link), store.is_linked(link));
+        let is_mirrored = store.is_mirrored(link);
+        let is_linked = store.is_linked(link);
         let is_named = is_mirrored || is_linked || self.leased(store).any(|one| one == *link);
         let list = self.list.filter(|list| *list != LinkList::NotGiven)?;
         if !is_named || rules.excludes(link) {

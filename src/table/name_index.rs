@@ -255,7 +255,8 @@ impl<'t> Members<'t> {
 
     /// Returns their indexes, from one of them on, and then those before it.
     pub fn iter_from(&self, first: usize) -> impl Iterator<Item = usize> + Clone + use<'t> {
-        let (start, end) = (self.range.start, self.range.end);
+        let start = self.range.start;
+        let end = self.range.end;
         self.within(first..end)
             .iter()
             .chain(self.within(start..first).iter())

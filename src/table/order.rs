@@ -82,13 +82,15 @@ pub(super) fn order_of(
 /// Reports clusters of an order that nothing here knows or whose name cannot be read, and this cluster if it occurs twice (rules K5,
 /// K5a).
 fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
-    let (rules, own) = (context.rules, &context.rules.cluster_name);
+    let rules = context.rules;
+    let own = &context.rules.cluster_name;
     let text = shorten(&order.to_string());
     let report = |detail: String, unknown: Option<&str>| {
         let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
         context.report([unknown.into_iter().fold(problem, Problem::of_unknown)]);
     };
-    let (mut unknown, mut unreadable) = (Vec::new(), Vec::new());
+    let mut unknown = Vec::new();
+    let mut unreadable = Vec::new();
     for term in order.terms() {
         match term {
             ClusterTerm::Named(name) if !context.store.knows(name, rules) => {
@@ -184,7 +186,8 @@ fn debounced(
     health: &[StepHealth],
     context: BuildContext<'_>,
 ) -> Option<Debounce> {
-    let (rules, now) = (context.rules, context.timers.now);
+    let rules = context.rules;
+    let now = context.timers.now;
     let last = context.last().and_then(|last| last.failover.as_ref());
     let last = last.filter(|last| last.order == *order);
     let end = match context.items {
@@ -213,7 +216,8 @@ fn debounced(
 /// Returns the TTL of a service and its rule for gateways that are down. The annotations of the Service of this cluster decide,
 /// else `services` of the settings. The annotations of mirrors may only lower the TTL. Reports those without effect.
 pub(super) fn resolve(context: BuildContext<'_>) -> (u32, GatewayDown) {
-    let (rules, own) = (context.rules, context.settings());
+    let rules = context.rules;
+    let own = context.settings();
     let mut set = own.into_iter().chain(rules.services.get(context.key));
     let mut ttl = set.clone().find_map(|one| one.ttl).unwrap_or(rules.ttl);
     let gateway_down = set.find_map(|one| one.gateway_down);

@@ -109,8 +109,11 @@ fn owner<'c>(
     }
     // An alias owns the name before its sources.
     let is_source = |namespace: &Namespace| {
-        let (namespace, service) = (namespace.clone(), name.clone());
-        let source = ServiceKey { namespace, service };
+        let namespace = namespace.clone();
+        let source = ServiceKey {
+            namespace,
+            service: name.clone(),
+        };
         let mut aliases = rules.aliases.of_source(&source).iter();
         let has_name = |alias: &ServiceKey| alias.service == *name;
         aliases.any(|one| has_name(one) && claims.get(&one.namespace) == Some(&Claim::Headless))
@@ -172,7 +175,8 @@ fn short_name(
 /// Returns the problems that canonical names hide short names of their owner. If namespace `S` has a service `C`, `C.S.Z` and the
 /// names below it belong to that service.
 fn hidden_names(table: &Table, owner: &Service) -> BTreeSet<Problem> {
-    let (key, short) = (&owner.key, owner.key.service.as_str());
+    let key = &owner.key;
+    let short = owner.key.service.as_str();
     let missing = owner.missing.iter().map(|host| &host.cluster);
     let is_hidden = |cluster: &&_| {
         let hiding = table.service(short, ClusterName::as_str(cluster));

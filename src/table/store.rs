@@ -233,7 +233,8 @@ impl Store {
             .services
             .range((service.clone(), Text::new())..)
             .take_while(move |(of, _)| of == service);
-        let (own, mut cursor) = (ObjectKey::of_service(service), self.cursor(Kind::Service));
+        let own = ObjectKey::of_service(service);
+        let mut cursor = self.cursor(Kind::Service);
         names.filter_map(move |(_, name)| {
             let key = own.sibling(name);
             let (found, object) = cursor.seek(&key).next()?;
@@ -278,7 +279,8 @@ impl Store {
             .range(first..)
             .take_while(|(owner, _)| owner == service)
             .filter_map(|(_, name)| {
-                let (namespace, name) = (service.namespace.clone(), name.clone());
+                let namespace = service.namespace.clone();
+                let name = name.clone();
                 slices.objects.get_key_value(&ObjectKey { namespace, name })
             });
         named

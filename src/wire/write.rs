@@ -39,7 +39,8 @@ pub fn write(
 ) -> Written {
     let limit = usize::from(reply.limit).min(out.len());
     let question = question(query, packet);
-    let (mut options, mut opt) = (Options::new(), 0);
+    let mut options = Options::new();
+    let mut opt = 0;
     if let Some(edns) = &reply.edns {
         opt = OPT + if edns.is_padded { OPTION } else { 0 };
         let room = limit.saturating_sub(HEADER + question.len() + opt);
@@ -122,7 +123,8 @@ impl Message<'_> {
 
     /// Writes the header. It is last because it contains the counts.
     fn finish(self, reply: &Reply<'_>, packet: &[u8], is_truncated: bool) -> Written {
-        let (opcode, rd) = (packet[2] & 0x78, packet[2] & 0x01);
+        let opcode = packet[2] & 0x78;
+        let rd = packet[2] & 0x01;
         let aa = if reply.authoritative { 0x04 } else { 0 };
         let tc = if is_truncated { 0x02 } else { 0 };
         // RA, Z, AD and CD are clear (RFC 4035 section 3.1.6 on CD).

@@ -94,8 +94,8 @@ impl<'t> ZoneFile<'t> {
             let reading = name.map(|name| read(&self.zones, self.table, &name));
             matches!(reading, Some(Reading::View(_, view)) if view.service.key == service.key)
         };
-        let names = names.filter(is_own);
         names
+            .filter(is_own)
             .flat_map(|owner| self.records(&owner, self.zone, &RecordType::OF_SERVICES))
             .collect()
     }
@@ -155,8 +155,10 @@ impl fmt::Display for Data<'_> {
 
 /// Writes addresses. A record that is printed has one.
 fn write_each(f: &mut fmt::Formatter<'_>, ips: &[&[impl fmt::Display]; 2]) -> fmt::Result {
-    let mut ips = ips.iter().copied().flatten();
-    ips.try_for_each(|ip| write!(f, "{ip}"))
+    ips.iter()
+        .copied()
+        .flatten()
+        .try_for_each(|ip| write!(f, "{ip}"))
 }
 
 // === Names ===
@@ -168,11 +170,15 @@ pub fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeS
         Grammar::Cluster(_) => service.without_alias(),
         Grammar::Global | Grammar::Mcs => service,
     };
-    let names = bases.iter().flat_map(|base| {
-        let endpoints = service.endpoints.iter();
-        endpoints.flat_map(|endpoint| names_of_endpoint(&zone.grammar, endpoint, base))
-    });
-    names.collect()
+    bases
+        .iter()
+        .flat_map(|base| {
+            service
+                .endpoints
+                .iter()
+                .flat_map(|endpoint| names_of_endpoint(&zone.grammar, endpoint, base))
+        })
+        .collect()
 }
 
 /// Returns the own names of a service in a zone: the canonical one, and the short one if it has that.

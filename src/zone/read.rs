@@ -203,8 +203,10 @@ fn read_of_cluster<'t>(
     if is_of_zone(path) {
         return Err(MissingReason::NoForm); // this name has no ports
     }
-    let service = table.service(namespace, service);
-    let service = service.ok_or(MissingReason::NoService)?.without_alias();
+    let service = table
+        .service(namespace, service)
+        .ok_or(MissingReason::NoService)?
+        .without_alias();
     let targets = Targets::OfCluster(name.start_of(labels.len() - 2));
     match scope {
         [] => look_up(zone, service, &[cluster.as_str()], prefix, targets),
@@ -233,7 +235,8 @@ pub fn read_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>>
     if failure.is_some() || service.endpoints.is_empty() {
         return Err(failure);
     }
-    let (covered, targets) = (service.range_at(&[]), Targets::SameFamily(0));
+    let covered = service.range_at(&[]);
+    let targets = Targets::SameFamily(0);
     Ok(View::new(service, Scope::Service, covered, None, targets))
 }
 

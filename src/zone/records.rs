@@ -182,8 +182,10 @@ fn visit_srv<'a>(
     context: AnswerContext<'a>,
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let (question, ttl) = (context.question, view.service.ttl);
-    let (order, turn) = (context.order, context.turn);
+    let question = context.question;
+    let ttl = view.service.ttl;
+    let order = context.order;
+    let turn = context.turn;
     walk::visit_srv(view, order, turn, |index, port, _| {
         let target = RecordName::target(view, question, index);
         visit(Record::answer(question, ttl, Data::Srv { port, target }))
@@ -225,8 +227,10 @@ impl<'a> RecordName<'a> {
     /// Returns the name with this wire format.
     #[inline]
     fn from_wire(rest: &'a [u8]) -> Self {
-        let labels = Labels::Fixed(b"");
-        Self { labels, rest }
+        Self {
+            labels: Labels::Fixed(b""),
+            rest,
+        }
     }
 
     /// Returns the name of this server in a zone.
@@ -240,8 +244,11 @@ impl<'a> RecordName<'a> {
     }
 
     fn in_zone(labels: &'static [u8], zone: &'a Zone) -> Self {
-        let (labels, rest) = (Labels::Fixed(labels), zone.name.wire());
-        Self { labels, rest }
+        let labels = Labels::Fixed(labels);
+        Self {
+            labels,
+            rest: zone.name.wire(),
+        }
     }
 
     /// Returns the name of an endpoint as the target of an SRV record.
@@ -255,8 +262,10 @@ impl<'a> RecordName<'a> {
             Targets::Mcs(at) => (Labels::Host(endpoint), at),
             Targets::OfCluster(at) => (Labels::Hostname(endpoint), at),
         };
-        let rest = &question.wire()[at..];
-        Self { labels, rest }
+        Self {
+            labels,
+            rest: &question.wire()[at..],
+        }
     }
 
     /// Returns the first labels: fixed ones in wire format, and `H`, `C`, `S` and `N`. Those that the name does not have are empty.

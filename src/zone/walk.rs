@@ -114,7 +114,8 @@ fn visit_walks<'t>(
     mut visit: impl FnMut(Members<'t>, usize, usize) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut begin = |members: Members<'t>, turn: u32| {
-        let (turn, count) = (turn as usize, members.count().max(1));
+        let turn = turn as usize;
+        let count = members.count().max(1);
         match members.nth(turn % count) {
             Some(first) => visit(members, first, turn / count),
             None => ControlFlow::Continue(()),

@@ -108,7 +108,8 @@ impl FromStr for ZoneName {
                     format!("the zone name has {length} octets; at most {MAX_LENGTH} are allowed")
                 }
                 Some(absolute) => {
-                    let (text, wire) = (format!("{name}."), absolute.wire().to_vec());
+                    let text = format!("{name}.");
+                    let wire = absolute.wire().to_vec();
                     return Ok(Self { text, wire });
                 }
             },

@@ -206,7 +206,8 @@ impl Certificate {
             .read()
             .and_then(|contents| files.load(contents, stop.child_token()))
             .map_err(|problem| {
-                let (file, reason) = (problem.subject(), problem.detail);
+                let file = problem.subject();
+                let reason = problem.detail;
                 io::Error::other(format!("cannot use {file}: {reason}"))
             })?;
         Ok(Arc::new(Self {
@@ -305,7 +306,8 @@ impl Validity {
     fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let parsed = ParsedCertificate::try_from(certificate).ok()?;
         let verify = |seconds| {
-            let (roots, time) = (RootCertStore::empty(), Duration::from_secs(seconds));
+            let roots = RootCertStore::empty();
+            let time = Duration::from_secs(seconds);
             let time = UnixTime::since_unix_epoch(time);
             match verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], time, &[]) {
                 Err(Error::InvalidCertificate(error)) => Some(error),

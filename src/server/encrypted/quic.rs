@@ -110,7 +110,8 @@ impl Adapter {
 
     /// Answers a request. hickory gets what was sent, for its statistics.
     async fn respond(&self, request: &Request, mut handle: impl ResponseHandler) -> ResponseInfo {
-        let (metadata, counts) = (request.metadata, HeaderCounts::default());
+        let metadata = request.metadata;
+        let counts = HeaderCounts::default();
         let unsent = || Header { metadata, counts }.into();
         // A message that must not be answered gets no reply, and hickory resets the stream.
         let Some(reply) = self.reply(request.as_slice(), request.src()) else {

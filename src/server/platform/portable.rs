@@ -18,11 +18,13 @@ pub(in crate::server) fn exchange(
     _: SocketAddr,
     answerer: &Answerer,
 ) -> impl FnMut() -> io::Result<()> {
-    let (mut packet, mut reply) = (vec![0; MAX_QUERY], vec![0; MAX_REPLY]);
+    let mut packet = vec![0; MAX_QUERY];
+    let mut reply = vec![0; MAX_REPLY];
     move || {
         let (length, client) = socket.recv_from(&mut packet)?;
         let started = Instant::now();
-        let (packet, batch) = (&packet[..length], answerer.batch_context());
+        let packet = &packet[..length];
+        let batch = answerer.batch_context();
         if let Some(length) = answerer.answer(&batch, packet, Transport::Udp, client, &mut reply) {
             answerer.counters.count_time(1, started.elapsed());
             if let Err(error) = socket.send_to(&reply[..length], client) {

@@ -54,7 +54,8 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
 impl<'p> MergedObjects<'p> {
     /// Adds the objects of a text.
     fn add(&mut self, path: &'p Path, text: &str) -> Result<(), FileError> {
-        let (mut count, mut duplicate) = (0, None);
+        let mut count = 0;
+        let mut duplicate = None;
         let has_empty_list = visit_text(path, text, &mut |kind, object| {
             let Some(kind) = kind_of(kind, object) else {
                 return;
@@ -88,7 +89,8 @@ impl<'p> MergedObjects<'p> {
             key: key.clone(),
         };
         if let Some(first) = self.seen.insert(name.clone(), path) {
-            let (first, second) = (first.display(), path.display());
+            let first = first.display();
+            let second = path.display();
             return Err(format!("{name} occurs twice, in {first} and in {second}"));
         }
         if let Some(object) = parse::read(kind, object) {

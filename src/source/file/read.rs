@@ -18,8 +18,10 @@ pub struct FileError {
 impl FileError {
     /// Makes the error of a file that was read.
     pub(super) fn of_content(reason: String) -> Self {
-        let is_unread = false;
-        Self { reason, is_unread }
+        Self {
+            reason,
+            is_unread: false,
+        }
     }
 
     /// Makes the error of a place in a file: `:7:3`, or the number of a document.

@@ -37,7 +37,9 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
     if namespaces.is_empty() {
         return;
     }
-    let (mut pauses, mut failures, mut is_unanswered) = (Backoff::default(), 0, false);
+    let mut pauses = Backoff::default();
+    let mut failures = 0;
+    let mut is_unanswered = false;
     loop {
         let mut pause = jittered(INTERVAL);
         let poll = match read(client, &namespaces).await {
@@ -76,7 +78,8 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
 
 /// Lists the Leases of all namespaces. Namespaces that may not be read are a part of the result.
 async fn read(client: &Client, namespaces: &[Namespace]) -> Result<LeasePoll, Failure> {
-    let (mut leases, mut refused) = (BTreeMap::new(), Vec::new());
+    let mut leases = BTreeMap::new();
+    let mut refused = Vec::new();
     for namespace in namespaces {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
         // From the memory of the API server.

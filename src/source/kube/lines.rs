@@ -56,8 +56,10 @@ struct EventLine<'l> {
 impl<B: AsyncBufRead + Unpin> EventReader<B> {
     /// Reads the body of a response.
     pub(super) fn new(body: B) -> Self {
-        let line = Vec::new();
-        Self { body, line }
+        Self {
+            body,
+            line: Vec::new(),
+        }
     }
 
     /// Reads the next event. Returns `None` at the end of the response.
@@ -121,8 +123,10 @@ fn decode(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
             return Err(Failure::from_status(status));
         }
     };
-    let object = KubeObject::read(json);
-    Ok(WatchEvent { kind, object })
+    Ok(WatchEvent {
+        kind,
+        object: KubeObject::read(json),
+    })
 }
 
 #[cfg(test)]

@@ -370,7 +370,8 @@ impl Watcher {
 
     /// Applies an event.
     fn apply(&mut self, event: WatchEvent<'_>) {
-        let (kind, object) = (self.requests.feed.kind, &event.object);
+        let kind = self.requests.feed.kind;
+        let object = &event.object;
         if let Some(version) = object.resource_version() {
             self.version.replace_range(.., version);
         }

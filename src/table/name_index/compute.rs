@@ -50,7 +50,8 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
         .find(|endpoint| endpoint.is_local())
         .map(|endpoint| &endpoint.cluster);
     // Endpoints usually have the list of the one before.
-    let (mut last_ports, mut protocols) = (&[][..], [false; 3]);
+    let mut last_ports = &[][..];
+    let mut protocols = [false; 3];
     let mut all = Vec::with_capacity(endpoints.len());
     for endpoint in endpoints {
         if last_ports.as_ptr() != endpoint.ports.as_ptr() {
@@ -144,7 +145,9 @@ fn shared_ports(endpoints: &[Endpoint]) -> Box<[SharedPort]> {
         .filter(|one| one.1.is_selected() && one.1.hostname.is_none())
         .collect();
     in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
-    let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let mut lists = HashSet::new();
+    let mut known = HashSet::new();
+    let mut numbers = HashSet::new();
     let mut shared = Vec::new();
     for (index, endpoint) in in_order {
         if !lists.insert(endpoint.ports.as_ptr()) {

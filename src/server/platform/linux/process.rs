@@ -20,8 +20,12 @@ fn figures() -> Option<Vec<Figure>> {
     let fields: Vec<&str> = fields.split(' ').collect();
     // The numbers are those of proc_pid_stat(5). The state of the process is number 3.
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
-    let (user, system, threads) = (field(14)?, field(15)?, field(20)?);
-    let (start, size, resident) = (field(22)?, field(23)?, field(24)? * page_size() as u64);
+    let user = field(14)?;
+    let system = field(15)?;
+    let threads = field(20)?;
+    let start = field(22)?;
+    let size = field(23)?;
+    let resident = field(24)? * page_size() as u64;
     let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
     let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     let help = "User and system CPU time, in seconds";

@@ -137,7 +137,8 @@ impl<'w, A: SockaddrLike + Copy + Into<SocketAddr>> Batches<'w, A> {
         let mut rest = self.replies.as_mut_slice();
         for datagram in datagrams {
             let packet = &self.packets[datagram.packet].0[..datagram.length.min(MAX_QUERY)];
-            let (client, out) = (datagram.client.into(), &mut rest[..MAX_REPLY]);
+            let client = datagram.client.into();
+            let out = &mut rest[..MAX_REPLY];
             let reply = (self.answerer).answer(batch, packet, Transport::Udp, client, out);
             let Some(length) = reply else { continue };
             let (reply, behind) = rest.split_at_mut(length);
@@ -147,7 +148,8 @@ impl<'w, A: SockaddrLike + Copy + Into<SocketAddr>> Batches<'w, A> {
         }
         let took = started.elapsed();
         self.answerer.counters.count_time(replies.len(), took);
-        let (socket, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        let socket = self.socket.as_raw_fd();
+        let flags = MsgFlags::MSG_DONTWAIT;
         let info = datagrams.first().filter(|_| self.is_wildcard);
         let info = info.map(|datagram| PacketInfo::new(datagram.local));
         let control = info.as_ref().map(PacketInfo::control_message);
@@ -166,7 +168,8 @@ fn send_all<'r, A>(
     mut send: impl FnMut(&[[IoSlice<'r>; 1]], &[Option<A>]) -> Result<usize, Errno>,
     answerer: &Answerer,
 ) {
-    let (mut done, mut has_paused) = (0, false);
+    let mut done = 0;
+    let mut has_paused = false;
     while done < replies.len() {
         done += match send(&replies[done..], &clients[done..]) {
             Ok(sent) => sent,
