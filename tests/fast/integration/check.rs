@@ -1,9 +1,9 @@
 //! `check`: output lines, JSON and exit codes, with files, with a running server, and behind a forwarder.
 
 mod end_to_end;
-mod files;
 mod forwarder;
 mod linkerd;
+mod no_api_server;
 mod servers;
 
 use serde_json::Value;

@@ -1,48 +1,10 @@
-//! `check` with files.
+//! `check` without an API server.
 
-use serde_json::Value;
 use support::commands::global_dns;
 use support::kubeconfig::Kubeconfig;
-use support::objects::{self, Manifest, mirror, objects};
-use support::process::{run, run_global_dns};
-use tempfile::TempDir;
+use support::process::run;
 
 use super::{checkup, finding};
-
-fn file_of(text: &str) -> (TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("objects.yaml");
-    std::fs::write(&path, text).unwrap();
-    let flag = format!("--file={}", path.display());
-    (folder, flag)
-}
-
-fn healthy() -> Manifest {
-    objects()
-        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
-        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
-        .with(link("east"))
-        .with(link("west"))
-}
-
-fn link(cluster: &str) -> Value {
-    let name = format!("link-to-{cluster}");
-    objects::link("linkerd-multicluster", &name, cluster)
-}
-
-#[test]
-fn objects_of_files_fail_only_if_something_is_wrong() {
-    let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
-    for (objects, code, is_failing) in [(healthy(), 0, false), (healthy().with(ambiguous), 1, true)]
-    {
-        let (_folder, file) = file_of(&objects.text());
-        let ended = run_global_dns(&["check", &file]);
-        assert_eq!((ended.code, ended.stderr.as_str()), (Some(code), ""));
-        let stdout = &ended.stdout;
-        assert_eq!(stdout.contains("short-name"), is_failing, "{stdout}");
-        assert_eq!(stdout.contains("failing"), is_failing, "{stdout}");
-    }
-}
 
 #[test]
 fn unreachable_api_server_is_one_red_line() {
