@@ -19,8 +19,8 @@ pub enum Object {
     Slice(Slice),
     /// A Service of this cluster without settings, which matters only because it exists (rule K6).
     Plain,
-    /// A Link.
-    Link(Link),
+    /// A Link. There are few, so that it is boxed.
+    Link(Box<Link>),
     /// An object that cannot or must not be used (rule M9).
     Skipped(Arc<Problem>),
 }

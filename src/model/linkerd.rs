@@ -72,14 +72,14 @@ pub(super) fn read_slice(slice: &KubeObject<'_>, owner: Text, body: &SliceBody<'
 }
 
 /// Reads what a Link says about its cluster. Its `status` is not used: it reports errors for services that are mirrored.
-pub(super) fn read_link(link: &KubeObject<'_>) -> Result<Link, Problem> {
+pub(super) fn read_link(link: &KubeObject<'_>) -> Result<Box<Link>, Problem> {
     let spec: LinkSpec<'_> = link.spec().map_err(unusable)?;
     let cluster = ClusterName::interned(&spec.target_cluster_name);
     let domain = spec.target_cluster_domain.unwrap_or_default();
-    Ok(Link {
+    Ok(Box::new(Link {
         cluster: cluster.map_err(unusable_field("spec.targetClusterName"))?,
         domain: intern(&domain),
-    })
+    }))
 }
 
 /// Reads the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.

@@ -206,6 +206,7 @@ impl Store {
         let objects = &mut self.objects[kind as usize];
         *objects = std::mem::take(objects).into_iter().collect();
         self.services = std::mem::take(&mut self.services).into_iter().collect();
+        self.mirrored = std::mem::take(&mut self.mirrored).into_iter().collect();
         self.unprefixed_slices = std::mem::take(&mut self.unprefixed_slices)
             .into_iter()
             .collect();
