@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use axum::Router;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -35,7 +36,7 @@ const HISTORY: usize = 10_000;
 const WATCH_LIMIT: Duration = Duration::from_secs(3);
 
 /// Behavior towards new requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Behavior {
     /// Like a real API server.
     Normal,

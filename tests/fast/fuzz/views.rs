@@ -11,25 +11,19 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::http::Request;
-use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, Readiness, admin_routes, api_routes};
 use global_dns::model::{Kind, KubeObject, ObjectKey, Problem, ProblemKind, Timestamp, parse};
-use global_dns::server::counters::CounterSet;
 use global_dns::source::Feeds;
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::publish::{Current, Reader};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Built, Difference, Publisher, Table, Timers, build};
-use global_dns::view::{self, Identity};
+use global_dns::view;
 use global_dns::wire::Transport;
 use global_dns::zone::Name;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use support::reply::{Reply, rtype};
 use support::rounds::rounds;
-use tower::ServiceExt as _;
 
 use crate::fuzz::checks::answers;
 use crate::fuzz::checks::choices::Choices;
@@ -39,6 +33,7 @@ use crate::fuzz::checks::messages::SETTINGS;
 use crate::fuzz::checks::orders::Flags;
 use crate::fuzz::checks::seen::Seen;
 use crate::fuzz::checks::tables::services_of;
+use crate::fuzz::checks::views::{Routes, get};
 use crate::fuzz::generated;
 
 /// Number of worlds.
@@ -208,8 +203,7 @@ impl Endpoint {
 struct Server {
     publisher: Publisher,
     reader: Reader,
-    admin: Router,
-    api: Router,
+    routes: Routes,
     runtime: tokio::runtime::Runtime,
     /// Selects names.
     random: fastrand::Rng,
@@ -350,28 +344,11 @@ impl Server {
             .enable_all()
             .build()
             .unwrap();
-        let identity = Identity {
-            cluster: "hub".parse().ok(),
-            ..Identity::default()
-        };
-        let shown =
-            view::Server::of_objects(reader.clone(), feeds, SETTINGS.zones.clone(), identity);
-        let state = HttpState {
-            metrics: Metrics {
-                server: shown.clone(),
-                counters: CounterSet::default(),
-            },
-            probes: Probes {
-                readiness: tokio::sync::watch::Sender::new(Readiness::Ready),
-                ..Probes::default()
-            },
-            metrics_runtime: runtime.handle().clone(),
-        };
+        let routes = Routes::new(reader.clone(), &feeds, runtime.handle().clone());
         Self {
             publisher,
             reader,
-            admin: admin_routes(state),
-            api: api_routes(shown, ApiHosts::new(Vec::new())),
+            routes,
             runtime,
             random: fastrand::Rng::with_seed(0),
             now: 0,
@@ -441,20 +418,19 @@ impl Server {
         self.reader.load()
     }
 
-    fn get(&self, routes: &Router, path: &str) -> (u16, String) {
-        let request = Request::get(path).header("host", "localhost");
-        let request = request.body(Body::empty()).unwrap();
-        self.runtime.block_on(async {
-            let response = routes.clone().oneshot(request).await.unwrap();
-            let status = response.status().as_u16();
-            let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-            (status, String::from_utf8(body.to_vec()).unwrap())
-        })
+    fn metrics(&self) -> (u16, String) {
+        let page = get(&self.routes.admin, "/metrics", "text/plain");
+        self.runtime.block_on(page)
+    }
+
+    fn get(&self, view: &str, form: &str) -> (u16, String) {
+        let path = format!("/api/v1/{view}");
+        self.runtime.block_on(get(&self.routes.api, &path, form))
     }
 
     /// Returns a page of a view.
     fn page(&self, view: &str) -> Page {
-        let (status, text) = self.get(&self.api, &format!("/api/v1/{view}"));
+        let (status, text) = self.get(view, "application/json");
         assert_eq!(status, 200, "{view}: {text}");
         serde_json::from_str(&text).unwrap()
     }
@@ -477,16 +453,8 @@ impl Server {
 
     /// Returns the rows of a section of a view, as cells by heading.
     fn rows(&self, view: &str, title: &str) -> Vec<BTreeMap<String, String>> {
-        let request = Request::get(format!("/api/v1/{view}")).header("host", "localhost");
-        let request = request
-            .header("accept", view::CELLS)
-            .body(Body::empty())
-            .unwrap();
-        let body = self.runtime.block_on(async {
-            let response = self.api.clone().oneshot(request).await.unwrap();
-            to_bytes(response.into_body(), usize::MAX).await.unwrap()
-        });
-        let cells: Cells = serde_json::from_slice(&body).unwrap();
+        let (_, body) = self.get(view, view::CELLS);
+        let cells: Cells = serde_json::from_str(&body).unwrap();
         let section = cells.sections.into_iter().find(|one| one.title == title);
         let section = section.unwrap_or_else(|| panic!("{view} has no section {title}"));
         let names: Vec<&str> = section
@@ -630,7 +598,7 @@ fn check_explanations(server: &Server, seen: &mut Seen) {
     for name in server.names() {
         let view = format!("explain?limit=1000&name={name}");
         if server.now().table.is_none() {
-            assert_eq!(server.get(&server.api, &format!("/api/v1/{view}")).0, 503);
+            assert_eq!(server.get(&view, "application/json").0, 503);
             let reply = server.ask(&name, rtype::A, seen);
             let expected = if name.ends_with(".org.") {
                 "REFUSED"
@@ -885,7 +853,7 @@ fn check_endpoints(server: &Server, seen: &mut Seen) {
 
 /// `/metrics`. The list of endpoints, which another view compares with replies, has the same numbers.
 fn check_metrics(server: &Server, _: &mut Seen) {
-    let (status, page) = server.get(&server.admin, "/metrics");
+    let (status, page) = server.metrics();
     assert_eq!(status, 200);
     let mut expected = BTreeMap::new();
     for endpoint in endpoints_by_service(server).values().flatten() {
@@ -1016,7 +984,7 @@ fn check_problems(server: &Server, _: &mut Seen) {
     let (causes, problems): (Vec<&Value>, Vec<&Value>) =
         items.iter().partition(|one| one["section"] == "causes");
     let status = server.page("status").items.remove(0);
-    let (_, metrics) = server.get(&server.admin, "/metrics");
+    let (_, metrics) = server.metrics();
     let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut levels = BTreeMap::from(["error", "warning", "note"].map(|level| (level, 0)));
     for (index, problem) in problems.iter().enumerate() {

@@ -5,14 +5,16 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, admin_routes, api_routes};
+use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, Readiness, admin_routes, api_routes};
 use global_dns::model::{Kind, KubeObject, Timestamp, parse};
 use global_dns::server::counters::CounterSet;
 use global_dns::source::{self, Feeds, Update, UpdateSettings, Updates};
 use global_dns::table::Publisher;
+use global_dns::table::publish::Reader;
 use global_dns::view::{self, Identity};
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;
 
@@ -72,9 +74,9 @@ const PAUSE: Duration = Duration::from_millis(600);
 const MAX_TEXT: usize = 8192;
 
 /// The routes of a server without listeners.
-struct Routes {
-    api: Router,
-    admin: Router,
+pub struct Routes {
+    pub api: Router,
+    pub admin: Router,
 }
 
 /// Simulates a world from choices, and checks every document of some of its moments.
@@ -93,7 +95,7 @@ async fn simulate(octets: &[u8], seen: &mut Seen) {
     let rules = Cluster::new(choices).rules;
     let feeds = Feeds::new(&[]);
     let publisher = Publisher::new(Timestamp(0), Duration::from_secs(86_400));
-    let routes = Routes::new(&publisher, &feeds);
+    let routes = Routes::new(publisher.reader(), &feeds, Handle::current());
     let (sender, receiver) = oneshot::channel();
     let mut sender = Some(sender);
     let source = async |_: Feeds, updates: Updates| {
@@ -161,20 +163,23 @@ fn put(updates: &Updates, kind: Kind, object: &Value, is_deleted: bool) {
 // === impl Routes ===
 
 impl Routes {
-    fn new(publisher: &Publisher, feeds: &Feeds) -> Self {
+    pub fn new(reader: Reader, feeds: &Feeds, metrics_runtime: Handle) -> Self {
         let identity = Identity {
             cluster: "hub".parse().ok(),
             ..Identity::default()
         };
-        let (reader, zones) = (publisher.reader(), SETTINGS.zones.clone());
+        let zones = SETTINGS.zones.clone();
         let server = view::Server::of_objects(reader, feeds.clone(), zones, identity);
         let state = HttpState {
             metrics: Metrics {
                 server: server.clone(),
                 counters: CounterSet::default(),
             },
-            probes: Probes::default(),
-            metrics_runtime: tokio::runtime::Handle::current(),
+            probes: Probes {
+                readiness: watch::Sender::new(Readiness::Ready),
+                ..Probes::default()
+            },
+            metrics_runtime,
         };
         Self {
             api: api_routes(server, ApiHosts::new(Vec::new())),
@@ -215,7 +220,8 @@ impl Routes {
     }
 }
 
-async fn get(routes: &Router, path: &str, form: &str) -> (u16, String) {
+/// Requests a page in a form. Returns the status and the body.
+pub async fn get(routes: &Router, path: &str, form: &str) -> (u16, String) {
     let request = Request::get(path)
         .header("host", "localhost")
         .header("accept", form);

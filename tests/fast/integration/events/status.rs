@@ -3,8 +3,6 @@
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use support::objects::{mirror, objects};
-use support::process::run_global_dns;
 use support::repository::repository;
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
@@ -117,39 +115,4 @@ fn log_of_a_server_without_a_table_names_what_is_not_listed() {
             .filter(|event| event["fields"]["problem"] == "source-unavailable");
         problems.any(|event| event["level"] == "WARN").then_some(())
     });
-}
-
-/// A namespace that is deleted leaves no service that could fail.
-#[test]
-fn what_is_gone_is_said_until_it_is_back() {
-    let web = || objects().with(mirror("shop", "web", "east").endpoint("web-0", &["10.96.2.1"]));
-    let mut all = web();
-    for number in 0..6 {
-        let service = mirror("prod", &format!("db-{number}"), "east");
-        all = all.with(service.endpoint(&format!("pod-{number}"), &["10.96.1.1"]));
-    }
-    let server = Server::with_objects(all.clone(), &[]);
-    assert_eq!(server.status()["gone"], json!([]));
-    server.rewrite(&web().text());
-    let gone = wait_for("what is gone", || {
-        let gone = server.status()["gone"].clone();
-        (gone[0]["count"] == 6).then_some(gone)
-    });
-    assert_eq!(gone[0]["namespace"], "prod", "{gone}");
-    let text = run_global_dns(&["table", &format!("--server=http://{}", server.api)]).stdout;
-    for part in [
-        "prod       db-0, db-1, db-2, db-3, db-4 and 1 more",
-        "services-gone",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
-    server.rewrite(&all.text());
-    server.wait_for_outcome("db-0.prod.global A", "10.96.1.1");
-    assert_eq!(server.status()["gone"], json!([]));
-    assert!(
-        !server
-            .items("problems")
-            .iter()
-            .any(|one| one["kind"] == "services-gone")
-    );
 }
