@@ -12,8 +12,8 @@ use super::failover::Gate;
 use super::service::Service;
 use super::short::hidden_by_zone;
 use crate::model::{
-    ClusterName, Hostname, Kind, Line, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
-    ServiceKey, list_some, most_similar,
+    ClusterName, Hostname, Kind, Line, MAX_LISTED, Object, ObjectKey, ObjectRef, Problem,
+    ProblemKind, ServiceKey, list_some, most_similar,
 };
 
 /// Maximum number of names of which the nearest one is searched.
@@ -182,15 +182,28 @@ impl Service {
         context: BuildContext<'_>,
     ) -> Option<ProblemKind> {
         let skipped = context.store.skipped();
-        let of_host = missing.iter().find_map(|host| skipped.get(&host.expected));
-        let is_own = |problem: &Problem| {
-            let link = problem.cluster.as_ref();
-            problem.service.as_ref() == Some(&self.key)
-                && link.is_some_and(|link| context.rules.name_of(link) == *cluster)
-        };
-        let of_cluster = skipped.values().take(MAX_SEARCHED).find(|one| is_own(one));
-        let of_cluster = of_cluster.filter(|_| missing.is_empty());
-        of_host.or(of_cluster).map(|problem| problem.kind)
+        if !missing.is_empty() {
+            let mut of_hosts = missing
+                .iter()
+                .filter_map(|host| skipped.get(&host.expected));
+            return of_hosts.next().map(|problem| problem.kind);
+        }
+        let namespace = self.key.namespace.text();
+        let services = context.store.objects(Kind::Service);
+        let services = services.range(ObjectKey::new(namespace, "")..);
+        for (object, service) in services.take(MAX_SEARCHED) {
+            if object.namespace != *namespace {
+                return None;
+            }
+            if let Object::Skipped(problem) = service
+                && problem.service.as_ref() == Some(&self.key)
+                && let Some(link) = &problem.cluster
+                && context.rules.name_of(link) == *cluster
+            {
+                return Some(problem.kind);
+            }
+        }
+        None
     }
 
     /// Reports endpoints that are down or not ready, by cluster and cause. An unlinked cluster has a problem of its own.

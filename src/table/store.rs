@@ -132,11 +132,11 @@ impl Store {
         self.note_clusters(&key, new.as_ref(), true);
         if let Some(old) = self.objects[kind as usize].remove(&key) {
             self.note_clusters(&key, Some(&old), false);
-            services.extend(self.affected_service(kind, &key, &old));
+            self.add_affected(kind, &key, &old, services);
             self.index(kind, &key, &old, false);
         }
         if let Some(new) = new {
-            services.extend(self.affected_service(kind, &key, &new));
+            self.add_affected(kind, &key, &new, services);
             self.index(kind, &key, &new, true);
             self.objects[kind as usize].insert(key, new);
         }
@@ -173,15 +173,26 @@ impl Store {
         self.changed_clusters.replace(BTreeSet::new())
     }
 
-    /// Returns the service that depends on an object. For a slice, this is the service of its Service. On a Service that is no item,
-    /// the one of its name depends: a setting ends with the Service that carries it, unless that Service stays (rule K6).
-    fn affected_service(&self, kind: Kind, key: &ObjectKey, object: &Object) -> Option<ServiceKey> {
+    /// Adds the services that depend on an object. For a slice, this is the service of its Service. On a Service that is no item, the
+    /// one of its name depends: a setting ends with the Service that carries it, unless that Service stays (rule K6). A mirror that is
+    /// skipped explains what its service lacks.
+    fn add_affected(
+        &self,
+        kind: Kind,
+        key: &ObjectKey,
+        object: &Object,
+        services: &mut ServiceKeys,
+    ) {
         if let (Kind::Service, Object::Plain | Object::Skipped(_)) = (kind, object) {
-            return key.own_service();
+            services.extend(key.own_service());
+            if let Object::Skipped(problem) = object {
+                services.extend(problem.service.clone());
+            }
+            return;
         }
         let owner = || self.item_at(&key.sibling(object.owner()?));
         let service = object.service().or_else(|| Some(&owner()?.service));
-        service.map(|service| key.service(service))
+        services.extend(service.map(|service| key.service(service)));
     }
 
     /// Adds an object to the indexes, or removes it from them.
