@@ -40,7 +40,7 @@ pub const API_PORT: u16 = 9154;
 const API_ADDRESS: &str = "127.0.0.1:9154";
 
 /// The settings of `global-dns serve`.
-#[derive(Clone, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[derive(SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
     /// Name of this cluster, as in the Links of the other clusters: names, certificates and replica sets contain it.
@@ -95,7 +95,7 @@ pub struct Settings {
 }
 
 /// Short names, which have no namespace.
-#[derive(Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ShortNameSettings {
     /// Services that have a short name.
@@ -109,7 +109,7 @@ pub struct ShortNameSettings {
 }
 
 /// Failover between clusters.
-#[derive(Clone, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[derive(SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct FailoverSettings {
     /// Failover order for all services without pods, such as `auto:local:*`. Empty: no order.
@@ -125,7 +125,7 @@ pub struct FailoverSettings {
 }
 
 /// Links and Leases.
-#[derive(Clone, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[derive(SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct LinkSettings {
     /// Whether Links and Leases are read. If not, no cluster is known to be unlinked.
@@ -140,7 +140,7 @@ pub struct LinkSettings {
 }
 
 /// Replies.
-#[derive(Clone, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[derive(SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnswerSettings {
     /// Order of the records in a reply. The set is always complete.
@@ -158,7 +158,7 @@ pub struct AnswerSettings {
 }
 
 /// Addresses of the listeners.
-#[derive(Clone, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[derive(SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ListenSettings {
     /// DNS over UDP and TCP. Empty: no listener.
@@ -180,7 +180,7 @@ pub struct ListenSettings {
 }
 
 /// Files of the encrypted listeners.
-#[derive(Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct TlsSettings {
     /// Certificate and its chain, as `tls.crt` of a Secret.
@@ -193,7 +193,7 @@ pub struct TlsSettings {
 }
 
 /// Clients and limits.
-#[derive(Clone, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[derive(SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct LimitSettings {
     /// Networks of the clients that are answered, such as `10.0.0.0/8`. All others get REFUSED. Empty: private, loopback,
@@ -210,7 +210,7 @@ pub struct LimitSettings {
 }
 
 /// Log messages.
-#[derive(Clone, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[derive(SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct LogSettings {
     /// Minimum level: `error`, `warn`, `info`, `debug` or `trace`; or a filter, such as `info,global_dns::source=debug`.

@@ -9,7 +9,7 @@ use crate::model::{Family, ProblemKind};
 use crate::view;
 
 /// What a server says: items of its API.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ServerFacts {
     /// `status`.
     pub status: Value,
@@ -18,7 +18,7 @@ pub struct ServerFacts {
 }
 
 /// The table of a server: items of its API.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct ServerTable {
     /// `table`.
     pub services: Vec<Value>,
@@ -95,7 +95,7 @@ impl ServerFacts {
 }
 
 /// A zone of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct ZoneFacts<'s> {
     /// The absolute name of its apex.
     pub name: &'s str,
@@ -118,7 +118,7 @@ pub fn zones(status: &Value) -> impl Iterator<Item = ZoneFacts<'_>> {
 }
 
 /// What the exit code is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CheckScope {
     /// The server and its services.
     All,

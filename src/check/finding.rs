@@ -23,7 +23,7 @@ pub enum FindingState {
 }
 
 /// What is checked beside the problems of servers. The manual names each (`operate.md`, section Checks).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[derive(Clone, Copy, IntoStaticStr)]
 #[cfg_attr(test, derive(strum::VariantArray))]
 #[strum(serialize_all = "kebab-case")]
 pub enum Check {

@@ -11,7 +11,6 @@ use super::finding::{Finding, FindingState};
 pub const EXTENSION: &str = "linkerd-globaldns";
 
 /// What an extension prints.
-#[derive(Debug)]
 pub struct CheckOutput {
     /// Whether no check has an error.
     pub success: bool,
@@ -19,7 +18,7 @@ pub struct CheckOutput {
 }
 
 /// A check.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct CheckLine {
     description: String,
     /// Where to read more.

@@ -28,7 +28,6 @@ const INVALID_SERVICE: &str = "InvalidService";
 const MAX_MESSAGE: usize = 120;
 
 /// The objects that are read, or why they cannot be.
-#[derive(Debug)]
 pub struct ClusterObjects {
     /// The Services that [`EXPORTED`] selects.
     pub services: Fact<Vec<Value>>,

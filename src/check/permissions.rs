@@ -10,7 +10,7 @@ use crate::model::Namespace;
 pub type NamespaceScope = Option<Namespace>;
 
 /// A permission: a verb for a resource.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Serialize)]
 pub struct Permission {
     /// Verb: `list`.
     verb: &'static str,

@@ -16,7 +16,7 @@ use super::finding::{Check, Fact, Finding, FindingState, items, key_of, list, te
 use crate::zone::RecordType;
 
 /// A question for the addresses of a name, and what the server's API says about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Question {
     /// The absolute name, with the final dot.
     pub name: String,
@@ -39,7 +39,7 @@ pub struct Question {
 }
 
 /// The way of one question.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Probe {
     /// The question.
     pub question: Question,
@@ -50,7 +50,7 @@ pub struct Probe {
 }
 
 /// A name server of the cluster. Behind its address may be several replicas.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Resolver {
     /// Its address.
     pub server: SocketAddr,

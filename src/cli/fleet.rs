@@ -34,7 +34,6 @@ pub struct FleetArgs {
 }
 
 /// The place of a cluster.
-#[derive(Clone)]
 pub enum ClusterAddress {
     /// The replicas that are found through the API server of a context of the kubeconfig. `None`: the current one.
     Context(Option<String>),

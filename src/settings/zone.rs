@@ -9,7 +9,7 @@ use crate::model::ClusterName;
 use crate::zone::{Grammar, ZoneName};
 
 /// A zone to answer for: `global`, `{name: clusterset.local, grammar: mcs}`, or `{name: svc.west.example, cluster: west}`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "ZoneForm", into = "ZoneForm")]
 #[schemars(with = "ZoneForm")]
 pub struct ZoneSetting {

@@ -7,7 +7,7 @@ use crate::model::{Problem, Timestamp};
 use crate::source::SteadyClock;
 
 /// Since when something holds, as far as the server knows. That of a [`Problem`] is of the clock of the process until it is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Age {
     /// The time since which it holds to the second, if it is known (RFC 3339).

@@ -21,7 +21,7 @@ const MAX_OF_NAMESPACE: usize = 5;
 const MAX_NAMESPACES: usize = 20;
 
 /// Problems by cause: their kind, and the cluster that they concern.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Causes {
     by_key: BTreeMap<CauseKey, Cause>,
 }
@@ -30,7 +30,7 @@ pub struct Causes {
 type CauseKey = (ProblemKind, Option<ClusterName>, Option<ProblemKind>);
 
 /// Problems of one cause.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 struct Cause {
     /// The first of them.
     first: Problem,

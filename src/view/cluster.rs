@@ -19,7 +19,7 @@ const MAX_MIRRORED: usize = 20;
 const MAX_SERVICES: usize = 100;
 
 /// A cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterReport {
     /// Its name, after aliases.
@@ -38,7 +38,7 @@ pub(super) struct ClusterReport {
 }
 
 /// A cluster, with what this server has of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterDetail {
     #[serde(flatten)]
@@ -59,7 +59,7 @@ pub(super) struct ClusterDetail {
 }
 
 /// What a cluster contributes to a service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 struct ClusterService {
     /// The service, as `namespace/service`.
     service: String,

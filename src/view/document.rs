@@ -9,7 +9,7 @@ use serde_json::Value;
 pub const CELLS: &str = "application/json;as=Table";
 
 /// What a view says: sections of rows with cells for people, or the objects of all rows for programs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Document {
     /// The view, such as `table`.
@@ -35,7 +35,7 @@ pub struct Document {
 }
 
 /// A part of a document: rows with the same columns.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Section {
     /// The heading. Empty: none.
@@ -76,7 +76,7 @@ pub enum ColumnKind {
 }
 
 /// A row.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
     /// The texts, one for each column.

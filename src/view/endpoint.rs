@@ -17,7 +17,7 @@ use crate::zone::answer::answer_question;
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
 
 /// The report on one endpoint.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct EndpointReport {
     /// Namespace, label `N`.
     pub namespace: String,
@@ -70,7 +70,7 @@ pub enum EndpointState {
 }
 
 /// An endpoint of a service, and whether the replies for a name contain it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ListedEndpoint<'t> {
     /// The service.
     pub service: &'t Service,
@@ -83,7 +83,6 @@ pub struct ListedEndpoint<'t> {
 }
 
 /// What the replies for a name contain of a service: the endpoints of a part of it, or nothing, for a reason.
-#[derive(Clone, Debug)]
 pub(super) struct NameReply<'t>(Result<View<'t>, String>);
 
 // === impl EndpointState ===

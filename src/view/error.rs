@@ -6,7 +6,7 @@ use crate::model::ProblemKind;
 const MAX_SHOWN: usize = 100;
 
 /// Why there is no document.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
     /// The request cannot be understood.
     #[error("{0}")]

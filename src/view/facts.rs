@@ -33,11 +33,11 @@ pub const MAX_FAILING: usize = 100;
 const COMPARED_EVERY: Duration = Duration::from_secs(300);
 
 /// The facts about the current table. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct CurrentFacts(Arc<Mutex<Known>>);
 
 /// The facts about the table that was asked for last. A weak reference does not keep that table in memory.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Known {
     table: Weak<Published>,
     facts: Arc<TableFacts>,
@@ -46,7 +46,7 @@ struct Known {
 }
 
 /// The facts about one table.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Default)]
 pub struct TableFacts {
     /// The hash of all answers.
     pub hash: u64,

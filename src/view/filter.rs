@@ -9,7 +9,7 @@ use crate::model::{ClusterName, Line, Namespace, Timestamp, most_similar};
 use crate::table::Service;
 
 /// What a request selects. Empty lists select everything.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Filter {
     /// The namespaces.

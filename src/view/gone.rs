@@ -26,7 +26,7 @@ const MANY: usize = 5;
 const TENTH: usize = 10;
 
 /// What is gone of one namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Gone {
     /// The namespace.
     pub namespace: String,
@@ -41,7 +41,7 @@ pub(super) struct Gone {
 }
 
 /// A service, or a cluster of one, that is gone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Departure {
     service: ServiceKey,
     /// The cluster, if others still answer.

@@ -9,7 +9,6 @@ pub const MAX_LIMIT: usize = 1000;
 const DEFAULT_LIMIT: usize = 200;
 
 /// The place of a page: `VERSION.OFFSET` in the parameter `continue`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PagePlace {
     /// The version of the table.
     pub version: u64,

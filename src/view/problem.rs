@@ -12,7 +12,7 @@ use crate::source::SteadyClock;
 use crate::table::Table;
 
 /// A problem, or a cause of several ones.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct ProblemReport {
     /// The kind. The manual has a section for it.
     pub kind: ProblemKind,
@@ -55,7 +55,7 @@ pub(super) struct PrintContext<'t> {
 }
 
 /// What a cause affects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Serialize, JsonSchema)]
 pub(super) struct Counts {
     /// The number of problems.
     pub count: u32,

@@ -30,7 +30,7 @@ use crate::table::{Published, Service, Table};
 use crate::zone::Zones;
 
 /// What a server is called, and where it answers.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct Identity {
     /// The name of this cluster.
     pub cluster: Option<ClusterName>,

@@ -25,7 +25,7 @@ pub enum State {
 }
 
 /// The state of a service, and the result of the answer at its own name from which it follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) struct Verdict {
     pub state: State,
     pub result: AnswerResult,

@@ -18,7 +18,7 @@ use crate::model::{Level, Timestamp};
 use crate::zone::Zone;
 
 /// The state of a server.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
     /// The name of the host: in a cluster, that of the pod.

@@ -21,7 +21,7 @@ use crate::table::failover::{Failover, Step, StepHealth};
 use crate::zone::Failure;
 
 /// A service.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServiceRow {
     /// Namespace, label `N`.
@@ -70,7 +70,7 @@ pub(super) struct ServiceRow {
 }
 
 /// What a cluster contributes to a service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterCell {
     /// The cluster. Empty: an address of no single cluster.
@@ -92,7 +92,7 @@ pub(super) struct ClusterCell {
 }
 
 /// The report on the failover order of a service.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct FailoverReport {
     /// The order, such as `east:west` or, if it moves by itself, `auto:local:east+west:*`.
     pub order: String,

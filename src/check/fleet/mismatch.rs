@@ -12,7 +12,6 @@ use crate::model::{Problem, ProblemKind};
 pub(super) type Key<'m> = [&'m str; 2];
 
 /// One difference. Rows that differ in their service alone are one line.
-#[derive(Debug)]
 pub(super) struct Mismatch<'m> {
     /// The service that differs. `None`: the servers do.
     pub key: Option<Key<'m>>,

@@ -15,7 +15,6 @@ use crate::view::{Column, Section};
 const MAX_COLUMNS: usize = 10;
 
 /// One cluster of a fleet.
-#[derive(Clone, Debug)]
 pub struct Member {
     /// The context, or the name that a flag gives to a server.
     pub context: String,
@@ -26,7 +25,6 @@ pub struct Member {
 }
 
 /// What one replica says.
-#[derive(Clone, Debug)]
 pub struct ReplicaFacts {
     /// Its pod, or its URL.
     pub name: String,
@@ -42,7 +40,6 @@ pub struct ReplicaFacts {
 pub(super) type Cell<'m> = BTreeMap<&'m str, &'m Value>;
 
 /// A server whose table is compared.
-#[derive(Debug)]
 pub(super) struct Observer<'m> {
     /// Its name in sentences: that of its cluster, with that of its pod if the replicas of the cluster differ.
     pub name: String,

@@ -34,7 +34,7 @@ const RELEASE_LABEL: &str = "app.kubernetes.io/instance";
 const API_PORT_NAME: &str = "api";
 
 /// A ready replica.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct ReadyPod {
     namespace: String,
     /// The name of its pod.

@@ -14,7 +14,7 @@ use crate::zone::answer::answer_question;
 use crate::zone::{AnswerContext, Reading, RecordType, Section};
 
 /// The answer for one record type.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::view) struct AnswerReport {
     /// `A`, `AAAA` and `SRV`; at an apex `SOA` and `NS`; at `dns-version` `TXT`.
@@ -34,7 +34,7 @@ pub(in crate::view) struct AnswerReport {
 }
 
 /// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 pub(in crate::view) struct RecordReport {
     /// Owner name, with the final dot.
     name: String,
