@@ -18,7 +18,7 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, RawQuery, Request, State as FromState};
+use axum::extract::{Path, Request, State as FromState};
 use axum::http::StatusCode;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
 use axum::middleware::from_fn_with_state;
@@ -42,7 +42,7 @@ pub use metrics::Metrics;
 use crate::server::counters::CounterSet;
 use crate::server::platform::lower_priority;
 use crate::server::{serve_http, thread};
-use crate::view::{CELLS, Server, ViewError, ViewKind, document, problem_with_age, schemas};
+use crate::view::{CELLS, Server, ViewError, ViewKind, document, problem_with_age};
 use crate::wire::Access;
 
 /// Maximum time for which `/readyz` waits for the first table. The kubelet waits for two seconds.
@@ -155,7 +155,6 @@ pub fn api_routes(server: Server, hosts: ApiHosts) -> Router {
     let streams = Arc::new(Semaphore::new(stream::MAX_STREAMS));
     Router::new()
         .route("/api/v1/{view}", get(view))
-        .route("/api/v1/schemas", get(view_schemas))
         .with_state((server, streams))
         .merge(page::routes())
         .layer(CompressionLayer::new())
@@ -233,16 +232,6 @@ async fn view(
         }
         Ok(document) => Json(document.into_items()).into_response(),
         Err(error) => error.into_response(),
-    }
-}
-
-/// Answers with the schemas of all views.
-async fn view_schemas(RawQuery(query): RawQuery) -> Response {
-    match query.as_deref().unwrap_or_default() {
-        "" => Json(schemas()).into_response(),
-        query => {
-            ViewError::invalid("the query string", query, "schemas takes none").into_response()
-        }
     }
 }
 

@@ -21,7 +21,6 @@ mod page;
 mod past;
 mod problem;
 mod problems;
-mod schema;
 mod server;
 mod state;
 mod status;
@@ -41,7 +40,6 @@ pub use kind::ViewKind;
 pub use manual::{manual_command, manual_section};
 pub use page::MAX_LIMIT;
 pub use past::past_time;
-pub use schema::schemas;
 pub use server::{Identity, Server};
 pub use state::State;
 

@@ -1,18 +1,16 @@
 //! Since when something holds.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Problem, Timestamp};
 use crate::source::SteadyClock;
 
 /// Since when something holds, as far as the server knows. That of a [`Problem`] is of the clock of the process until it is printed.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Age {
     /// The time since which it holds to the second, if it is known (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
     /// Whether it held in the first table of the process, so that it began at an unknown time before `since`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
@@ -19,7 +18,7 @@ const MAX_MIRRORED: usize = 20;
 const MAX_SERVICES: usize = 100;
 
 /// A cluster.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterReport {
     /// Its name, after aliases.
@@ -38,7 +37,7 @@ pub(super) struct ClusterReport {
 }
 
 /// A cluster, with what this server has of it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterDetail {
     #[serde(flatten)]
@@ -59,7 +58,7 @@ pub(super) struct ClusterDetail {
 }
 
 /// What a cluster contributes to a service.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 struct ClusterService {
     /// The service, as `namespace/service`.
     service: String,

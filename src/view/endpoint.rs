@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 use std::ptr;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
@@ -17,7 +16,7 @@ use crate::zone::answer::answer_question;
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
 
 /// The report on one endpoint.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(super) struct EndpointReport {
     /// Namespace, label `N`.
     pub namespace: String,
@@ -49,7 +48,7 @@ pub(super) struct EndpointReport {
 
 /// The state of an endpoint, the worst first: whether connections to it can succeed, and if they can, its place in the name of
 /// its service, `S.N.Z`. Whether replies contain it is another question.
-#[derive(Serialize, IntoStaticStr, VariantArray, JsonSchema)]
+#[derive(Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::document::{Column, Section};
@@ -26,12 +25,11 @@ const MANY: usize = 5;
 const TENTH: usize = 10;
 
 /// What is gone of one namespace.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(super) struct Gone {
     /// The namespace.
     pub namespace: String,
     /// When the first of it went (RFC 3339).
-    #[schemars(with = "String")]
     pub since: Timestamp,
     /// The services, such as `db`, and clusters of services that still answer, such as `east of db`: the first ones, and the number of
     /// the others.

@@ -2,7 +2,6 @@
 
 use std::borrow::Borrow;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
@@ -12,7 +11,7 @@ use crate::source::SteadyClock;
 use crate::table::Table;
 
 /// A problem, or a cause of several ones.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(super) struct ProblemReport {
     /// The kind. The manual has a section for it.
     pub kind: ProblemKind,
@@ -55,7 +54,7 @@ pub(super) struct PrintContext<'t> {
 }
 
 /// What a cause affects.
-#[derive(Clone, Copy, Default, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct Counts {
     /// The number of problems.
     pub count: u32,

@@ -1,7 +1,6 @@
 //! The state of a service, which follows from the answer at its name. The headline, every view, the metrics and the alerts use this
 //! one verdict.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
@@ -10,7 +9,7 @@ use crate::table::{Endpoint, EndpointLiveness, NameFailure, Published, Service};
 use crate::zone::{Answer, AnswerResult, Name, RecordType, Zone, Zones, answer, read};
 
 /// How bad something is for clients.
-#[derive(Serialize, IntoStaticStr, VariantArray, JsonSchema)]
+#[derive(Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,7 +17,7 @@ use crate::model::{Level, Timestamp};
 use crate::zone::Zone;
 
 /// The state of a server.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
     /// The name of the host: in a cluster, that of the pod.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::age::Age;
@@ -21,7 +20,7 @@ use crate::table::failover::{Failover, Step, StepHealth};
 use crate::zone::Failure;
 
 /// A service.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServiceRow {
     /// Namespace, label `N`.
@@ -70,7 +69,7 @@ pub(super) struct ServiceRow {
 }
 
 /// What a cluster contributes to a service.
-#[derive(Default, Serialize, JsonSchema)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClusterCell {
     /// The cluster. Empty: an address of no single cluster.
@@ -92,7 +91,7 @@ pub(super) struct ClusterCell {
 }
 
 /// The report on the failover order of a service.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(super) struct FailoverReport {
     /// The order, such as `east:west` or, if it moves by itself, `auto:local:east+west:*`.
     pub order: String,

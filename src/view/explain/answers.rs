@@ -2,7 +2,6 @@
 
 use std::{array, ptr};
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::name::ReadName;
@@ -14,7 +13,7 @@ use crate::zone::answer::answer_question;
 use crate::zone::{AnswerContext, Reading, RecordType, Section};
 
 /// The answer for one record type.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::view) struct AnswerReport {
     /// `A`, `AAAA` and `SRV`; at an apex `SOA` and `NS`; at `dns-version` `TXT`.
@@ -34,7 +33,7 @@ pub(in crate::view) struct AnswerReport {
 }
 
 /// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(in crate::view) struct RecordReport {
     /// Owner name, with the final dot.
     name: String,
