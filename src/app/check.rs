@@ -165,10 +165,6 @@ async fn questions(
     }
     let mut questions = Vec::new();
     for zone in zones() {
-        if zone.cluster.is_empty() {
-            questions.push(Question::of_zone(zone, &facts.table));
-            continue;
-        }
         let mut asked = Question::of_apex(zone.name);
         if let Some(name) = name_in(zone, facts) {
             let of_name = question(server, &name).await?;

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::Value;
 
 use super::dns_client::ReceivedReply;
-use super::facts::{ServerFacts, ServerTable, ZoneFacts};
+use super::facts::{ServerFacts, ZoneFacts};
 use super::finding::{Check, Fact, Finding, FindingState, items, key_of, list, text};
 use crate::zone::RecordType;
 
@@ -69,38 +69,6 @@ const ADD: &str = "add the stanza for the zone to the cluster's DNS: see coredns
 // === The question ===
 
 impl Question {
-    /// Returns the question for a zone: the name of the smallest service that answers, else the SOA record of the zone. If all
-    /// addresses of the service are IPv6, the question is for AAAA.
-    pub fn of_zone(zone: ZoneFacts<'_>, table: &ServerTable) -> Self {
-        let services = table.services.iter();
-        let answering = services
-            .filter(|one| text(one, "answer") == "NOERROR" && one["alive"].as_u64() > Some(0));
-        let ZoneFacts {
-            name: zone, suffix, ..
-        } = zone;
-        let Some(service) = answering.min_by_key(|one| one["returned"].as_u64()) else {
-            return Self::of_apex(zone);
-        };
-        let [namespace, name] = key_of(service);
-        let own = table.endpoints.iter();
-        let own: Vec<_> = own.filter(|one| key_of(one) == key_of(service)).collect();
-        let rtype = if own
-            .iter()
-            .flat_map(|one| addresses(one))
-            .any(|one| one.is_ipv4())
-        {
-            RecordType::A
-        } else {
-            RecordType::AAAA
-        };
-        let name = format!("{name}.{namespace}.{suffix}");
-        Self {
-            has_order: !service["failover"].is_null(),
-            zone: zone.to_owned(),
-            ..Self::new(name, rtype, own.into_iter().cloned().collect())
-        }
-    }
-
     /// Returns the question for the SOA record of a zone.
     pub fn of_apex(zone: &str) -> Self {
         Self {
@@ -178,17 +146,26 @@ fn data(reply: &ReceivedReply) -> String {
     }
 }
 
-/// Returns the name of the service that has the fewest endpoints in the cluster of a zone, and one that is alive. What aliases add has
-/// no name there.
+/// Returns the name in a zone that is asked for: that of the smallest service that answers there with an endpoint that is alive.
 pub fn name_in(zone: ZoneFacts<'_>, facts: &ServerFacts) -> Option<String> {
     let aliases = &facts.status["settings"]["aliases"];
-    let own = facts.table.services.iter().filter_map(|service| {
-        let cell = items(service, "clusters").find(|cell| text(cell, "cluster") == zone.cluster)?;
-        let is_alias = !aliases[key_of(service).join("/")].is_null();
-        let is_usable = cell["alive"].as_u64() > Some(0) && !is_alias;
-        is_usable.then(|| (cell["endpoints"].as_u64(), service))
+    let usable = facts.table.services.iter().filter_map(|service| {
+        let (part, size) = match zone.cluster {
+            "" if text(service, "answer") != "NOERROR" => return None,
+            "" => (service, "returned"),
+            // What aliases add has no name in the zone of a cluster.
+            _ if !aliases[key_of(service).join("/")].is_null() => return None,
+            cluster => {
+                let mut cells = items(service, "clusters");
+                (
+                    cells.find(|cell| text(cell, "cluster") == cluster)?,
+                    "endpoints",
+                )
+            }
+        };
+        (part["alive"].as_u64() > Some(0)).then(|| (part[size].as_u64(), service))
     });
-    let (_, service) = own.min_by_key(|(endpoints, _)| *endpoints)?;
+    let (_, service) = usable.min_by_key(|(size, _)| *size)?;
     let [namespace, name] = key_of(service);
     Some(format!("{name}.{namespace}.{}", zone.suffix))
 }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::check::facts::ServerTable;
 
 const GLOBAL: ZoneFacts<'_> = ZoneFacts {
     name: "global.",
@@ -24,19 +25,16 @@ fn data(addresses: &[&str]) -> ReceivedReply {
 
 /// The service `prod/db` with two endpoints, of which the server answers the first.
 fn question(service: Value) -> Question {
-    let mut row = json!({
-        "namespace": "prod", "service": "db", "answer": "NOERROR", "alive": 2, "returned": 1, "ownsShortName": true,
-    });
-    for (field, value) in service.as_object().unwrap() {
-        row[field] = value.clone();
+    let mut items = vec![
+        json!({"name": "db.prod.global.", "reading": "service", "exists": true}),
+        json!({"section": "answers", "rtype": "A", "result": "NOERROR"}),
+        service,
+    ];
+    items[2]["section"] = json!("service");
+    for (address, returned) in [("10.0.0.1", true), ("10.0.0.2", false)] {
+        items.push(json!({"section": "endpoints", "addresses": [address], "returned": returned}));
     }
-    let endpoints = [("10.0.0.1", true), ("10.0.0.2", false)];
-    let endpoints = endpoints.map(|(address, returned)| {
-        json!({"namespace": "prod", "service": "db", "addresses": [address], "returned": returned})
-    });
-    let mut table = table(&[row]);
-    table.endpoints = endpoints.to_vec();
-    Question::of_zone(GLOBAL, &table)
+    Question::of_name(&items)
 }
 
 fn table(services: &[Value]) -> ServerTable {
@@ -183,7 +181,7 @@ fn another_server_is_not_the_server() {
 }
 
 #[test]
-fn question_is_the_smallest_service_that_answers_or_the_zone() {
+fn question_is_the_smallest_service_that_answers() {
     let row = |name: &str, returned: u64, answer: &str| json!({"namespace": "prod", "service": name, "alive": returned, "returned": returned, "answer": answer});
     let services = [
         row("db", 3, "NOERROR"),
@@ -196,14 +194,15 @@ fn question_is_the_smallest_service_that_answers_or_the_zone() {
             suffix: "svc.clusterset.local.",
             ..GLOBAL
         };
-        Question::of_zone(zone, &table(services))
+        let facts = ServerFacts {
+            table: table(services),
+            ..ServerFacts::default()
+        };
+        name_in(zone, &facts)
     };
-    assert_eq!(of(&services).name, "web.prod.svc.clusterset.local.");
-    let none = of(&services[2..]);
-    assert_eq!(
-        (none.name.as_str(), none.rtype),
-        ("clusterset.local.", RecordType::SOA)
-    );
+    let smallest = of(&services);
+    assert_eq!(smallest.as_deref(), Some("web.prod.svc.clusterset.local."));
+    assert_eq!(of(&services[2..]), None);
 }
 
 #[test]
@@ -274,7 +273,7 @@ fn name_is_asked_for_as_the_server_explains_it() {
 
 #[test]
 fn zone_without_services_is_compared_by_its_soa_record() {
-    let question = || Question::of_zone(GLOBAL, &table(&[]));
+    let question = || Question::of_apex(GLOBAL.name);
     let of = |primary: &str| ReceivedReply {
         primary: Some(primary.to_owned()),
         has_records: true,
