@@ -25,7 +25,6 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use strum::VariantArray as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
@@ -34,7 +33,7 @@ use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
 use tracing::debug;
 
-pub use client::{Api, CloseReason, Connect, Unreachable};
+pub use client::{Api, CloseReason, Connect, Unreachable, within};
 pub use host::ApiHosts;
 pub use liveness::Liveness;
 pub use metrics::Metrics;
@@ -42,7 +41,7 @@ pub use metrics::Metrics;
 use crate::server::counters::CounterSet;
 use crate::server::platform::lower_priority;
 use crate::server::{serve_http, thread};
-use crate::view::{CELLS, Server, ViewError, ViewKind, document, problem_with_age};
+use crate::view::{CELLS, Server, ViewError, ViewKind, document, names, problem_with_age};
 use crate::wire::Access;
 
 /// Maximum time for which `/readyz` waits for the first table. The kubelet waits for two seconds.
@@ -211,11 +210,7 @@ async fn view(
     request: Request,
 ) -> Response {
     let Ok(view) = ViewKind::from_str(&name) else {
-        let names = ViewKind::VARIANTS
-            .iter()
-            .map(|view| view.name())
-            .collect::<Vec<_>>()
-            .join(", ");
+        let names = names::<ViewKind>().join(", ");
         let sentence = format!("there is no such view; the views are {names}\n");
         return (StatusCode::NOT_FOUND, sentence).into_response();
     };

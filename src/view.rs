@@ -36,7 +36,7 @@ pub use events::selects;
 pub use explain::is_subject;
 pub use facts::{CurrentFacts, MAX_CLUSTERS, MAX_FAILING, TableFacts};
 pub use filter::Filter;
-pub use kind::ViewKind;
+pub use kind::{ViewKind, names};
 pub use manual::{manual_command, manual_section};
 pub use page::MAX_LIMIT;
 pub use past::past_time;

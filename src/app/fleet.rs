@@ -11,13 +11,13 @@ use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
 use super::facts::table;
-use super::remote::{MAX_REPLICAS, within};
+use super::remote::MAX_REPLICAS;
 use crate::check::cluster::list_links;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, ReplicaFacts, compare};
 use crate::cli::{Cluster, ClusterAddress, FleetArgs, KubeconfigArgs, note};
 use crate::clock::unix_milliseconds;
-use crate::http::Api;
+use crate::http::{Api, within};
 use crate::log::error_chain;
 use crate::model::Timestamp;
 

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use futures::future::join_all;
-use tokio::time::timeout;
 
 use super::source::SelectedSource;
 use crate::cli::{
     Cluster, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs, local_text, note, print,
 };
-use crate::http::{Api, Unreachable};
+use crate::http::{Api, Unreachable, within};
 use crate::log::error_chain;
 use crate::model::Namespace;
 use crate::view::{Document, Filter, ViewKind};
@@ -159,13 +158,4 @@ pub(super) async fn find_replica(
         }
     }
     Err(failure)
-}
-
-/// Waits for a response of a server.
-pub(super) async fn within<T>(
-    limit: Duration,
-    response: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
-    let response = timeout(limit, response).await;
-    response.map_err(|_| anyhow!("no response within {} s", limit.as_secs()))?
 }

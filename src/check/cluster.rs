@@ -144,13 +144,17 @@ async fn is_allowed(
     let version = "authorization.k8s.io/v1";
     let path = format!("/apis/{version}/{}s", kind.to_lowercase());
     let review = json!({"apiVersion": version, "kind": kind, "spec": spec});
-    let request = HttpRequest::post(path)
-        .body(review.to_string().into_bytes())
-        .map_err(|error| error.to_string())?;
-    let reviewed = within(REQUEST_TIMEOUT, client.request::<Value>(request))
-        .await
-        .map_err(|failure| failure.to_string())?;
+    let request = HttpRequest::post(path).body(review.to_string().into_bytes());
+    let reviewed = send(client, request).await?;
     Ok(reviewed["status"]["allowed"] == true)
+}
+
+/// Sends a request.
+async fn send(client: &Client, request: hyper::http::Result<HttpRequest<Vec<u8>>>) -> Fact<Value> {
+    let request = request.map_err(|error| error.to_string())?;
+    within(REQUEST_TIMEOUT, client.request(request))
+        .await
+        .map_err(|failure| failure.to_string())
 }
 
 /// Lists Links. There are none if the API server does not define that kind.
@@ -238,10 +242,7 @@ fn is_marked(pod: &Value) -> bool {
 /// Returns whether a node is known to be not ready. Few users may read nodes.
 async fn is_unready(client: &Client, node: &str) -> bool {
     let request = HttpRequest::get(format!("/api/v1/nodes/{node}")).body(Vec::new());
-    let Ok(request) = request else { return false };
-    let node = within(REQUEST_TIMEOUT, client.request::<Value>(request))
-        .await
-        .unwrap_or_default();
+    let node = send(client, request).await.unwrap_or_default();
     !["", "True"].contains(&text(condition(&node, "Ready"), "status"))
 }
 

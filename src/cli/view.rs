@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use strum::VariantArray as _;
 
 use super::cluster::is_pod;
 use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
@@ -13,7 +12,7 @@ use super::print::{Output, PrintArgs, output};
 use super::values::{parse_name, parse_name_server, parse_subject};
 use crate::model::{ProblemKind, Timestamp};
 use crate::table::change::ChangeKind;
-use crate::view::{State, past_time};
+use crate::view::{State, names, past_time};
 use crate::zone::Name;
 
 /// Flags of `explain`.
@@ -24,7 +23,7 @@ pub struct ExplainArgs {
     pub name: Option<String>,
 
     /// Print the section of the manual on a kind of problem, without a server
-    #[arg(long, value_name = "KIND", hide_possible_values = true, conflicts_with = "name", value_parser = PossibleValuesParser::new(ProblemKind::VARIANTS.iter().map(<&str>::from)).try_map(|name| name.parse::<ProblemKind>()))]
+    #[arg(long, value_name = "KIND", hide_possible_values = true, conflicts_with = "name", value_parser = PossibleValuesParser::new(names::<ProblemKind>()).try_map(|name| name.parse::<ProblemKind>()))]
     pub kind: Option<ProblemKind>,
 
     /// Show what was answered at this time: 03:12 (the last such local time), 90m (ago), or RFC 3339; only a running server knows it (history in its settings)
@@ -47,7 +46,7 @@ pub struct TableArgs {
     pub filter: Vec<String>,
 
     /// Show only services in this state (repeatable)
-    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(State::VARIANTS.iter().map(<&str>::from)))]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(names::<State>()))]
     pub state: Vec<String>,
 
     /// Show only services with an endpoint in this cluster (repeatable)
@@ -84,7 +83,7 @@ pub struct EventsArgs {
     pub cluster: Vec<String>,
 
     /// Show only events of this kind (repeatable)
-    #[arg(long, value_name = "KIND", hide_possible_values = true, value_parser = PossibleValuesParser::new(ChangeKind::VARIANTS.iter().map(<&str>::from)))]
+    #[arg(long, value_name = "KIND", hide_possible_values = true, value_parser = PossibleValuesParser::new(names::<ChangeKind>()))]
     pub kind: Vec<String>,
 
     #[command(flatten)]

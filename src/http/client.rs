@@ -226,11 +226,7 @@ impl Api {
             Self::Replica(replica) => format!("{path} of {replica}"),
             Self::InProcess(..) => path.clone(),
         };
-        let sent = timeout(RESPONSE_TIMEOUT, self.send(&path, accept)).await;
-        let response = match sent
-            .map_err(|_| anyhow!("no response within {} s", RESPONSE_TIMEOUT.as_secs()))
-            .flatten()
-        {
+        let response = match within(RESPONSE_TIMEOUT, self.send(&path, accept)).await {
             Err(error) if error.is::<Unreachable>() => return Err(error),
             sent => sent.with_context(|| format!("cannot request {what}"))?,
         };
@@ -267,6 +263,20 @@ impl Api {
             Self::InProcess(..) => bail!("a server in this process has no connections"),
         }
     }
+}
+
+/// Waits for a response of a server.
+///
+/// # Errors
+///
+/// If there is none in this time.
+pub async fn within<T>(
+    limit: Duration,
+    response: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    timeout(limit, response)
+        .await
+        .map_err(|_| anyhow!("no response within {} s", limit.as_secs()))?
 }
 
 /// Sends a request on a stream, which the server closes after the response.

@@ -15,7 +15,6 @@ impl Settings {
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;
-        let bases = self.zones.iter().map(longest_base);
         let has = |grammar| self.zones.iter().any(|zone| zone.grammar == grammar);
         Rules {
             cluster_name: self.cluster_name.clone(),
@@ -32,7 +31,12 @@ impl Settings {
             },
             pinned_names: short.pinned.clone(),
             default_namespace: short.default_namespace.clone(),
-            longest_zone: bases.max().unwrap_or_default(),
+            longest_zone: self
+                .zones
+                .iter()
+                .map(longest_base)
+                .max()
+                .unwrap_or_default(),
             // The settings are checked when they are read.
             aliases: Aliases::new(self.aliases.clone()).unwrap_or_default(),
             services: self.services.clone(),
@@ -87,13 +91,17 @@ impl Settings {
 
     /// Returns the files of the encrypted listeners, or `None` if there is no listener.
     pub fn certificate(&self) -> Option<Files> {
-        let is_set = |path: &&PathBuf| !path.as_os_str().is_empty();
-        let has_listener = !self.listen.tls.is_empty() || !self.listen.quic.is_empty();
-        has_listener.then(|| Files {
+        let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
+        self.has_encrypted_listener().then(|| Files {
             certificate: self.tls.certificate.clone(),
             key: self.tls.key.clone(),
-            client_ca: Some(&self.tls.client_ca).filter(is_set).cloned(),
+            client_ca: Some(self.tls.client_ca.clone()).filter(is_set),
         })
+    }
+
+    /// Returns whether something needs the certificate.
+    pub(super) fn has_encrypted_listener(&self) -> bool {
+        !self.listen.tls.is_empty() || !self.listen.quic.is_empty()
     }
 }
 

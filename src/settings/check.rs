@@ -19,22 +19,21 @@ impl Settings {
     /// Returns an error if a cluster has a name that has another meaning in a failover order (rule K5a). This cluster is `local`
     /// there, whatever its name is.
     fn check_cluster_names(&self) -> Result<(), String> {
-        let own = Some(("clusterName".to_owned(), &self.cluster_name))
-            .filter(|(_, name)| name.as_str() != DEFAULT_CLUSTER_NAME);
-        let aliases = self
-            .cluster_aliases
-            .iter()
-            .map(|(link, name)| (format!("clusterAliases.{link}"), name));
-        match own
-            .into_iter()
-            .chain(aliases)
-            .find(|(_, name)| matches!(name.as_str(), "auto" | "local"))
-        {
-            None => Ok(()),
-            Some((path, name)) => Err(format!(
-                "{path}: '{name}' is a word of failover orders, and no name"
-            )),
+        let mut named = Vec::new();
+        if self.cluster_name.as_str() != DEFAULT_CLUSTER_NAME {
+            named.push(("clusterName".to_owned(), &self.cluster_name));
         }
+        for (link, name) in &self.cluster_aliases {
+            named.push((format!("clusterAliases.{link}"), name));
+        }
+        for (path, name) in named {
+            if matches!(name.as_str(), "auto" | "local") {
+                return Err(format!(
+                    "{path}: '{name}' is a word of failover orders, and no name"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Returns an error if the zones cannot be served together.
@@ -122,7 +121,7 @@ impl Settings {
 
     /// Returns an error if an encrypted listener has no certificate, or if a file has no effect.
     fn check_tls(&self) -> Result<(), String> {
-        let has_listener = !self.listen.tls.is_empty() || !self.listen.quic.is_empty();
+        let has_listener = self.has_encrypted_listener();
         for (path, file, is_required) in [
             ("tls.certificate", &self.tls.certificate, true),
             ("tls.key", &self.tls.key, true),

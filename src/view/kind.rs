@@ -115,7 +115,8 @@ fn check_length(name: &str, value: &str) -> Result<(), ViewError> {
     Ok(())
 }
 
-fn names<K: VariantArray + Copy + Into<&'static str>>() -> Vec<&'static str> {
+/// Returns the names of the variants of a type.
+pub fn names<K: VariantArray + Copy + Into<&'static str>>() -> Vec<&'static str> {
     K::VARIANTS.iter().map(|one| (*one).into()).collect()
 }
 
