@@ -85,16 +85,14 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
         Err(error) => {
             let hint = "repair what follows; --server names a server";
             let why = error_chain(error.as_ref());
+            let mut findings = of_cluster;
             // A missing permission, or an API server that does not answer, is the only line then.
-            let is_only = of_cluster.iter().any(is_cause);
-            let lines: Vec<Finding> = (!is_only)
-                .then(|| Finding::failing(Check::Server, why, hint))
-                .into_iter()
-                .chain(of_cluster)
-                .collect();
+            if !findings.iter().any(is_cause) {
+                findings.insert(0, Finding::failing(Check::Server, why, hint));
+            }
             return Diagnosis {
                 replica: String::new(),
-                findings: lines,
+                findings,
             };
         }
     };

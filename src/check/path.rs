@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::connection::connect_all;
 use super::dns_client::{ReceivedReply, query};
 use super::finding::{Check, Fact, Finding};
-use super::probe::{Probe, Question, Resolver};
+use super::probe::{Direct, Probe, Question, Resolver};
 use crate::log::error_chain;
 use crate::zone::RecordType;
 
@@ -88,7 +88,7 @@ async fn ask_all(
         let direct = async {
             let server = dns?;
             let (udp, tcp) = tokio::join!(ask(server, false), ask(server, true));
-            Some((server, udp, tcp))
+            Some(Direct { server, udp, tcp })
         };
         let resolvers = resolvers.iter().map(async |&server| {
             let replies = join_all([server; QUERIES].map(|server| ask(server, false))).await;

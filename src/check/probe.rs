@@ -43,10 +43,21 @@ pub struct Question {
 pub struct Probe {
     /// The question.
     pub question: Question,
-    /// The server, with its reply over UDP, and over TCP. `None`: its address is not known. It may not be reachable from here.
-    pub direct: Option<(SocketAddr, Fact<ReceivedReply>, Fact<ReceivedReply>)>,
+    /// The replies of the server. `None`: its address is not known. It may not be reachable from here.
+    pub direct: Option<Direct>,
     /// The name servers of the cluster, in the order of `/etc/resolv.conf`.
     pub resolvers: Vec<Resolver>,
+}
+
+/// The server, with its replies.
+#[derive(Debug)]
+pub struct Direct {
+    /// Its address.
+    pub server: SocketAddr,
+    /// Its reply over UDP.
+    pub udp: Fact<ReceivedReply>,
+    /// Its reply over TCP.
+    pub tcp: Fact<ReceivedReply>,
 }
 
 /// A name server of the cluster. Behind its address may be several replicas.
@@ -239,7 +250,7 @@ impl Probe {
         const EXPLAIN: &str = "global-dns explain NAME says why; or --dns is another server; REFUSED: the name is in none of its \
                                zones, or limits.allow excludes this machine";
         let question = &self.question;
-        let Some((server, udp, tcp)) = &self.direct else {
+        let Some(Direct { server, udp, tcp }) = &self.direct else {
             let is_missing = !question.exists && question.failure.is_none();
             let sentence = format!("the server has no {question}");
             return is_missing.then(|| Finding::failing(CHECK, sentence, EXPLAIN));
@@ -354,8 +365,7 @@ impl Probe {
     }
 
     fn direct_reply(&self) -> Option<&ReceivedReply> {
-        let (_, udp, _) = self.direct.as_ref()?;
-        udp.as_ref().ok()
+        self.direct.as_ref()?.udp.as_ref().ok()
     }
 }
 

@@ -54,7 +54,11 @@ impl Cluster {
     ///
     /// If the kubeconfig, the service account, a file that they name, or the output of the plugin cannot be used.
     pub async fn open(flags: &KubeconfigArgs, is_server: bool) -> Result<Self, Unreachable> {
-        let (mut config, origin, way_out) = if (is_server || is_pod()) && !flags.is_given() {
+        let Configured {
+            mut config,
+            origin,
+            way_out,
+        } = if (is_server || is_pod()) && !flags.is_given() {
             in_pod()?
         } else {
             kubeconfig::load(flags)?
@@ -104,8 +108,11 @@ fn in_pod() -> anyhow::Result<Configured> {
         .context("set --kubeconfig or --file: not running in a pod of a cluster")?;
     let way_out =
         "check the network policies and the permissions of the ServiceAccount of this pod";
-    let origin = "ServiceAccount of this pod".to_owned();
-    Ok((config, origin, way_out.to_owned()))
+    Ok(Configured {
+        config,
+        origin: "ServiceAccount of this pod".to_owned(),
+        way_out: way_out.to_owned(),
+    })
 }
 
 /// Returns a client whose requests have the token of a credential.

@@ -6,6 +6,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::HOST;
 use axum::http::{self, Request};
 use serde_json::Value;
+use strum::VariantArray as _;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 use tower::ServiceExt as _;

@@ -52,7 +52,11 @@ fn probe(
     let server = |last| SocketAddr::from(([192, 0, 2, last], 53));
     Probe {
         question,
-        direct: direct.map(|reply| (server(1), Ok(reply.clone()), Ok(reply))),
+        direct: direct.map(|reply| Direct {
+            server: server(1),
+            udp: Ok(reply.clone()),
+            tcp: Ok(reply),
+        }),
         resolvers: vec![Resolver {
             has_zone: false,
             server: server(2),
@@ -115,7 +119,11 @@ fn unreachable(probe: Probe) -> Probe {
     let late = || Err("no reply".to_owned());
     let server = SocketAddr::from(([192, 0, 2, 1], 53));
     Probe {
-        direct: Some((server, late(), late())),
+        direct: Some(Direct {
+            server,
+            udp: late(),
+            tcp: late(),
+        }),
         ..probe
     }
 }

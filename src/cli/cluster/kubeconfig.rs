@@ -15,8 +15,14 @@ use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use super::proxy::proxy;
 use crate::cli::groups::KubeconfigArgs;
 
-/// The configuration of a client, its origin, and what to do if the API server does not answer as expected.
-pub(super) type Configured = (Config, String, String);
+/// The configuration of a client.
+pub(super) struct Configured {
+    pub config: Config,
+    /// Where it is from.
+    pub origin: String,
+    /// What to do if the API server does not answer as expected.
+    pub way_out: String,
+}
 
 /// Returns the configuration of a context, in a file or in those at the default location.
 pub(super) fn load(flags: &KubeconfigArgs) -> anyhow::Result<Configured> {
@@ -41,7 +47,11 @@ pub(super) fn load(flags: &KubeconfigArgs) -> anyhow::Result<Configured> {
     let way_out = format!(
         "check that this works: kubectl{flag} --context {context} get services,endpointslices --all-namespaces"
     );
-    Ok((config, origin, way_out))
+    Ok(Configured {
+        config,
+        origin,
+        way_out,
+    })
 }
 
 /// Reads files, and merges them. As kubectl does, it leaves out absent ones, unless all are.
