@@ -71,8 +71,12 @@ pub struct Resolver {
     pub has_zone: bool,
 }
 
-/// What a name server answers, compared with the server: how it agrees, or what is wrong and what to do.
-type Verdict = Result<&'static str, (String, &'static str)>;
+/// How the answer of a name server is not that of the server.
+struct Disagreement {
+    sentence: String,
+    /// What to do.
+    hint: &'static str,
+}
 
 /// What to do if a name server does not forward the zone.
 const ADD: &str = "add the stanza for the zone to the cluster's DNS: see coredns/";
@@ -226,20 +230,19 @@ impl Probe {
         }
         let counts = format!("{} of {} answers", wrong.len(), replies.len());
         let differ = wrong.len() < replies.len();
-        match wrong.into_iter().next() {
-            None => Finding::ok(CHECK, format!("{server} {agreement}: {}", self.question)),
-            Some((sentence, _)) if differ => {
-                Finding::failing(CHECK, format!("{counts}: {server} {sentence}"), DIFFER)
-            }
-            Some((_, ADD)) if *has_zone => {
-                let sentence = format!(
-                    "{server} has an older answer for {}, and forwards the zone",
-                    self.question
-                );
-                Finding::failing(CHECK, sentence, CACHE)
-            }
-            Some((sentence, hint)) => Finding::failing(CHECK, format!("{server} {sentence}"), hint),
+        let question = &self.question;
+        let Some(Disagreement { sentence, hint }) = wrong.into_iter().next() else {
+            return Finding::ok(CHECK, format!("{server} {agreement}: {question}"));
+        };
+        if differ {
+            return Finding::failing(CHECK, format!("{counts}: {server} {sentence}"), DIFFER);
         }
+        if *has_zone && hint == ADD {
+            let sentence =
+                format!("{server} has an older answer for {question}, and forwards the zone");
+            return Finding::failing(CHECK, sentence, CACHE);
+        }
+        Finding::failing(CHECK, format!("{server} {sentence}"), hint)
     }
 
     /// Checks the answer of the server.
@@ -293,8 +296,8 @@ impl Probe {
         })
     }
 
-    /// Compares the reply of a name server with the server.
-    fn compare(&self, reply: &Fact<ReceivedReply>) -> Verdict {
+    /// Compares the reply of a name server with the server. Returns how it agrees.
+    fn compare(&self, reply: &Fact<ReceivedReply>) -> Result<&'static str, Disagreement> {
         const COMPARE: &str = "the stanza forwards to another server, of another cluster or with other settings: compare its \
                                address with that of the global-dns Service";
         const NO_SERVER: &str = "no server answers at the address in the stanza, the zone is not forwarded, or the resolver \
@@ -302,41 +305,49 @@ impl Probe {
                                  stanza with that of the Service";
         const NO_REPLY: &str = "check the cluster's DNS and the network to it";
         let question = &self.question;
-        let reply = reply
-            .as_ref()
-            .map_err(|why| (format!("does not answer {question}: {why}"), NO_REPLY))?;
+        let wrong = |sentence: String, hint| Err(Disagreement { sentence, hint });
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(why) => return wrong(format!("does not answer {question}: {why}"), NO_REPLY),
+        };
         let server_answers = match self.direct_reply() {
             Some(reply) => reply.has_records,
             None => question.exists,
         };
-        let (code, data) = (&reply.code, data(reply));
-        match (server_answers, reply.has_records) {
-            (true, true) if self.is_same(reply) => Ok("answers as the server does"),
-            (true, true) if self.is_part(reply) => {
-                Ok("answers other endpoints of the service, as an order or a rotation does")
+        let code = reply.code.as_str();
+        if reply.has_records {
+            if server_answers && self.is_same(reply) {
+                return Ok("answers as the server does");
             }
-            (true, true) => Err((
-                format!("answers {question} with {data}, and the server otherwise"),
+            if server_answers && self.is_part(reply) {
+                return Ok(
+                    "answers other endpoints of the service, as an order or a rotation does",
+                );
+            }
+            let server = if server_answers {
+                "otherwise"
+            } else {
+                "does not"
+            };
+            let data = data(reply);
+            return wrong(
+                format!("answers {question} with {data}, and the server {server}"),
                 COMPARE,
-            )),
-            (false, true) => Err((
-                format!("answers {question} with {data}, and the server does not"),
-                COMPARE,
-            )),
-            (false, false) if question.failure.is_none() || code == "SERVFAIL" => {
+            );
+        }
+        match code {
+            _ if !server_answers && (question.failure.is_none() || code == "SERVFAIL") => {
                 Ok("has no answer either")
             }
-            (_, false) => Err(match code.as_str() {
-                "NOERROR" => (
-                    format!("answers {question} without records: another server has the zone"),
-                    ADD,
-                ),
-                "SERVFAIL" => (format!("answers SERVFAIL for {question}"), NO_SERVER),
-                _ => (
-                    format!("answers {code} for {question}: the zone is not forwarded"),
-                    ADD,
-                ),
-            }),
+            "NOERROR" => wrong(
+                format!("answers {question} without records: another server has the zone"),
+                ADD,
+            ),
+            "SERVFAIL" => wrong(format!("answers SERVFAIL for {question}"), NO_SERVER),
+            _ => wrong(
+                format!("answers {code} for {question}: the zone is not forwarded"),
+                ADD,
+            ),
         }
     }
 
