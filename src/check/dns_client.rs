@@ -93,11 +93,12 @@ async fn exchange(
 ) -> Result<DnsResponse, NetError> {
     // The tasks of the client end with it.
     let runtime = TokioRuntimeProvider::new();
-    let client = match over_tcp {
-        true => TcpClientStream::exchange(server, None, TIMEOUT, None, runtime.clone()).await?,
-        false => UdpClientStream::builder(server, runtime.clone())
+    let client = if over_tcp {
+        TcpClientStream::exchange(server, None, TIMEOUT, None, runtime.clone()).await?
+    } else {
+        UdpClientStream::builder(server, runtime.clone())
             .with_timeout(Some(TIMEOUT))
-            .exchange(),
+            .exchange()
     };
     let request = DnsRequest::from_query(query.clone(), DnsRequestOptions::default());
     client

@@ -70,10 +70,10 @@ fn own_resolvers() -> Fact<Vec<SocketAddr>> {
     });
     // Programs ignore further ones.
     let servers: Vec<SocketAddr> = servers.take(3).collect();
-    match servers.is_empty() {
-        true => Err(format!("{RESOLV_CONF} has no name server")),
-        false => Ok(servers),
+    if servers.is_empty() {
+        return Err(format!("{RESOLV_CONF} has no name server"));
     }
+    Ok(servers)
 }
 
 /// Sends each question to the server and several times to all name servers, at the same time.

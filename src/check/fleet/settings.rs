@@ -13,67 +13,74 @@ use crate::model::ProblemKind;
 /// The settings of the server that decide which hosts a service has.
 const OF_MEMBERS: [&str; 4] = ["aliases", "namespaces", "excludeClusters", "localMembers"];
 
-/// The settings of a service and what follows from them, with what to do.
-const OF_SERVICE: [(&str, &str); 7] = [
-    (
-        "TTL",
-        "set annotation global-dns/ttl on the Service of every cluster, and the same ttl",
-    ),
-    (
-        "failover order",
-        "set annotation global-dns/failover on the Service of every cluster, or the same failover.default",
-    ),
-    (
-        "expected clusters",
-        "set annotation global-dns/expected-clusters on the Service of every cluster, or remove it everywhere",
-    ),
-    (
-        "gateway-down",
-        "set annotation global-dns/gateway-down on the Service of every cluster, and the same gatewayDown",
-    ),
-    ("step of the failover order that answers", EXPLAIN),
-    ("why its name fails", EXPLAIN),
-    (
-        "owner of the short name",
-        "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
-         shortNames.which",
-    ),
+/// A setting of a service, or what follows from its settings.
+struct Setting {
+    name: &'static str,
+    /// What to do if it differs.
+    hint: &'static str,
+    /// Returns its text in a row of the table, with the name of a cluster for `local`. Empty: it is not set. `None`: it is not compared.
+    text: fn(&Value, &str) -> Option<String>,
+}
+
+const SETTINGS: [Setting; 4] = [
+    Setting {
+        name: "TTL",
+        hint: "set annotation global-dns/ttl on the Service of every cluster, and the same ttl",
+        text: |service, _| {
+            let has_endpoints = service["endpoints"].as_u64() != Some(0);
+            let ttl = service["ttl"].as_u64().filter(|_| has_endpoints)?;
+            Some(ttl.to_string())
+        },
+    },
+    Setting {
+        name: "failover order",
+        hint: "set annotation global-dns/failover on the Service of every cluster, or the same failover.default",
+        text: |service, own| Some(resolve(text(&service["failover"], "order"), own)),
+    },
+    Setting {
+        name: "expected clusters",
+        hint: "set annotation global-dns/expected-clusters on the Service of every cluster, or remove it everywhere",
+        text: |service, own| Some(resolve(text(service, "expected"), own)),
+    },
+    Setting {
+        name: "gateway-down",
+        hint: "set annotation global-dns/gateway-down on the Service of every cluster, and the same gatewayDown",
+        text: |service, _| Some(text(service, "gatewayDown").to_owned()),
+    },
+];
+
+/// What follows from settings. It may also follow from other hosts.
+const RESULTS: [Setting; 3] = [
+    Setting {
+        name: "step of the failover order that answers",
+        hint: EXPLAIN,
+        text: |service, _| {
+            let failover = &service["failover"];
+            // The same order has another step in each cluster if it names this one.
+            let is_compared = !text(failover, "order").contains("local");
+            let step = failover["step"].as_u64().filter(|_| is_compared)?;
+            Some(step.to_string())
+        },
+    },
+    Setting {
+        name: "why its name fails",
+        hint: EXPLAIN,
+        text: |service, _| Some(text(service, "failure").to_owned()),
+    },
+    Setting {
+        name: "owner of the short name",
+        hint: "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
+               shortNames.which",
+        text: |service, _| {
+            let is_owner = service["ownsShortName"].as_bool()?;
+            let owner = is_owner.then(|| key_of(service).join("/"));
+            Some(owner.unwrap_or_default())
+        },
+    },
 ];
 const EXPLAIN: &str = "compare what explain says in these clusters: global-dns explain";
 
-/// The number of settings of a service. The others follow from them.
-const INDEPENDENT: usize = 4;
-
-/// Returns the texts of [`OF_SERVICE`] in a row of the table. Empty: it is not set.
-fn texts(service: &Value, own: &str) -> [Option<String>; OF_SERVICE.len()] {
-    let failover = &service["failover"];
-    let order = text(failover, "order");
-    let has_endpoints = service["endpoints"].as_u64() != Some(0);
-    let ttl = service["ttl"].as_u64().filter(|_| has_endpoints);
-    // The same order has another step in each cluster if it names this one.
-    let step = failover["step"]
-        .as_u64()
-        .filter(|_| !order.contains("local"));
-    let short = service["ownsShortName"].as_bool();
-    [
-        ttl.map(|ttl| ttl.to_string()),
-        Some(resolve(order, own)),
-        Some(resolve(text(service, "expected"), own)),
-        Some(text(service, "gatewayDown").to_owned()),
-        step.map(|step| step.to_string()),
-        Some(text(service, "failure").to_owned()),
-        short.map(|is_owner| {
-            if is_owner {
-                key_of(service).join("/")
-            } else {
-                String::new()
-            }
-        }),
-    ]
-}
-
-/// Compares the settings of each service among the observers that have it. One that cannot be read explains all others. What
-/// follows from settings may also follow from other hosts.
+/// Compares the settings of each service among the observers that have it. One that cannot be read explains all others.
 pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) {
     let mut services: BTreeMap<Key<'m>, Vec<(&Observer<'m>, &Value)>> = BTreeMap::new();
     for observer in observers {
@@ -82,41 +89,47 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
         }
     }
     for (key, seen) in services {
-        let is_explained = rows.iter().any(|row| row.key == Some(key));
-        let known = rows.len();
+        let mut own = Vec::new();
         for (observer, _) in &seen {
             let is_wanted = |kind| kind == ProblemKind::SettingWithoutEffect;
-            rows.extend(observer.problem(key, None, &is_wanted).map(|problem| {
+            if let Some(problem) = observer.problem(key, None, &is_wanted) {
                 let what = format!("in {}", observer.name);
-                Mismatch::new(Some(key), what, "", of_problem(problem, &reason(problem)))
-            }));
-        }
-        let is_unreadable = rows.len() > known;
-        for (index, (what, hint)) in OF_SERVICE.into_iter().enumerate() {
-            let follows = index >= INDEPENDENT && (is_explained || rows.len() > known);
-            let differs_as = |is_literal: bool| {
-                differs(seen.iter().filter_map(|(observer, service)| {
-                    let own = if is_literal {
-                        "local"
-                    } else {
-                        observer.cluster
-                    };
-                    Some((texts(service, own)[index].clone()?, &*observer.name))
-                }))
-            };
-            // Equal texts are equal, although `local` is another cluster everywhere.
-            if let Some(seen) = differs_as(true)
-                .and_then(|_| differs_as(false))
-                .filter(|_| !follows && !is_unreadable)
-            {
-                let hint = match hint {
-                    EXPLAIN => format!("{EXPLAIN} {}.{}", key[1], key[0]),
-                    hint => hint.to_owned(),
-                };
-                let cause = Finding::failing(Check::FleetSettings, "", hint);
-                rows.push(Mismatch::new(Some(key), what, seen, cause));
+                let cause = of_problem(problem, &reason(problem));
+                own.push(Mismatch::new(Some(key), what, "", cause));
             }
         }
+        if own.is_empty() {
+            own.extend(SETTINGS.iter().filter_map(|one| one.compare(key, &seen)));
+        }
+        let is_explained = rows.iter().any(|row| row.key == Some(key));
+        if own.is_empty() && !is_explained {
+            own.extend(RESULTS.iter().find_map(|one| one.compare(key, &seen)));
+        }
+        rows.extend(own);
+    }
+}
+
+impl Setting {
+    /// Compares it among the observers of a service.
+    fn compare<'m>(
+        &self,
+        key: Key<'m>,
+        services: &[(&Observer<'m>, &Value)],
+    ) -> Option<Mismatch<'m>> {
+        let texts = services.iter().filter_map(|(observer, service)| {
+            Some(((self.text)(service, "local")?, observer.name.as_str()))
+        });
+        // Equal texts are equal, although `local` is another cluster everywhere.
+        differs(texts)?;
+        let seen = differs(services.iter().filter_map(|(observer, service)| {
+            Some(((self.text)(service, observer.cluster)?, &*observer.name))
+        }))?;
+        let mut hint = self.hint.to_owned();
+        if hint == EXPLAIN {
+            hint = format!("{EXPLAIN} {}.{}", key[1], key[0]);
+        }
+        let cause = Finding::failing(Check::FleetSettings, "", hint);
+        Some(Mismatch::new(Some(key), self.name, seen, cause))
     }
 }
 
