@@ -3,7 +3,6 @@
 mod check;
 mod demo;
 mod events;
-mod facts;
 mod fleet;
 mod remote;
 mod serve;

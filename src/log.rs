@@ -1,13 +1,13 @@
 //! Sets up logging and limits repeated messages. A failed write to the log never stops the program.
 
 mod filter;
-mod limiter;
 mod queue;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::panic;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -19,7 +19,6 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
 pub use filter::LogFilter;
-pub use limiter::LogLimiter;
 pub use queue::LogGuard;
 
 use queue::LogQueue;
@@ -37,6 +36,25 @@ pub enum LogFormat {
     Text,
     /// One JSON object for each line.
     Json,
+}
+
+/// Limits a log message to one a minute, because clients can trigger it at any rate.
+#[derive(Default)]
+pub struct LogLimiter(AtomicU32);
+
+// === impl LogLimiter ===
+
+impl LogLimiter {
+    /// Returns whether the message may be logged at `time`, in Unix seconds. If so, it is blocked for a minute.
+    pub fn is_due(&self, time: u32) -> bool {
+        const MINUTE: u32 = 60;
+        let last = self.0.load(Relaxed);
+        time.abs_diff(last) >= MINUTE
+            && self
+                .0
+                .compare_exchange(last, time, Relaxed, Relaxed)
+                .is_ok()
+    }
 }
 
 /// Starts logging to standard error. A queue decouples the program from a slow reader. Colors are used only on a terminal. A line that
@@ -113,5 +131,16 @@ mod tests {
         let logged = ["a.rs:1", "a.rs:1", "a.rs:2"].map(|place| is_panic_logged(place, 1_000));
         assert_eq!(logged, [true, false, true]);
         assert!(is_panic_logged("a.rs:1", 1_060));
+    }
+
+    #[test]
+    fn message_is_logged_once_a_minute() {
+        let limiter = LogLimiter::default();
+        let logged: Vec<u32> = (1_000..1_200).filter(|t| limiter.is_due(*t)).collect();
+        assert_eq!(logged, [1_000, 1_060, 1_120, 1_180]);
+        assert!(
+            limiter.is_due(5),
+            "a clock that was set back blocks messages"
+        );
     }
 }

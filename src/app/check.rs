@@ -4,8 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::facts as read_facts;
-use super::remote::{Found, find};
+use super::remote::{Found, find, read_facts};
 use crate::check::cluster::Caller;
 use crate::check::facts::{self, CheckScope, ServerFacts};
 use crate::check::finding::{Check, Fact, Finding, FindingState, document, text};
@@ -57,7 +56,7 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
     } = find(&args.view).await;
     let facts = async {
         let server = server?;
-        let facts = read_facts::read(&server, namespaces).await?;
+        let facts = read_facts(&server, namespaces).await?;
         anyhow::Ok((server, facts))
     };
     let facts = facts.await;
@@ -110,7 +109,7 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
     lines.extend(objects.iter().flat_map(|one| objects::check(one, &facts)));
     if args.can_ask() {
         let again = async || {
-            let facts = read_facts::read(&server, namespaces).await?;
+            let facts = read_facts(&server, namespaces).await?;
             questions(args, &server, &facts).await
         };
         let first = questions(args, &server, &facts).await;

@@ -10,8 +10,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
-use super::facts::table;
-use super::remote::MAX_REPLICAS;
+use super::remote::{MAX_REPLICAS, read_table};
 use crate::check::cluster::list_links;
 use crate::check::finding::text;
 use crate::check::fleet::{Member, ReplicaFacts, compare};
@@ -103,7 +102,7 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
             continue;
         }
         hashes.push(hash.clone());
-        match within(TABLE_TIMEOUT, table(api)).await {
+        match within(TABLE_TIMEOUT, read_table(api)).await {
             Ok(table) => replica.table = Some(table),
             Err(error) => replica.status = Err(error_chain(error.as_ref())),
         }

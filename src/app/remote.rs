@@ -11,6 +11,8 @@ use anyhow::anyhow;
 use futures::future::join_all;
 
 use super::source::SelectedSource;
+use crate::check::facts::{ServerFacts, ServerTable};
+use crate::check::finding::text;
 use crate::cli::{
     Cluster, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs, local_text, note, print,
 };
@@ -158,4 +160,42 @@ pub(super) async fn find_replica(
         }
     }
     Err(failure)
+}
+
+/// Reads what a server says, with the problems of the selected namespaces.
+pub(super) async fn read_facts(
+    server: &Api,
+    namespaces: &[Namespace],
+) -> anyhow::Result<ServerFacts> {
+    let status = server.status().await?;
+    let mut table = read_table(server).await?;
+    let is_selected = |name: &str| {
+        let mut selected = namespaces.iter().map(Namespace::as_str);
+        namespaces.is_empty() || selected.any(|one| one == name)
+    };
+    table
+        .services
+        .retain(|one| is_selected(text(one, "namespace")));
+    // The problems of the server matter to every namespace.
+    table.problems.retain(|one| {
+        text(one, "service")
+            .split_once('/')
+            .is_none_or(|(namespace, _)| is_selected(namespace))
+    });
+    Ok(ServerFacts { status, table })
+}
+
+/// Reads the table of a server.
+pub(super) async fn read_table(server: &Api) -> anyhow::Result<ServerTable> {
+    let all = Filter::default();
+    let (services, endpoints, problems) = tokio::try_join!(
+        server.items(ViewKind::Table, &all),
+        server.items(ViewKind::Endpoints, &all),
+        server.items(ViewKind::Problems, &all)
+    )?;
+    Ok(ServerTable {
+        services,
+        endpoints,
+        problems,
+    })
 }

@@ -5,18 +5,20 @@
 //! the largest clusters and the first failing services have series of their own. The label of a cluster is `remote_cluster`,
 //! because `cluster` usually identifies the scraped cluster in a fleet.
 
-mod samples;
-
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use prometheus_client::registry::Registry;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::{MetricType, TypedMetric};
+use prometheus_client::registry::{Metric, Registry, Unit};
 use strum::VariantArray;
 
-use samples::{Durations, Scrape};
-
 use crate::clock::unix_milliseconds;
+use crate::histogram::{BOUNDS, Histogram};
 use crate::model::problem::ROWS;
 use crate::model::{ProblemKind, Timestamp};
 use crate::server::counters::{CounterSet, Counters, EndReason, TYPES};
@@ -34,6 +36,27 @@ pub struct Metrics {
     /// The counters of the listeners.
     pub counters: CounterSet,
 }
+
+/// The metrics of one scrape, with a prefix.
+struct Scrape<'r>(&'r mut Registry);
+
+/// The name and the value of a label.
+type Label = (&'static str, Cow<'static, str>);
+
+/// One value for each set of labels, in this order.
+#[derive(Debug)]
+struct Samples<M>(Vec<(Vec<Label>, M)>);
+
+/// Numbers of durations by bucket.
+#[derive(Debug)]
+struct Durations {
+    /// The sum of all durations in seconds.
+    sum: f64,
+    /// The upper bounds in seconds, each with the number of durations that the bound before does not hold.
+    buckets: Vec<(f64, u64)>,
+}
+
+// === impl Metrics ===
 
 impl Metrics {
     /// Writes every metric in the OpenMetrics text format.
@@ -263,5 +286,112 @@ impl Metrics {
             ["kind"],
             kinds.map(|kind| ([<&str>::from(kind)], feeds.events.total(*kind))),
         );
+    }
+}
+
+// === impl Scrape ===
+
+impl<'r> Scrape<'r> {
+    fn new(registry: &'r mut Registry, prefix: &str) -> Self {
+        Self(registry.sub_registry_with_prefix(prefix))
+    }
+
+    /// Adds a counter.
+    fn counter<C>(&mut self, name: &str, help: &str, value: C)
+    where
+        ConstCounter<C>: Metric,
+    {
+        self.0.register(name, help, ConstCounter::new(value));
+    }
+
+    /// Adds a gauge.
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.0.register(name, help, ConstGauge::new(value));
+    }
+
+    /// Adds a histogram of seconds.
+    fn durations(&mut self, name: &str, help: &str, durations: Durations) {
+        self.0
+            .register_with_unit(name, help, Unit::Seconds, durations);
+    }
+
+    /// Adds a counter with a value for each set of labels.
+    fn counters<const N: usize, L: Into<Cow<'static, str>>>(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: [&'static str; N],
+        counts: impl IntoIterator<Item = ([L; N], u64)>,
+    ) {
+        let counts = counts.into_iter();
+        let samples =
+            counts.map(|(values, count)| (named(labels, values), ConstCounter::new(count)));
+        self.0.register(name, help, Samples(samples.collect()));
+    }
+
+    /// Adds a gauge with a number for each set of labels.
+    fn gauges<const N: usize, L: Into<Cow<'static, str>>>(
+        &mut self,
+        name: &str,
+        help: &str,
+        labels: [&'static str; N],
+        numbers: impl IntoIterator<Item = ([L; N], u32)>,
+    ) {
+        let numbers = numbers.into_iter();
+        let samples = numbers
+            .map(|(values, number)| (named(labels, values), ConstGauge::new(f64::from(number))));
+        self.0.register(name, help, Samples(samples.collect()));
+    }
+}
+
+/// Gives the values of labels their names.
+fn named<const N: usize, L: Into<Cow<'static, str>>>(
+    names: [&'static str; N],
+    values: [L; N],
+) -> Vec<Label> {
+    names.into_iter().zip(values.map(Into::into)).collect()
+}
+
+// === impl Samples ===
+
+impl<M: EncodeMetric + TypedMetric> EncodeMetric for Samples<M> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        for (labels, value) in &self.0 {
+            value.encode(encoder.encode_family(labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        M::TYPE
+    }
+}
+
+// === impl Durations ===
+
+impl Durations {
+    /// Reads a histogram, or the sum of several ones. `read` returns the value of one of its counters.
+    fn new(read: impl Fn(&dyn Fn(&Histogram) -> &AtomicU64) -> u64) -> Self {
+        let bounds = BOUNDS
+            .iter()
+            .map(|bound| *bound as f64 / 1e6)
+            .chain([f64::INFINITY])
+            .enumerate();
+        let buckets = bounds.map(|(index, bound)| (bound, read(&|one| &one.buckets[index])));
+        Self {
+            buckets: buckets.collect(),
+            sum: read(&|one| &one.nanoseconds) as f64 / 1e9,
+        }
+    }
+}
+
+impl EncodeMetric for Durations {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let total = self.buckets.iter().map(|(_, count)| count).sum();
+        encoder.encode_histogram::<NoLabelSet>(self.sum, total, &self.buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
     }
 }

@@ -3,7 +3,6 @@
 use super::document::{Cells, Document, Report, Section, text_of};
 use super::error::ViewError;
 use super::filter::{Filter, is_listed};
-use super::page::limit;
 use super::server::Shown;
 use crate::model::list_some;
 use crate::source::events::{Event, MAX_EVENTS};
@@ -20,7 +19,7 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), V
         },
     };
     events.retain(|one| selects(filter, one));
-    let limit = filter.limit.map_or(MAX_EVENTS, |_| limit(filter));
+    let limit = filter.limit.map_or(MAX_EVENTS, |_| filter.page_size());
     match filter.after {
         // The next request continues after the last of these.
         Some(_) => events.truncate(limit),

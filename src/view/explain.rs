@@ -16,8 +16,8 @@ use serde_json::json;
 use super::document::{Column, Document, Section};
 use super::endpoint::EndpointReport;
 use super::error::ViewError;
+use super::filter::MAX_LIMIT;
 use super::manual::manual_command;
-use super::page::{MAX_LIMIT, limit};
 use super::problem::ProblemReport;
 use super::server::Shown;
 use super::table::ServiceRow;
@@ -49,7 +49,7 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
         .map(|one| name.reply.report(one, shown.clock()));
     let endpoints = Section::of::<EndpointReport>("endpoints", endpoints);
     document.sections = match filter.next {
-        None => name.sections(endpoints, rest(more, limit(filter))),
+        None => name.sections(endpoints, rest(more, filter.page_size())),
         Some(_) => vec![endpoints],
     };
     document.sections.retain(|section| !section.rows.is_empty());

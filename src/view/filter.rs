@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::error::ViewError;
 use super::past;
 use crate::model::{ClusterName, Line, Namespace, Timestamp, most_similar};
 use crate::table::Service;
@@ -39,12 +40,26 @@ pub struct Filter {
     pub since: Option<Timestamp>,
     /// The ID of the last event that the client knows.
     pub after: Option<u64>,
-    /// The number of rows of a page, at most [`MAX_LIMIT`](super::MAX_LIMIT).
+    /// The number of rows of a page, at most [`MAX_LIMIT`].
     pub limit: Option<usize>,
     /// The place of the page: `continue` of the last one.
     #[serde(rename = "continue")]
     pub next: Option<String>,
 }
+
+/// The place of a page: `VERSION.OFFSET` in the parameter `continue`. A list of a table continues in that table, whatever has changed
+/// since.
+pub(super) struct PagePlace {
+    /// The version of the table.
+    pub version: u64,
+    /// The number of rows before it.
+    pub offset: usize,
+}
+
+/// Maximum number of rows of a page.
+pub const MAX_LIMIT: usize = 1000;
+/// The number of rows of a page, unless the request says another one.
+const DEFAULT_LIMIT: usize = 200;
 
 /// Maximum number of names that are compared with one that does not exist.
 const MAX_COMPARED: usize = 2000;
@@ -52,6 +67,26 @@ const MAX_COMPARED: usize = 2000;
 // === impl Filter ===
 
 impl Filter {
+    /// Returns the number of rows of a page.
+    pub(super) fn page_size(&self) -> usize {
+        self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT)
+    }
+
+    /// Returns the place of the page. `None`: the first one.
+    pub(super) fn place(&self) -> Result<Option<PagePlace>, ViewError> {
+        let Some(text) = &self.next else {
+            return Ok(None);
+        };
+        let place = text.split_once('.').and_then(|(version, offset)| {
+            Some(PagePlace {
+                version: version.parse().ok()?,
+                offset: offset.parse().ok()?,
+            })
+        });
+        let invalid = || ViewError::invalid("continue", text, "use the one of the last page");
+        place.map(Some).ok_or_else(invalid)
+    }
+
     /// Returns whether it selects a part of a list: some rows, or a page behind the first one.
     pub fn selects_rows(&self) -> bool {
         let whole = Self {

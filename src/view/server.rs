@@ -12,9 +12,8 @@ use super::causes::Causes;
 use super::document::Document;
 use super::error::ViewError;
 use super::facts::{CurrentFacts, TableFacts};
-use super::filter::Filter;
+use super::filter::{Filter, PagePlace};
 use super::kind::ViewKind;
-use super::page::{PagePlace, limit};
 use super::problem::PrintContext;
 use super::state::Verdict;
 use crate::clock::{unix_milliseconds, unix_seconds};
@@ -167,7 +166,7 @@ impl<'s> Shown<'s> {
         if let Some(time) = filter.at {
             shown.select(time)?;
         }
-        if let Some(PagePlace { version, .. }) = PagePlace::of(filter)?
+        if let Some(PagePlace { version, .. }) = filter.place()?
             && shown.published.version != version
         {
             let earlier = server.reader.of_version(version);
@@ -228,9 +227,9 @@ impl<'s> Shown<'s> {
         rows: impl IntoIterator<Item = T>,
         document: &mut Document,
     ) -> Result<Vec<T>, ViewError> {
-        let offset = PagePlace::of(self.filter)?.map_or(0, |place| place.offset);
+        let offset = self.filter.place()?.map_or(0, |place| place.offset);
         let mut rows = rows.into_iter().skip(offset);
-        let page: Vec<T> = rows.by_ref().take(limit(self.filter)).collect();
+        let page: Vec<T> = rows.by_ref().take(self.filter.page_size()).collect();
         let next = format!("{}.{}", self.published.version, offset + page.len());
         if rows.next().is_some() {
             self.note_next(next, document);

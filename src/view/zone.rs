@@ -3,7 +3,6 @@
 use super::document::{Column, Document, Section};
 use super::error::ViewError;
 use super::explain::RecordReport;
-use super::page::{PagePlace, limit};
 use super::server::Shown;
 use crate::zone::print::ZoneFile;
 use crate::zone::{Grammar, Zone, ZoneName, Zones};
@@ -16,12 +15,12 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
     let (filter, zones) = (shown.filter, &shown.server.zones);
     let zone = choose_zone(zones, filter.zone.as_deref())?;
     let file = ZoneFile::new(zones, zone, &shown.published).ok_or(ViewError::NoTable)?;
-    let place = PagePlace::of(filter)?.map_or(0, |place| place.offset);
+    let place = filter.place()?.map_or(0, |place| place.offset);
     let (first, mut line) = (place >> LINE_BITS, place & ((1 << LINE_BITS) - 1));
     let mut section = Section::new("", [Column::text("")]);
     for part in first..file.parts() {
         let lines = file.part(part);
-        let room = limit(filter) - section.rows.len();
+        let room = filter.page_size() - section.rows.len();
         lines
             .iter()
             .skip(line)

@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::name::ReadName;
 use crate::view::document::{Cells, Report, text_of};
 use crate::view::endpoint::ListedEndpoint;
-use crate::view::page::limit;
 use crate::wire::records_within;
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerContext, Reading, RecordType, Section};
@@ -70,22 +69,20 @@ impl AnswerReport {
         let sources = answer.endpoints();
         let records = answer.records(AnswerContext::new(name.name, published.serial));
         let in_answer = || records.iter().filter(|one| one.section == Section::Answer);
-        let listed =
-            in_answer()
-                .take(limit(name.shown.filter))
-                .enumerate()
-                .map(|(place, record)| {
-                    // Those that are returned come first, in the same order.
-                    let is_source =
-                        |one: &ListedEndpoint<'_>| ptr::eq(sources[place], one.endpoint);
-                    let is_of_endpoint = place < sources.len();
-                    RecordReport::of_line(
-                        &record.to_string(),
-                        is_of_endpoint
-                            .then(|| name.endpoints.iter().position(is_source))
-                            .flatten(),
-                    )
-                });
+        let listed = in_answer()
+            .take(name.shown.filter.page_size())
+            .enumerate()
+            .map(|(place, record)| {
+                // Those that are returned come first, in the same order.
+                let is_source = |one: &ListedEndpoint<'_>| ptr::eq(sources[place], one.endpoint);
+                let is_of_endpoint = place < sources.len();
+                RecordReport::of_line(
+                    &record.to_string(),
+                    is_of_endpoint
+                        .then(|| name.endpoints.iter().position(is_source))
+                        .flatten(),
+                )
+            });
         // Clients announce so much.
         let udp_max = name.shown.server.settings["answers"]["udpMax"]
             .as_u64()
