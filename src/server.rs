@@ -41,7 +41,7 @@ pub use refused::RefusedClients;
 
 use accept::accept;
 use bind::listen;
-use connections::{Connections, Place};
+use connections::{ConnectionPlace, Connections};
 use socket::Socket;
 use tcp::Connection;
 
@@ -113,7 +113,7 @@ impl DnsServer {
             }
             let answerer = answerer.clone();
             let stop = self.stop.clone();
-            let serve = move |place: Arc<Place>| {
+            let serve = move |place: Arc<ConnectionPlace>| {
                 let answerer = answerer.clone();
                 let stop = stop.clone();
                 let stream = Socket(place.clone());

@@ -16,7 +16,7 @@ use super::finding::{self, Check, Fact, Finding, FindingState, condition, items,
 use super::objects::{ClusterObjects, EXPORTED, GATEWAYS};
 use super::permissions::{self, NamespaceScope, Permission};
 use crate::model::{LINK_VERSIONS, Namespace};
-use crate::source::kube::{Failure, within};
+use crate::source::kube::{RequestFailure, within};
 
 /// Maximum time for a request.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -165,7 +165,7 @@ async fn send(client: &Client, request: hyper::http::Result<HttpRequest<Vec<u8>>
 pub async fn list_links(client: &Client) -> Fact<Vec<Value>> {
     for version in LINK_VERSIONS {
         match list(client, format!("/apis/{version}/links"), "").await {
-            Err(Failure::Refused { code: 404, .. }) => {}
+            Err(RequestFailure::Refused { code: 404, .. }) => {}
             listed => return listed.map_err(|failure| failure.to_string()),
         }
     }
@@ -197,13 +197,13 @@ pub(crate) async fn list(
     client: &Client,
     path: String,
     selector: &str,
-) -> Result<Vec<Value>, Failure> {
+) -> Result<Vec<Value>, RequestFailure> {
     let params = ListParams::default().labels(selector);
     let request = Request::new(&*path).list(&params)?;
     let list = within(REQUEST_TIMEOUT, client.request::<Value>(request)).await;
     match list?["items"].take() {
         Value::Array(items) => Ok(items),
-        _ => Err(Failure::Unreadable(format!("{path} is no list"))),
+        _ => Err(RequestFailure::Unreadable(format!("{path} is no list"))),
     }
 }
 

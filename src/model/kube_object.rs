@@ -280,10 +280,10 @@ impl<'j> KubeObject<'j> {
     /// Returns an error if the object does not match the schema of its kind.
     pub(super) fn spec<T: Deserialize<'j> + Default>(&self) -> Result<T, serde_json::Error> {
         #[derive(Deserialize)]
-        struct Body<T> {
+        struct WithSpec<T> {
             spec: Option<T>,
         }
-        let body: Body<T> = serde_json::from_str(self.json)?;
+        let body: WithSpec<T> = serde_json::from_str(self.json)?;
         Ok(body.spec.unwrap_or_default())
     }
 

@@ -6,7 +6,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,10 +37,10 @@ pub struct Problem {
     pub cause: Option<ProblemKind>,
     /// A name of a cluster in a setting that nothing here knows. Who prints the problem searches the nearest one.
     pub unknown: Option<Text>,
-    /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
-    since: Option<NonZeroU64>,
-    /// Whether it held in the first table of this process, so that it began at an unknown time before.
-    is_older: bool,
+    /// The time since which it holds, as far as this process knows. A change of the detail does not change it.
+    pub since: Option<Timestamp>,
+    /// Whether it held in the first table of this process, so that it began at an unknown time before `since`.
+    pub is_older: bool,
 }
 
 /// Maximum number of characters in [`Problem::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
@@ -389,12 +388,6 @@ impl Problem {
         self
     }
 
-    /// Sets whether it held in the first table of this process.
-    pub fn began_before(mut self, is_older: bool) -> Self {
-        self.is_older = is_older;
-        self
-    }
-
     /// Adds another problem of the same kind, service and cluster: its objects and its detail, the first ones of many.
     pub fn merge(&mut self, other: Self) {
         let is_known = self.detail.contains(&*other.detail);
@@ -465,13 +458,8 @@ impl Problem {
 
     /// Sets the time since which it holds.
     pub fn holds_since(mut self, since: impl Into<Option<Timestamp>>) -> Self {
-        self.since = since.into().and_then(|since| NonZeroU64::new(since.0));
+        self.since = since.into();
         self
-    }
-
-    /// Returns the time since which it holds, as far as this process knows. A change of the detail does not change it.
-    pub fn since(&self) -> Option<Timestamp> {
-        self.since.map(|since| Timestamp(since.get()))
     }
 
     /// Returns what it says without its detail: the kind, service, cluster and name, or the object of one without a service. If it
@@ -479,11 +467,6 @@ impl Problem {
     pub fn fact(&self) -> impl Ord + '_ {
         let object = self.objects.first().filter(|_| self.service.is_none());
         (self.kind, &self.service, object, &self.cluster, &self.name)
-    }
-
-    /// Returns whether it held in the first table of this process, so that it began at an unknown time before [`Self::since`].
-    pub fn is_older(&self) -> bool {
-        self.is_older
     }
 
     /// Dates new problems: each has the time of the same fact in the last table, or else its own, or `now`. Without a last table, this
@@ -494,7 +477,7 @@ impl Problem {
             let same = known.binary_search_by(|one| one.fact().cmp(&problem.fact()));
             (problem.since, problem.is_older) = match same {
                 Ok(index) => (known[index].since, known[index].is_older),
-                Err(_) => (problem.since.or(NonZeroU64::new(now.0)), last.is_none()),
+                Err(_) => (problem.since.or(Some(now)), last.is_none()),
             };
         }
     }
@@ -665,14 +648,14 @@ mod tests {
             problem("web", "in a"),
         ];
         Problem::date(Some(&list), &mut next, at(2));
-        let times: Vec<_> = next.iter().map(|one| one.since().unwrap()).collect();
+        let times: Vec<_> = next.iter().map(|one| one.since.unwrap()).collect();
         assert_eq!(times, [at(2), at(1), at(1)]);
         assert_eq!(next[0], problem("api", "in a, b"));
         // What held in the first table began before it, as long as it holds.
         let mut first = list.clone();
         Problem::date(None, &mut first, at(3));
         Problem::date(Some(&first), &mut next, at(4));
-        let is_older: Vec<bool> = next.iter().map(Problem::is_older).collect();
+        let is_older: Vec<bool> = next.iter().map(|one| one.is_older).collect();
         assert_eq!(is_older, [false, true, true]);
     }
 

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::connections::{Connections, Place};
+use super::connections::{ConnectionPlace, Connections};
 
 /// Accepts connections until `stop` and serves each with `serve`. Then it accepts those in the kernel's queue, and waits for
 /// the open connections.
@@ -16,7 +16,7 @@ pub(super) async fn accept<F>(
     listener: TcpListener,
     connections: Arc<Connections>,
     stop: CancellationToken,
-    serve: impl Fn(Arc<Place>) -> F,
+    serve: impl Fn(Arc<ConnectionPlace>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {

@@ -19,12 +19,12 @@ use crate::zone::Answer;
 /// Converts messages to replies. Every UDP worker has its own, so that no two threads write to the same counter. TCP
 /// connections share one.
 pub struct Answerer {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedAnswerer>,
     pub(super) counters: Arc<Counters>,
 }
 
 /// What all answerers share.
-pub(super) struct Shared {
+pub(super) struct SharedAnswerer {
     settings: ResponseSettings,
     refused: RefusedClients,
     reader: Reader,
@@ -52,7 +52,7 @@ impl Answerer {
         counters: CounterSet,
     ) -> Self {
         let own = counters.add();
-        let shared = Shared {
+        let shared = SharedAnswerer {
             settings,
             refused,
             reader,

@@ -8,7 +8,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::connections::{MESSAGE_TIMEOUT, Place};
+use super::connections::{ConnectionPlace, MESSAGE_TIMEOUT};
 use super::counters::EndReason;
 use super::platform::has_unsent;
 
@@ -20,7 +20,7 @@ const LINGER_TICK: Duration = Duration::from_millis(50);
 /// Prepares the end of a connection. A client that reads has a few seconds to receive the last replies, unless the connection is
 /// `replaced`; otherwise the kernel forgets them, which it would keep for minutes. After an error, the client may still be sending. A
 /// socket that is closed with unread octets resets the connection, and the client would see that instead of the last reply.
-pub(super) async fn close(place: &Place, reason: EndReason) {
+pub(super) async fn close(place: &ConnectionPlace, reason: EndReason) {
     let stream = &place.stream;
     let is_error = matches!(reason, EndReason::Malformed | EndReason::Handshake);
     if !matches!(reason, EndReason::Slow | EndReason::Replaced) && (is_error || has_unsent(stream))
@@ -84,7 +84,7 @@ mod tests {
     const PART: usize = 8 * 1024;
 
     /// Returns a connection with its client, which has a small buffer.
-    async fn connect() -> (Arc<Place>, TcpStream) {
+    async fn connect() -> (Arc<ConnectionPlace>, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let client = TcpSocket::new_v4().unwrap();
         client.set_recv_buffer_size(1).unwrap();

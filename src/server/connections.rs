@@ -48,11 +48,11 @@ pub(super) struct Connections {
     counters: Arc<Counters>,
     failures: LogLimiter,
     /// Also some that have ended.
-    open: Mutex<Vec<Weak<Place>>>,
+    open: Mutex<Vec<Weak<ConnectionPlace>>>,
 }
 
 /// The place of a connection among the open ones, with its socket. It is free when the connection has dropped it.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     pub(super) stream: TcpStream,
     /// The address and port of the client.
     pub(super) peer: SocketAddr,
@@ -93,8 +93,8 @@ impl Connections {
     }
 
     /// Adds a connection from `peer`. If there are too many, another one is replaced.
-    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr) -> Arc<Place> {
-        let place = Arc::new(Place {
+    pub(super) fn add(&self, stream: TcpStream, peer: SocketAddr) -> Arc<ConnectionPlace> {
+        let place = Arc::new(ConnectionPlace {
             stream,
             peer,
             client: self.access.client(peer.ip()),
@@ -109,7 +109,8 @@ impl Connections {
         let mut open = self.open.lock();
         open.retain(|one| one.strong_count() > 0);
         if !self.lifted.is_cancelled() {
-            let mut others: Vec<Arc<Place>> = open.iter().filter_map(Weak::upgrade).collect();
+            let mut others: Vec<Arc<ConnectionPlace>> =
+                open.iter().filter_map(Weak::upgrade).collect();
             others.retain(|one| one.is_allowed == place.is_allowed && !one.replaced.is_cancelled());
             let limit = if place.is_allowed {
                 self.limit
@@ -155,7 +156,11 @@ impl Connections {
 /// Returns the connection that a new one of a client replaces, if there are too many: one of the client that has most, the new one
 /// included. Of these, one without a query goes first, then the one that has been idle longest. If several clients have most, it is the
 /// one of them all that has been idle longest.
-fn excess(open: &[Arc<Place>], client: IpAddr, limit: usize) -> Option<&Arc<Place>> {
+fn excess(
+    open: &[Arc<ConnectionPlace>],
+    client: IpAddr,
+    limit: usize,
+) -> Option<&Arc<ConnectionPlace>> {
     let mut counts: BTreeMap<IpAddr, usize> = [(client, 1)].into();
     for place in open {
         *counts.entry(place.client).or_default() += 1;
@@ -169,7 +174,7 @@ fn excess(open: &[Arc<Place>], client: IpAddr, limit: usize) -> Option<&Arc<Plac
         return None;
     }
     let is_one = counts.len() == 1;
-    let mut candidates: Vec<&Arc<Place>> = open.iter().collect();
+    let mut candidates: Vec<&Arc<ConnectionPlace>> = open.iter().collect();
     candidates.retain(|one| counts.contains_key(&one.client));
     candidates.sort_by_cached_key(|one| {
         let activity = one.activity.lock();
@@ -182,9 +187,9 @@ fn excess(open: &[Arc<Place>], client: IpAddr, limit: usize) -> Option<&Arc<Plac
         .copied()
 }
 
-// === impl Place ===
+// === impl ConnectionPlace ===
 
-impl Place {
+impl ConnectionPlace {
     /// Records the time of a query.
     pub(super) fn note_query(&self) {
         *self.activity.lock() = Activity {
@@ -235,7 +240,7 @@ mod tests {
         }
 
         /// Adds a connection, a second after the last one. Returns the side of the client, too.
-        async fn add(&self, address: &str) -> (Arc<Place>, TcpStream) {
+        async fn add(&self, address: &str) -> (Arc<ConnectionPlace>, TcpStream) {
             let client = TcpStream::connect(self.listener.local_addr().unwrap());
             let (client, accepted) = tokio::join!(client, self.listener.accept());
             advance(Duration::from_secs(1)).await;
@@ -244,7 +249,11 @@ mod tests {
             (place, client.unwrap())
         }
 
-        async fn add_all(&self, address: &str, count: usize) -> Vec<(Arc<Place>, TcpStream)> {
+        async fn add_all(
+            &self,
+            address: &str,
+            count: usize,
+        ) -> Vec<(Arc<ConnectionPlace>, TcpStream)> {
             let mut added = Vec::new();
             for _ in 0..count {
                 added.push(self.add(address).await);
@@ -253,7 +262,7 @@ mod tests {
         }
     }
 
-    fn replaced(places: &[(Arc<Place>, TcpStream)]) -> Vec<usize> {
+    fn replaced(places: &[(Arc<ConnectionPlace>, TcpStream)]) -> Vec<usize> {
         let places = places.iter().enumerate();
         let replaced = places.filter(|(_, (place, _))| place.replaced.is_cancelled());
         replaced.map(|(number, _)| number).collect()

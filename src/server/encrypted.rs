@@ -15,7 +15,7 @@ use socket2::Socket;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-pub use certificate::{Certificate, Files};
+pub use certificate::{Certificate, CertificateFiles};
 
 use super::accept::accept;
 use super::answerer::Answerer;

@@ -21,7 +21,7 @@ use tower::Layer as _;
 use tracing::debug;
 
 use super::accept::accept;
-use super::connections::{Connections, Place};
+use super::connections::{ConnectionPlace, Connections};
 use super::socket::Socket;
 use crate::wire::{Access, Transport};
 
@@ -64,7 +64,7 @@ pub async fn serve_http(listeners: Vec<TcpListener>, routes: Router, access: Acc
     join_all(listeners.into_iter().map(serve)).await;
 }
 
-async fn serve_connection(place: Arc<Place>, routes: Router) {
+async fn serve_connection(place: Arc<ConnectionPlace>, routes: Router) {
     let Ok(local) = place.stream.local_addr() else {
         return; // the client is gone
     };

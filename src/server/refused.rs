@@ -77,7 +77,7 @@ mod tests {
         let refused = RefusedClients::default();
         let problem = |now| {
             let problem = refused.problem(now)?;
-            Some((problem.detail.to_string(), problem.since()))
+            Some((problem.detail.to_string(), problem.since))
         };
         assert_eq!(problem(1000), None);
         let since = Some(Timestamp::from_seconds(1000));

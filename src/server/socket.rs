@@ -1,4 +1,4 @@
-//! The stream of a TCP connection. The connection shares its socket with its [`Place`], where the server looks whether it is idle.
+//! The stream of a TCP connection. The connection shares its socket with its [`ConnectionPlace`], where the server looks whether it is idle.
 
 use std::io::{self, ErrorKind, IoSlice, Read as _};
 use std::net::Shutdown;
@@ -9,10 +9,10 @@ use std::task::{Context, Poll, ready};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-use super::connections::Place;
+use super::connections::ConnectionPlace;
 
 /// The stream of a connection, with its place.
-pub(super) struct Socket(pub(super) Arc<Place>);
+pub(super) struct Socket(pub(super) Arc<ConnectionPlace>);
 
 impl AsyncRead for Socket {
     fn poll_read(

@@ -19,7 +19,7 @@ use tracing::debug;
 
 use super::answerer::Answerer;
 use super::close::close;
-use super::connections::{MESSAGE_TIMEOUT, Place};
+use super::connections::{ConnectionPlace, MESSAGE_TIMEOUT};
 use super::counters::EndReason;
 use super::framing::{Framing, Pause};
 use super::platform::has_unsent;
@@ -40,7 +40,7 @@ type TimeLimit = (Instant, EndReason);
 /// An open connection.
 pub(super) struct Connection<S> {
     stream: S,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     transport: Transport,
     answerer: Arc<Answerer>,
     stop: CancellationToken,
@@ -54,7 +54,7 @@ pub(super) struct Connection<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(
         stream: S,
-        place: Arc<Place>,
+        place: Arc<ConnectionPlace>,
         transport: Transport,
         answerer: Arc<Answerer>,
         stop: CancellationToken,

@@ -12,7 +12,7 @@ use crate::testing::support::query::Parts;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::connections::Place;
+use super::connections::ConnectionPlace;
 use super::counters::CounterSet;
 use super::tcp::READ_QUOTA;
 use super::*;
@@ -41,7 +41,7 @@ fn query(id: u8) -> Vec<u8> {
 }
 
 /// Returns a connection with its client.
-pub(super) async fn connect() -> (Arc<Place>, TcpStream) {
+pub(super) async fn connect() -> (Arc<ConnectionPlace>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await;
     let (stream, peer) = listener.accept().await.unwrap();
@@ -114,7 +114,7 @@ async fn panic_ends_only_its_own_connection() {
     let access = Access::for_all(&[]);
     let connections = Connections::new(9, access, Transport::Tcp, counters.clone());
     let number = AtomicUsize::new(0);
-    let serve = move |place: Arc<Place>| {
+    let serve = move |place: Arc<ConnectionPlace>| {
         let number = number.fetch_add(1, SeqCst);
         async move {
             assert!(number != 1, "an injected panic");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
 use crate::model::Namespace;
-use crate::server::encrypted::Files;
+use crate::server::encrypted::CertificateFiles;
 use crate::server::platform::host_name;
 use crate::table::{Aliases, Rules, ShortNames};
 use crate::wire::{Access, ResponseSettings};
@@ -90,9 +90,9 @@ impl Settings {
     }
 
     /// Returns the files of the encrypted listeners, or `None` if there is no listener.
-    pub fn certificate(&self) -> Option<Files> {
+    pub fn certificate(&self) -> Option<CertificateFiles> {
         let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
-        self.has_encrypted_listener().then(|| Files {
+        self.has_encrypted_listener().then(|| CertificateFiles {
             certificate: self.tls.certificate.clone(),
             key: self.tls.key.clone(),
             client_ca: Some(self.tls.client_ca.clone()).filter(is_set),

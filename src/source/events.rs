@@ -46,10 +46,10 @@ const EPOCH_BITS: u32 = 20;
 
 /// The last changes of answers. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Events(Arc<Shared>);
+pub struct Events(Arc<SharedEvents>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedEvents {
     ring: Mutex<Ring>,
     latest: watch::Sender<Latest>,
     flapping: Mutex<Flapping>,
@@ -104,14 +104,14 @@ pub(super) type TimedChange = (Timestamp, Change);
 /// The changes that wait until no further one of their cluster and kind has followed for [`QUIET`], but not longer than
 /// [`MAX_WAIT`].
 #[derive(Debug, Default)]
-pub(super) struct Window(BTreeMap<Group, Vec<Waiting>>);
+pub(super) struct Window(BTreeMap<Group, Vec<WaitingChange>>);
 
 /// Namespace and cluster of changes, which may be merged or undo each other. No tenant changes Links: those of all namespaces are one.
 type Group = (Option<Namespace>, Option<ClusterName>);
 
 /// Changes of one cluster, namespace and kind, merged.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingChange {
     /// When the first and the last of its changes came. The first is the time of its event.
     first: Timestamp,
     last: Timestamp,
@@ -246,7 +246,7 @@ impl Default for Events {
             known_since: Timestamp(unix_milliseconds()),
             ..Ring::default()
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedEvents {
             ring: Mutex::new(ring),
             latest: watch::Sender::new(latest),
             flapping: Mutex::default(),
@@ -321,7 +321,7 @@ impl Window {
                 one.last = now;
                 one.change.merge(&change);
             }
-            None => waiting.push(Waiting {
+            None => waiting.push(WaitingChange {
                 first: now,
                 last: now,
                 change,
@@ -344,11 +344,11 @@ impl Window {
 
     /// Returns when the next change has waited long enough.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.0.values().flatten().map(Waiting::due).min()
+        self.0.values().flatten().map(WaitingChange::due).min()
     }
 }
 
-impl Waiting {
+impl WaitingChange {
     fn due(&self) -> Timestamp {
         self.last.after(QUIET).min(self.first.after(MAX_WAIT))
     }

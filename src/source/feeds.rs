@@ -39,7 +39,7 @@ pub struct Feed {
 /// The state of every feed. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Feeds {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FeedStates>>,
     /// The changes of answers by the feeds.
     pub events: Events,
     /// The heartbeat of the update loop.
@@ -54,7 +54,7 @@ pub struct Feeds {
     pub(crate) answer_delays: Arc<Histogram>,
 }
 
-type State = BTreeMap<Feed, FeedState>;
+type FeedStates = BTreeMap<Feed, FeedState>;
 
 #[derive(Clone, Debug)]
 struct FeedState {
@@ -161,8 +161,7 @@ impl Feeds {
 
     /// Ends the failure of a feed.
     pub(super) fn end_failure(&self, feed: &Feed) {
-        let ended = self.take_failure(feed);
-        log_ended(&ended, [], self.clock.now());
+        log_ended(&self.take_failure(feed), [], self.clock.now());
     }
 
     /// Takes the failure of a feed. Returns the problem that is over, unless a feed still fails that began to fail at about the same
@@ -253,7 +252,7 @@ impl Feeds {
 }
 
 /// Returns the feeds that a table needs.
-fn needed(state: &State) -> impl Iterator<Item = &FeedState> {
+fn needed(state: &FeedStates) -> impl Iterator<Item = &FeedState> {
     state
         .iter()
         .filter(|(feed, _)| feed.kind.is_needed())
@@ -261,7 +260,7 @@ fn needed(state: &State) -> impl Iterator<Item = &FeedState> {
 }
 
 /// Returns the feeds of Links.
-fn links(state: &State) -> impl Iterator<Item = &FeedState> + Clone {
+fn links(state: &FeedStates) -> impl Iterator<Item = &FeedState> + Clone {
     state
         .iter()
         .filter(|(feed, _)| feed.kind == Kind::Link)
@@ -353,7 +352,7 @@ mod tests {
         assert_eq!(feeds.take_failure(&first), None);
         let problem = feeds.take_failure(&last).unwrap();
         assert_eq!(*problem.subject(), *last.to_string());
-        assert!(problem.since().is_some());
+        assert!(problem.since.is_some());
         assert_eq!(feeds.take_failure(&last), None);
         assert!(feeds.take_failure(&forbidden).is_some());
     }

@@ -82,7 +82,7 @@ impl Flapping {
         let known = take(&mut self.problems);
         for (key, count) in take(&mut self.counts) {
             if count.flaps() {
-                let since = known.get(&key).and_then(Problem::since);
+                let since = known.get(&key).and_then(|one| one.since);
                 let problem = count.problem(&key).holds_since(since);
                 log_limited(&problem, limiter, now);
                 self.problems.insert(key, problem);
@@ -160,7 +160,7 @@ mod tests {
             problem.to_string(),
             "Service changes too often: prod/db: 15 changes within a minute"
         );
-        assert_eq!(problem.since(), Some(at(5)));
+        assert_eq!(problem.since, Some(at(5)));
         assert!(busy(&flapping, &["db"]) && !busy(&flapping, &["pods"]));
         flapping.end_minute(at(120), &mut limiter);
         assert_eq!((flapping.due(), flapping.services().len()), (None, 0));

@@ -57,19 +57,19 @@ pub enum Outcome {
 
 /// The sender that a source uses.
 #[derive(Clone, Debug, Default)]
-pub struct Updates(Arc<Shared>);
+pub struct Updates(Arc<SharedInbox>);
 
 /// The receiver. When it is dropped, the source must end.
 #[derive(Debug)]
-pub(super) struct Inbox(Arc<Shared>);
+pub(super) struct Inbox(Arc<SharedInbox>);
 
 /// The receiver of the updates does not exist any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
 #[derive(Debug, Default)]
-struct Shared {
-    waiting: Mutex<Waiting>,
+struct SharedInbox {
+    waiting: Mutex<WaitingUpdates>,
     /// Notified when something waits, or the source has ended.
     news: Notify,
     /// Cancelled when the receiver is dropped.
@@ -77,7 +77,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingUpdates {
     /// In the order of their arrival.
     updates: Vec<Update>,
     /// The places of the objects of each kind that arrived since the last list. A copy that follows a list must not come before it.
@@ -151,9 +151,9 @@ impl Drop for Inbox {
     }
 }
 
-// === impl Waiting ===
+// === impl WaitingUpdates ===
 
-impl Waiting {
+impl WaitingUpdates {
     fn add(&mut self, update: Update) {
         match update {
             Update::Apply {

@@ -21,7 +21,7 @@ use kube::Client;
 use tracing::{Instrument, info_span};
 
 pub(crate) use client::client;
-pub(crate) use failure::{Failure, within};
+pub(crate) use failure::{RequestFailure, within};
 pub use watcher::RELIST;
 
 use limiter::Limiters;

@@ -1,7 +1,6 @@
 //! The log lines of problems. The model is pure, so the lines are written here, by everybody who finds a problem: the source,
 //! the update loop, and the listeners.
 
-use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::info;
@@ -9,7 +8,7 @@ use tracing::info;
 use super::SteadyClock;
 use super::line_limiter::LineLimiter;
 use crate::failures::Failures;
-use crate::model::{Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
 use crate::table::Table;
 use crate::table::change::Change;
 
@@ -74,7 +73,7 @@ pub fn log_ended<'p>(
         if row.family == Family::Server && next.all(|one| one.fact() != problem.fact()) {
             let name = problem.kind.name();
             let subject = problem.subject();
-            let seconds = problem.since().map(|since| now.since(since).as_secs());
+            let seconds = problem.since.map(|since| now.since(since).as_secs());
             info!(target: TARGET, problem = name, %subject, seconds, "Problem is over: {}", row.sentence);
         }
     }
@@ -117,17 +116,17 @@ pub(super) fn log_new(
         new.extend(problems.filter(|one| !is_known(known, one) && !is_told(one)));
     }
     new.retain(|problem| limiter.admits(problem.namespace(), time));
-    log_some(&new, |problem| next.detail_of(problem));
+    log_some(&new, next);
 }
 
-/// Logs problems, at most [`MAX_LOGGED`] of each kind, with the details that a function returns.
-fn log_some<P: Borrow<Problem>>(problems: &[P], detail: impl Fn(&Problem) -> Line) {
+/// Logs problems of a table, at most [`MAX_LOGGED`] of each kind.
+fn log_some(problems: &[&Problem], table: &Table) {
     let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
-    for problem in problems.iter().map(Borrow::borrow) {
+    for problem in problems {
         let count = counts.entry(problem.kind).or_default();
         *count += 1;
         if *count <= MAX_LOGGED {
-            log_with_detail(problem, &detail(problem));
+            log_with_detail(problem, &table.detail_of(problem));
         }
     }
     for (kind, count) in counts {

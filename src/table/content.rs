@@ -144,11 +144,6 @@ impl Published {
 // === impl Table ===
 
 impl Table {
-    /// Returns the version of a service, which tables share.
-    pub(super) fn version_of(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
-        self.shared(key.namespace.as_str(), key.service.as_str())
-    }
-
     /// Makes a table of the past: the current one with other versions of some services, and everything else as in `rest`.
     pub(super) fn of_past(
         current: &Self,
@@ -168,17 +163,21 @@ impl Table {
 
     /// Returns a service.
     pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
-        self.shared(namespace, service).map(AsRef::as_ref)
+        let services = &self.namespaces.get(namespace)?.services;
+        services.get(service).map(AsRef::as_ref)
     }
 
     /// Returns the service of a key.
     pub fn find(&self, key: &ServiceKey) -> Option<&Service> {
-        self.service(key.namespace.as_str(), key.service.as_str())
+        self.shared(key).map(AsRef::as_ref)
     }
 
-    /// Returns a service that tables share.
-    pub(super) fn shared(&self, namespace: &str, service: &str) -> Option<&Arc<Service>> {
-        self.namespaces.get(namespace)?.services.get(service)
+    /// Returns the service of a key, which tables share.
+    pub(super) fn shared(&self, key: &ServiceKey) -> Option<&Arc<Service>> {
+        self.namespaces
+            .get(&key.namespace)?
+            .services
+            .get(&key.service)
     }
 
     /// Returns all services, including those without endpoints, in no particular order.
@@ -230,7 +229,7 @@ impl Table {
     /// Replaces a service with its new version. Returns whether they differ.
     pub(super) fn replace(&mut self, key: &ServiceKey, new: Option<Arc<Service>>) -> bool {
         let ServiceKey { namespace, service } = key;
-        let old = self.shared(namespace.as_str(), service.as_str());
+        let old = self.shared(key);
         if old == new.as_ref() {
             return false; // the shared maps are not copied
         }

@@ -150,17 +150,18 @@ impl Failover {
         let step = format!("step {number} of {order}, {}", self.answering_text());
         let (kind, detail) = match self.answering_health() {
             StepHealth::Empty if order.is_auto => (ProblemKind::StepWithoutEndpoint, step),
-            StepHealth::Empty => (
-                ProblemKind::StepWithoutEndpoint,
-                format!("{step}; {}", self.remedy(key, standby, own)),
-            ),
-            StepHealth::Down if !order.is_auto => (
-                ProblemKind::HeldStepDown,
-                format!(
-                    "{step}: no other takes over; {}",
-                    self.remedy(key, standby, own)
-                ),
-            ),
+            StepHealth::Empty => {
+                let remedy = self.remedy(key, standby, own);
+                (
+                    ProblemKind::StepWithoutEndpoint,
+                    format!("{step}; {remedy}"),
+                )
+            }
+            StepHealth::Down if !order.is_auto => {
+                let remedy = self.remedy(key, standby, own);
+                let detail = format!("{step}: no other takes over; {remedy}");
+                (ProblemKind::HeldStepDown, detail)
+            }
             _ if self.answering > 0 => (ProblemKind::StandbyAnswers, step),
             _ => return None,
         };

@@ -34,7 +34,7 @@ pub(super) type EndpointMirrors<'s> = BTreeMap<Parent<'s>, Vec<EndpointMirror<'s
 
 /// What the slices of a headless mirror say of a host.
 #[derive(Default)]
-struct ListedHost<'s> {
+struct HostInSlices<'s> {
     address: Option<IpAddr>,
     /// The ports of its pod.
     ports: SmallVec<[&'s Ports; 1]>,
@@ -91,7 +91,7 @@ pub(super) fn candidate<'s>(
 fn endpoints<'s>(
     mirrors: Vec<EndpointMirror<'s>>,
     cluster: &ClusterName,
-    listed: &mut BTreeMap<&Hostname, ListedHost<'s>>,
+    listed: &mut BTreeMap<&Hostname, HostInSlices<'s>>,
     context: BuildContext<'s>,
 ) -> Vec<Endpoint> {
     let (mut dead_ports, mut unprobed) = (DeadPorts::default(), Vec::new());
@@ -141,8 +141,8 @@ fn endpoints<'s>(
 fn listed_hosts<'s>(
     mirror: &ObjectKey,
     context: BuildContext<'s>,
-) -> BTreeMap<&'s Hostname, ListedHost<'s>> {
-    let mut listed: BTreeMap<&Hostname, ListedHost<'_>> = BTreeMap::new();
+) -> BTreeMap<&'s Hostname, HostInSlices<'s>> {
+    let mut listed: BTreeMap<&Hostname, HostInSlices<'_>> = BTreeMap::new();
     for (object, slice) in context.store.slices_of(mirror) {
         let Slice::Hosts(slice) = slice else {
             continue;

@@ -38,14 +38,14 @@ const MAX_LISTS: usize = 8;
 const LIST_TIME: Duration = Duration::from_secs(30);
 
 /// The tables of a process, up to the current one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct History {
     /// Maximum age of a table, counted from its end.
     age: Duration,
     /// [`MAX_OCTETS`].
     max_octets: usize,
     /// The tables before the current one, the oldest first.
-    steps: VecDeque<Step>,
+    steps: VecDeque<EarlierTable>,
     current: Arc<Published>,
     /// The time since which the current table answers.
     start: Timestamp,
@@ -61,7 +61,7 @@ pub(super) struct History {
 
 /// An earlier table.
 #[derive(Debug)]
-struct Step {
+struct EarlierTable {
     /// The time since which it answered: until the next one.
     start: Timestamp,
     /// The table without services.
@@ -113,13 +113,9 @@ impl History {
         Self {
             age,
             max_octets: MAX_OCTETS,
-            steps: VecDeque::new(),
             current: first,
             start: now,
-            is_busy: false,
-            octets: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            lists: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -133,7 +129,7 @@ impl History {
     ) -> Option<Arc<Published>> {
         let last = replace(&mut self.current, next);
         if built.difference == Difference::Answers || !built.services.is_empty() {
-            let step = Step {
+            let step = EarlierTable {
                 start: replace(&mut self.start, now),
                 rest: last.without_services(),
                 versions: versions(&last, &built.services),
@@ -239,7 +235,7 @@ impl History {
             return;
         };
         // The table before the first one answers nothing, but is the start of the history.
-        let is_short = |before: &Step| self.start < before.start.after(STEP);
+        let is_short = |before: &EarlierTable| self.start < before.start.after(STEP);
         match self.steps.back_mut() {
             Some(before)
                 if is_short(before) || before.is_busy && middle.is_busy && self.is_busy =>
@@ -284,7 +280,8 @@ impl History {
         let Some(namespace) = most.map(|(namespace, _)| namespace.clone()) else {
             return;
         };
-        let has_some = |step: &Step| step.versions.keys().any(|key| key.namespace == namespace);
+        let has_some =
+            |step: &EarlierTable| step.versions.keys().any(|key| key.namespace == namespace);
         let Some(index) = self.steps.iter().position(has_some) else {
             self.octets.remove(&namespace);
             return;
@@ -363,7 +360,7 @@ fn versions(published: &Published, keys: &ServiceKeys) -> Versions {
         return Versions::new();
     };
     keys.iter()
-        .map(|key| (key.clone(), table.version_of(key).cloned()))
+        .map(|key| (key.clone(), table.shared(key).cloned()))
         .collect()
 }
 

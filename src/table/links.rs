@@ -125,14 +125,6 @@ pub enum LinkList {
     },
 }
 
-/// Why the states of all clusters are unknown.
-const UNDEFINED: &str = "the API server does not define Links";
-const NOTHING: &str =
-    "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller";
-
-/// Why the state of a cluster is unknown that no Link names.
-const UNREADABLE: &str = "Links of a namespace in links.namespaces cannot be read";
-
 /// A poll of Leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeasePoll {
@@ -358,7 +350,10 @@ impl Links {
             }
         }
         let cluster = rules.name_of(link);
-        let problem = problem.map(|one| one.of_cluster(&cluster).began_before(self.is_first));
+        let problem = problem.map(|one| Problem {
+            is_older: self.is_first,
+            ..one.of_cluster(&cluster)
+        });
         Some(ClusterLink {
             cluster,
             state,
@@ -428,20 +423,25 @@ impl Links {
 
     /// Returns the problem that states are unknown, if a person can do something about it.
     fn unknown_problem(&self, states: &LinkStates) -> Option<Problem> {
-        let is_unknown = |one: &ClusterLink| one.state == LinkState::Unknown;
-        let reason = match self.list? {
-            LinkList::Undefined => Some(UNDEFINED),
-            LinkList::Nothing => Some(NOTHING),
-            LinkList::Listed { is_complete: false } if states.clusters.values().any(is_unknown) => {
-                Some(UNREADABLE)
+        let has_unknown = states
+            .clusters
+            .values()
+            .any(|one| one.state == LinkState::Unknown);
+        let detail = match self.list? {
+            LinkList::Undefined => "the API server does not define Links".to_owned(),
+            LinkList::Nothing => {
+                "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller".to_owned()
             }
-            LinkList::NotGiven | LinkList::Listed { .. } => None,
+            LinkList::Listed { is_complete: false } if has_unknown => {
+                "Links of a namespace in links.namespaces cannot be read".to_owned()
+            }
+            LinkList::NotGiven | LinkList::Listed { .. } => {
+                format!("Leases cannot be read: {}", self.leases_problem.as_ref()?)
+            }
         };
-        let leases = self.leases_problem.as_ref();
-        let detail = reason
-            .map(str::to_owned)
-            .or_else(|| Some(format!("Leases cannot be read: {}", leases?)))
-            .filter(|_| !states.clusters.is_empty())?;
+        if states.clusters.is_empty() {
+            return None;
+        }
         let mut problem = Problem::new(ProblemKind::LinksUnknown, detail);
         // A list of Links fails.
         let is_effect = self.list == Some(LinkList::Listed { is_complete: false });

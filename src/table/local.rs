@@ -115,35 +115,38 @@ fn mirrorable(
     cluster: &ClusterName,
 ) -> Result<(), String> {
     const MAX_NAME: usize = 63; // octets of a Service (RFC 1035 label)
-    let service = candidate.item.service.as_str();
     let endpoints = candidate.endpoints.iter().chain(&candidate.not_ready);
-    let is_named = |one: &Endpoint| {
-        !one.addresses
-            .iter()
-            .any(|own| one.hostname == Some(Hostname::from_address(own.ip)))
-    };
-    let mut names = endpoints
-        .clone()
-        .filter(|one| is_named(one))
-        .filter_map(|one| one.hostname.as_ref())
-        .map(Hostname::as_str)
-        .chain([service]);
-    let why = if endpoints.clone().next().is_none() {
+    if endpoints.clone().next().is_none() {
         return Ok(());
-    } else if candidate.item.ports.is_empty() {
-        "it has no ports, so that Linkerd skips it: add ports to the Service"
-    } else if own.is_headless() && !endpoints.clone().any(is_named) {
-        "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, by a StatefulSet whose serviceName is this Service"
-    } else if let Some(name) = names.find(|name| name.len() + 1 + cluster.as_str().len() > MAX_NAME)
-    {
-        return Err(format!(
+    }
+    if candidate.item.ports.is_empty() {
+        return Err(
+            "it has no ports, so that Linkerd skips it: add ports to the Service".to_owned(),
+        );
+    }
+    let mut names = Vec::new();
+    for endpoint in endpoints {
+        let mut addresses = endpoint.addresses.iter();
+        let Some(name) = &endpoint.hostname else {
+            continue;
+        };
+        if !addresses.any(|own| *name == Hostname::from_address(own.ip)) {
+            names.push(name.as_str());
+        }
+    }
+    if own.is_headless() && names.is_empty() {
+        let why = "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, by a StatefulSet whose serviceName is this Service";
+        return Err(why.to_owned());
+    }
+    names.push(candidate.item.service.as_str());
+    let is_long = |name: &&str| name.len() + 1 + cluster.as_str().len() > MAX_NAME;
+    match names.into_iter().find(is_long) {
+        Some(name) => Err(format!(
             "the name of its mirror {name}-{cluster} is longer than {MAX_NAME} characters: shorten the name of the Service, of its \
              pods, or of the cluster"
-        ));
-    } else {
-        return Ok(());
-    };
-    Err(why.to_owned())
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Makes the candidate of the pods of a headless Service of this cluster, joined over all its slices.

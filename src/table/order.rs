@@ -82,18 +82,13 @@ pub(super) fn order_of(
 /// Reports clusters of an order that nothing here knows or whose name cannot be read, and this cluster if it occurs twice (rules K5,
 /// K5a).
 fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
-    let rules = context.rules;
     let own = &context.rules.cluster_name;
     let text = shorten(&order.to_string());
-    let report = |detail: String, unknown: Option<&str>| {
-        let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
-        context.report([unknown.into_iter().fold(problem, Problem::of_unknown)]);
-    };
     let mut unknown = Vec::new();
     let mut unreadable = Vec::new();
     for term in order.terms() {
         match term {
-            ClusterTerm::Named(name) if !context.store.knows(name, rules) => {
+            ClusterTerm::Named(name) if !context.store.knows(name, context.rules) => {
                 unknown.push(name.as_str())
             }
             ClusterTerm::Unreadable(text) => unreadable.push(text.as_str()),
@@ -104,17 +99,15 @@ fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
         (unknown, "no mirror and no Link names it"),
         (unreadable, "it is not the name of a cluster"),
     ] {
-        let quoted = names.iter().map(|name| format!("'{name}'"));
-        let listed = list_some(quoted, MAX_LISTED);
-        if let Some(first) = names.first() {
-            let detail =
-                format!("counts as a cluster without endpoints, {reason}: {listed} in {text}");
-            report(detail, Some(*first));
-        }
+        let Some(first) = names.first() else { continue };
+        let listed = list_some(names.iter().map(|name| format!("'{name}'")), MAX_LISTED);
+        let detail = format!("counts as a cluster without endpoints, {reason}: {listed} in {text}");
+        let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
+        context.report([problem.of_unknown(first)]);
     }
     if order.terms().filter(|term| term.is(own, own)).count() > 1 {
         let detail = format!("corrected, its first place counts: 'local' and '{own}' in {text}");
-        report(detail, None);
+        context.report([Problem::new(ProblemKind::SettingWithoutEffect, detail)]);
     }
 }
 
@@ -130,7 +123,7 @@ pub(super) fn order(
     let own = &context.rules.cluster_name;
     let step_of = |one: &Candidate<'_>| order.step_of(one.clusters.first()?, own);
     let mut health = vec![StepHealth::Empty; order.count()];
-    let mut always_alive = BTreeSet::new();
+    let mut always_alive = order.count();
     for one in candidates.iter().filter(|one| one.is_answering()) {
         let Some(step) = step_of(one) else { continue };
         let offered = if one.endpoints.iter().any(Endpoint::is_alive) {
@@ -140,7 +133,7 @@ pub(super) fn order(
         };
         health[step] = health[step].min(offered);
         if one.endpoints.iter().any(Endpoint::is_always_alive) {
-            always_alive.insert(step);
+            always_alive = step.min(always_alive);
         }
     }
     let debounce = debounced(&order, &health, context);
@@ -157,14 +150,14 @@ pub(super) fn order(
             }
         }
     }
-    let hides = |step: &&usize| **step + 1 < order.count() && order.is_auto;
-    context.report(always_alive.first().filter(hides).map(|step| {
-        let step = order.step_text(*step);
+    // Behind it, no step answers.
+    if order.is_auto && always_alive + 1 < order.count() {
+        let step = order.step_text(always_alive);
         let detail = format!(
             "{order}: step {step} is flat or federated, which is alive while its mirror exists"
         );
-        Problem::new(ProblemKind::SettingWithoutEffect, detail)
-    }));
+        context.report([Problem::new(ProblemKind::SettingWithoutEffect, detail)]);
+    }
     let steps = health.iter().enumerate().map(|(index, health)| Step {
         health: *health,
         since: debounce.as_ref().and_then(|last| last.steps[index].since()),

@@ -55,8 +55,8 @@ impl Age {
 impl From<&Problem> for Age {
     fn from(problem: &Problem) -> Self {
         Self {
-            since: problem.since(),
-            is_older: problem.is_older(),
+            since: problem.since,
+            is_older: problem.is_older,
         }
     }
 }

@@ -128,9 +128,9 @@ const UDP_PLAIN: u16 = 512;
 pub const PADDING_BLOCK: usize = 468;
 
 /// A response code without records, and its extended error.
-type Refusal<'t> = (Rcode, Option<ExtendedError<'t>>);
+type ErrorReply<'t> = (Rcode, Option<ExtendedError<'t>>);
 
-const NOT_SUPPORTED: Refusal<'_> = (Rcode::Refused, Some(ExtendedError::NotSupported));
+const NOT_SUPPORTED: ErrorReply<'_> = (Rcode::Refused, Some(ExtendedError::NotSupported));
 
 /// Applies the policy. `None` means that no reply is sent.
 pub fn respond<'t>(
@@ -178,7 +178,7 @@ fn select_body<'t>(
     settings: &'t ResponseSettings,
     published: &'t Published,
     query: &Query,
-) -> Result<(Rcode, Body<'t>), Refusal<'t>> {
+) -> Result<(Rcode, Body<'t>), ErrorReply<'t>> {
     if query.edns.is_some_and(|edns| edns.version > 0) {
         return Err((Rcode::BadVers, None)); // RFC 6891 section 6.1.3
     }

@@ -23,7 +23,7 @@ use crate::check::finding::{condition, items, name_of, text};
 use crate::http::{Api, CloseReason, Connect, Unreachable};
 use crate::model::Namespace;
 use crate::settings::API_PORT;
-use crate::source::kube::{Failure, within};
+use crate::source::kube::{RequestFailure, within};
 
 /// The selector of the server's pods, and of their workload: labels of the chart.
 const SELECTOR: &str = "app.kubernetes.io/name=global-dns,app.kubernetes.io/component=server";
@@ -137,12 +137,12 @@ impl Cluster {
     }
 
     /// Returns the sentence about a failed request. `grant` says how to permit it.
-    fn cannot(&self, action: &str, grant: &str, failure: Failure) -> Unreachable {
+    fn cannot(&self, action: &str, grant: &str, failure: RequestFailure) -> Unreachable {
         let url = self.url();
         let why = match failure {
             // The client has named the URL.
-            Failure::Broken(why) if why.contains(&url) => return Unreachable(why),
-            Failure::Refused {
+            RequestFailure::Broken(why) if why.contains(&url) => return Unreachable(why),
+            RequestFailure::Refused {
                 code: 403, message, ..
             } => format!("403 {message}; {grant}"),
             failure => failure.to_string(),
@@ -185,7 +185,8 @@ impl Connect for PortForward {
                 .await
                 .map_err(cannot)?;
             let opened = forwarder.take_stream(port).zip(forwarder.take_error(port));
-            let closed = || Failure::Ended("the API server did not open a stream".to_owned());
+            let closed =
+                || RequestFailure::Ended("the API server did not open a stream".to_owned());
             let (stream, reason) = opened.ok_or_else(|| cannot(closed()))?;
             Ok((stream, reason.boxed()))
         };

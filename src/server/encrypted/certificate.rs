@@ -42,7 +42,7 @@ const WARNING_PART: u64 = 5;
 
 /// The PEM files.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct CertificateFiles {
     /// The certificate chain.
     pub certificate: PathBuf,
     /// The private key.
@@ -57,7 +57,7 @@ type Contents = Result<Vec<Vec<u8>>, Problem>;
 /// What the encrypted listeners use. It changes when the files change.
 #[derive(Debug)]
 pub struct Certificate {
-    files: Files,
+    files: CertificateFiles,
     current: ArcSwap<Loaded>,
     /// The problem that new files are unusable.
     unusable: Mutex<Option<Problem>>,
@@ -84,9 +84,9 @@ struct Validity {
     ends: u64,
 }
 
-// === impl Files ===
+// === impl CertificateFiles ===
 
-impl Files {
+impl CertificateFiles {
     /// Reads the files. The contents are compared to detect a change.
     fn read(&self) -> Contents {
         let paths = [&self.certificate, &self.key]
@@ -200,7 +200,7 @@ impl Certificate {
     /// # Errors
     ///
     /// If a file is unusable.
-    pub fn open(files: Files) -> io::Result<Arc<Self>> {
+    pub fn open(files: CertificateFiles) -> io::Result<Arc<Self>> {
         let stop = CancellationToken::new();
         let loaded = files
             .read()
@@ -384,7 +384,7 @@ mod tests {
             ),
         ] {
             let found = validity(days).problem(now);
-            let found = found.map(|one| (one.kind, one.since().map(|time| time.0 / 1000)));
+            let found = found.map(|one| (one.kind, one.since.map(|time| time.0 / 1000)));
             assert_eq!(found, problem, "{days} at {now}");
         }
     }

@@ -14,7 +14,7 @@ use tracing::debug;
 use super::certificate::Loaded;
 use crate::server::answerer::Answerer;
 use crate::server::close::{close, discard_unsent};
-use crate::server::connections::{MESSAGE_TIMEOUT, Place};
+use crate::server::connections::{ConnectionPlace, MESSAGE_TIMEOUT};
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
 use crate::server::socket::Socket;
@@ -79,7 +79,11 @@ impl AsyncWrite for Paced {
 
 /// Serves a connection until it ends, and counts the reason. If something else is loaded, it ends as if the server stopped:
 /// queries that the client has already sent are still answered.
-pub(super) async fn serve(place: Arc<Place>, loaded: Arc<Loaded>, answerer: Arc<Answerer>) {
+pub(super) async fn serve(
+    place: Arc<ConnectionPlace>,
+    loaded: Arc<Loaded>,
+    answerer: Arc<Answerer>,
+) {
     match handshake(&place, &loaded).await {
         Ok(stream) => {
             Connection::new(stream, place, Transport::Tls, answerer, loaded.end.clone())
@@ -107,7 +111,7 @@ struct HandshakeFailure {
 
 /// Performs the handshake on an accepted connection. The stop of the server does not shorten it: the client has been accepted.
 async fn handshake(
-    place: &Arc<Place>,
+    place: &Arc<ConnectionPlace>,
     loaded: &Loaded,
 ) -> Result<TlsStream<Paced>, HandshakeFailure> {
     let failed = |reason, has_alert| HandshakeFailure { reason, has_alert };

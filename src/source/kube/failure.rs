@@ -11,7 +11,7 @@ use crate::log::error_chain;
 
 /// The reason why a list failed or a watch stopped.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum RequestFailure {
     /// The server refused the request.
     #[error("the API server returned {code}: {message}")]
     Refused {
@@ -49,9 +49,9 @@ fn is_future_version(status: &Status) -> bool {
         || status.message.contains("Too large resource version")
 }
 
-// === impl Failure ===
+// === impl RequestFailure ===
 
-impl Failure {
+impl RequestFailure {
     /// Converts the status of a refused request.
     pub(super) fn from_status(status: Status) -> Self {
         let is_gone = status.code == 410 || is_future_version(&status);
@@ -73,7 +73,7 @@ impl Failure {
     }
 }
 
-impl From<kube::Error> for Failure {
+impl From<kube::Error> for RequestFailure {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(*status),
@@ -82,13 +82,13 @@ impl From<kube::Error> for Failure {
     }
 }
 
-impl From<kube::core::request::Error> for Failure {
+impl From<kube::core::request::Error> for RequestFailure {
     fn from(error: kube::core::request::Error) -> Self {
         Self::Broken(error_chain(&error))
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for RequestFailure {
     fn from(error: io::Error) -> Self {
         Self::Broken(error_chain(&error))
     }
@@ -98,13 +98,13 @@ impl From<io::Error> for Failure {
 pub(crate) async fn within<T, E>(
     limit: Duration,
     part: impl Future<Output = Result<T, E>>,
-) -> Result<T, Failure>
+) -> Result<T, RequestFailure>
 where
-    Failure: From<E>,
+    RequestFailure: From<E>,
 {
     let silent = |_| {
         let seconds = limit.as_secs();
-        Failure::Broken(format!("the API server sent nothing for {seconds} s"))
+        RequestFailure::Broken(format!("the API server sent nothing for {seconds} s"))
     };
     Ok(timeout(limit, part).await.map_err(silent)??)
 }

@@ -15,7 +15,7 @@ use tracing::debug;
 use super::super::backoff::{Backoff, jittered};
 use super::super::problem_log::log_problem;
 use super::super::{Feeds, Update, Updates};
-use super::failure::{Failure, within};
+use super::failure::{RequestFailure, within};
 use super::requests::read_list;
 use crate::model::{Kind, KubeObject, Lease, Namespace};
 use crate::table::links::LeasePoll;
@@ -77,7 +77,7 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
 }
 
 /// Lists the Leases of all namespaces. Namespaces that may not be read are a part of the result.
-async fn read(client: &Client, namespaces: &[Namespace]) -> Result<LeasePoll, Failure> {
+async fn read(client: &Client, namespaces: &[Namespace]) -> Result<LeasePoll, RequestFailure> {
     let mut leases = BTreeMap::new();
     let mut refused = Vec::new();
     for namespace in namespaces {
@@ -87,7 +87,7 @@ async fn read(client: &Client, namespaces: &[Namespace]) -> Result<LeasePoll, Fa
         let take = |json: &str| leases.extend(Lease::read(&KubeObject::read(json)));
         match within(TIMEOUT, read_list(client, request, take)).await {
             Err(
-                failure @ Failure::Refused {
+                failure @ RequestFailure::Refused {
                     code: 403 | 404, ..
                 },
             ) => refused.push(format!("namespace {namespace}: {failure}")),

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::backoff::Backoff;
-use super::failure::Failure;
+use super::failure::RequestFailure;
 
 /// The limiters of one API server.
 #[derive(Debug, Default)]
@@ -25,11 +25,11 @@ pub(super) struct Limiters {
 
 /// The limiter of one kind of requests.
 #[derive(Debug, Default)]
-pub(super) struct Limiter(Mutex<Turn>);
+pub(super) struct Limiter(Mutex<RequestTurn>);
 
 /// The turn to send a request. One watch at a time holds it.
 #[derive(Debug, Default)]
-struct Turn {
+struct RequestTurn {
     not_before: Option<Instant>,
     pauses: Backoff,
 }
@@ -46,8 +46,8 @@ impl Limiter {
     pub(super) async fn run<T>(
         &self,
         is_repeated: bool,
-        request: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        request: impl Future<Output = Result<T, RequestFailure>>,
+    ) -> Result<T, RequestFailure> {
         let mut turn = self.0.lock().await;
         if let Some(time) = turn.not_before {
             sleep_until(time).await;
@@ -75,13 +75,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn lists_that_fail_because_of_the_server_delay_those_of_all_feeds() {
         let limiter = Limiter::default();
-        let list = async |result: Result<(), Failure>| {
+        let list = async |result: Result<(), RequestFailure>| {
             let start = Instant::now();
             _ = limiter.run(false, async { result }).await;
             start.elapsed()
         };
         for _ in 0..6 {
-            list(Err(Failure::Broken("the server is overloaded".to_owned()))).await;
+            list(Err(RequestFailure::Broken(
+                "the server is overloaded".to_owned(),
+            )))
+            .await;
         }
         assert_eq!(list(Ok(())).await, LONGEST_PAUSE);
         assert_eq!(list(Ok(())).await, Duration::ZERO);

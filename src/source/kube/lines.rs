@@ -10,7 +10,7 @@ use kube::core::Status;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::failure::Failure;
+use super::failure::RequestFailure;
 use super::list::MAX_OBJECT_OCTETS;
 use crate::log::error_chain;
 use crate::model::KubeObject;
@@ -66,16 +66,18 @@ impl<B: AsyncBufRead + Unpin> EventReader<B> {
     ///
     /// # Errors
     ///
-    /// [`Failure::Ended`] if the connection ended, perhaps within an event, which the server sends again.
-    /// [`Failure::Unreadable`] if a line is too long or cannot be decoded, so that an event is lost. Other failures if
+    /// [`RequestFailure::Ended`] if the connection ended, perhaps within an event, which the server sends again.
+    /// [`RequestFailure::Unreadable`] if a line is too long or cannot be decoded, so that an event is lost. Other failures if
     /// the server sent one.
-    pub(super) async fn next(&mut self) -> Result<Option<WatchEvent<'_>>, Failure> {
+    pub(super) async fn next(&mut self) -> Result<Option<WatchEvent<'_>>, RequestFailure> {
         loop {
             self.read_line().await?;
             let is_last = !self.line.ends_with(b"\n");
             if !self.line.trim_ascii().is_empty() {
                 return match decode(self.line.trim_ascii()) {
-                    Err(Failure::Unreadable(reason)) if is_last => Err(Failure::Ended(reason)),
+                    Err(RequestFailure::Unreadable(reason)) if is_last => {
+                        Err(RequestFailure::Ended(reason))
+                    }
                     event => event.map(Some),
                 };
             }
@@ -86,7 +88,7 @@ impl<B: AsyncBufRead + Unpin> EventReader<B> {
     }
 
     /// Reads the next line, with its end. Without an end, it is the incomplete last line, or empty.
-    async fn read_line(&mut self) -> Result<(), Failure> {
+    async fn read_line(&mut self) -> Result<(), RequestFailure> {
         self.line.clear();
         self.line.shrink_to(KEPT_CAPACITY);
         let read = (&mut self.body)
@@ -94,24 +96,24 @@ impl<B: AsyncBufRead + Unpin> EventReader<B> {
             .read_until(b'\n', &mut self.line)
             .await;
         // If the server cannot be reached any more, the next watch says so.
-        read.map_err(|error| Failure::Ended(error_chain(&error)))?;
+        read.map_err(|error| RequestFailure::Ended(error_chain(&error)))?;
         if self.line.len() < MAX_OBJECT_OCTETS || self.line.ends_with(b"\n") {
             return Ok(());
         }
         let mebibytes = MAX_OBJECT_OCTETS >> 20;
         let reason = format!("a line of the watch has more than {mebibytes} MiB");
-        Err(Failure::Unreadable(reason))
+        Err(RequestFailure::Unreadable(reason))
     }
 }
 
 /// Decodes a line. A refusal may be a status instead of an event.
-fn decode(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
-    let unreadable = |error| Failure::Unreadable(format!("cannot decode an event: {error}"));
+fn decode(line: &[u8]) -> Result<WatchEvent<'_>, RequestFailure> {
+    let unreadable = |error| RequestFailure::Unreadable(format!("cannot decode an event: {error}"));
     let EventLine { kind, object } = serde_json::from_slice(line).map_err(|error| {
         let status = serde_json::from_slice::<Status>(line).ok();
         status
             .filter(|status| status.code != 0)
-            .map_or_else(|| unreadable(error), Failure::from_status)
+            .map_or_else(|| unreadable(error), RequestFailure::from_status)
     })?;
     let json = object.get();
     let kind = match &*kind {
@@ -120,7 +122,7 @@ fn decode(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
         "BOOKMARK" => EventKind::Bookmark,
         _ => {
             let status = serde_json::from_str(json).map_err(unreadable)?;
-            return Err(Failure::from_status(status));
+            return Err(RequestFailure::from_status(status));
         }
     };
     Ok(WatchEvent {
@@ -185,7 +187,7 @@ mod tests {
             loop {
                 match events.next().await {
                     Ok(Some(event)) => read.push(event.object.name().to_owned()),
-                    Ok(None) | Err(Failure::Ended(_)) => break,
+                    Ok(None) | Err(RequestFailure::Ended(_)) => break,
                     Err(failure) => {
                         read.push(failure.to_string());
                         break;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::failure::Failure;
+use super::failure::RequestFailure;
 
 /// The maximum length of an object, or of the list without its items, in octets. The default limit of etcd is 1.5 MiB
 /// for an object, which needs less than this as JSON.
@@ -55,7 +55,7 @@ impl ListReader {
         &mut self,
         octets: &[u8],
         mut take: impl FnMut(&str),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RequestFailure> {
         self.buffer.extend_from_slice(octets);
         if self.buffer.len() >= self.enough {
             if self.part == Part::Head {
@@ -72,7 +72,7 @@ impl ListReader {
         if self.buffer.len().max(self.frame.len()) > MAX_OBJECT_OCTETS {
             let mebibytes = MAX_OBJECT_OCTETS >> 20;
             let reason = format!("the list has an object of more than {mebibytes} MiB");
-            return Err(Failure::Unreadable(reason));
+            return Err(RequestFailure::Unreadable(reason));
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ impl ListReader {
     }
 
     /// Takes the complete items out of the buffer.
-    fn read_items(&mut self, take: &mut impl FnMut(&str)) -> Result<(), Failure> {
+    fn read_items(&mut self, take: &mut impl FnMut(&str)) -> Result<(), RequestFailure> {
         let mut start = 0;
         loop {
             let separators = self.buffer[start..]
@@ -119,7 +119,7 @@ impl ListReader {
             self.items += 1;
             if self.items > MAX_OBJECTS {
                 let reason = format!("the list has more than {MAX_OBJECTS} objects");
-                return Err(Failure::Unreadable(reason));
+                return Err(RequestFailure::Unreadable(reason));
             }
             take(item.get());
             start += items.byte_offset();
@@ -133,7 +133,7 @@ impl ListReader {
     /// # Errors
     ///
     /// If the list is not complete, as a single page is not.
-    pub(super) fn finish(mut self, take: impl FnMut(&str)) -> Result<String, Failure> {
+    pub(super) fn finish(mut self, take: impl FnMut(&str)) -> Result<String, RequestFailure> {
         #[derive(Deserialize)]
         struct List {
             metadata: ListMeta,
@@ -149,14 +149,15 @@ impl ListReader {
         self.enough = 0;
         self.read(&[], take)?;
         self.frame.append(&mut self.buffer);
-        let List { metadata } = serde_json::from_slice(&self.frame)
-            .map_err(|error| Failure::Unreadable(format!("cannot parse the list: {error}")))?;
+        let List { metadata } = serde_json::from_slice(&self.frame).map_err(|error| {
+            RequestFailure::Unreadable(format!("cannot parse the list: {error}"))
+        })?;
         if metadata
             .continue_token
             .is_some_and(|token| !token.is_empty())
         {
             let reason = "the API server returned one page instead of the whole list";
-            return Err(Failure::Unreadable(reason.to_owned()));
+            return Err(RequestFailure::Unreadable(reason.to_owned()));
         }
         Ok(metadata.resource_version)
     }

@@ -18,7 +18,7 @@ use kube::{Client, Resource};
 use tokio::time::timeout;
 
 use super::super::Feed;
-use super::failure::{Failure, within};
+use super::failure::{RequestFailure, within};
 use super::lines::EventReader;
 use super::list::ListReader;
 use crate::model::{Kind, KubeObject, LINK_VERSIONS, parse};
@@ -67,11 +67,11 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// [`Failure::Gone`] if the server does not have the version. Other failures if the list is not complete.
+    /// [`RequestFailure::Gone`] if the server does not have the version. Other failures if the list is not complete.
     pub(super) async fn list(
         &mut self,
         oldest: Option<&str>,
-    ) -> Result<Option<VersionedList>, Failure> {
+    ) -> Result<Option<VersionedList>, RequestFailure> {
         for version in 0..LINK_VERSIONS.len() {
             self.version = version;
             let list = timeout(LIST_TIMEOUT, self.list_version(oldest))
@@ -79,10 +79,10 @@ impl Requests {
                 .unwrap_or_else(|_| {
                     let seconds = LIST_TIMEOUT.as_secs();
                     let reason = format!("the list did not end within {seconds} s");
-                    Err(Failure::Broken(reason))
+                    Err(RequestFailure::Broken(reason))
                 });
             match list {
-                Err(Failure::Refused { code: 404, .. }) if self.is_optional() => {}
+                Err(RequestFailure::Refused { code: 404, .. }) if self.is_optional() => {}
                 other => return other.map(Some),
             }
         }
@@ -95,7 +95,7 @@ impl Requests {
     }
 
     /// Requests a list of the objects of the feed.
-    async fn list_version(&self, oldest: Option<&str>) -> Result<VersionedList, Failure> {
+    async fn list_version(&self, oldest: Option<&str>) -> Result<VersionedList, RequestFailure> {
         let params = ListParams {
             resource_version: oldest.map(str::to_owned),
             ..ListParams::default()
@@ -116,8 +116,8 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// [`Failure::Gone`] if the server has not reached the version. Other failures if the check fails.
-    pub(super) async fn check_version(&self, version: &str) -> Result<(), Failure> {
+    /// [`RequestFailure::Gone`] if the server has not reached the version. Other failures if the check fails.
+    pub(super) async fn check_version(&self, version: &str) -> Result<(), RequestFailure> {
         let params = ListParams::default()
             .limit(1)
             .at(version)
@@ -125,7 +125,7 @@ impl Requests {
         let request = self.path().list(&params)?;
         match within(CHECK_TIMEOUT, self.client.request_text(request)).await {
             // A server that does not support or permit this list may still support the watch.
-            Err(Failure::Refused {
+            Err(RequestFailure::Refused {
                 code: 400 | 403 | 404,
                 ..
             }) => Ok(()),
@@ -142,7 +142,7 @@ impl Requests {
         &self,
         version: &str,
         duration: Duration,
-    ) -> Result<EventReader<impl AsyncBufRead + Unpin + use<>>, Failure> {
+    ) -> Result<EventReader<impl AsyncBufRead + Unpin + use<>>, RequestFailure> {
         let params = WatchParams {
             timeout: u32::try_from(duration.as_secs()).ok(),
             ..WatchParams::default()
@@ -157,9 +157,9 @@ impl Requests {
                 .await
                 .map_err(|error| match error.into() {
                     // The CRD was removed, or no longer has the version.
-                    Failure::Refused {
+                    RequestFailure::Refused {
                         code: 404, message, ..
-                    } if self.is_optional() => Failure::Gone(message),
+                    } if self.is_optional() => RequestFailure::Gone(message),
                     failure => failure,
                 })?;
         Ok(EventReader::new(Box::pin(body)))
@@ -189,7 +189,7 @@ pub(super) async fn read_list(
     client: &Client,
     request: hyper::Request<Vec<u8>>,
     mut take: impl FnMut(&str),
-) -> Result<String, Failure> {
+) -> Result<String, RequestFailure> {
     let body = within(LIST_SILENCE, client.request_stream(request)).await?;
     pin_mut!(body);
     let mut reader = ListReader::default();

@@ -196,7 +196,7 @@ impl ScriptedServer {
             }
             Behavior::WatchesExpireLater(after) if query.verb == Verb::Watch => {
                 sleep(after).await;
-                let status = json!({"kind": "Status", "status": "Failure", "code": 410,
+                let status = json!({"kind": "Status", "status": "RequestFailure", "code": 410,
                     "reason": "Expired", "message": "too old resource version"});
                 return text(line("ERROR", &status));
             }
@@ -326,7 +326,8 @@ fn text(text: String) -> Answer {
 }
 
 fn refuse(code: u16, message: &str) -> Answer {
-    let status = json!({"kind": "Status", "status": "Failure", "code": code, "message": message});
+    let status =
+        json!({"kind": "Status", "status": "RequestFailure", "code": code, "message": message});
     let mut answer = text(status.to_string());
     *answer.status_mut() = StatusCode::from_u16(code).unwrap();
     answer

@@ -43,7 +43,7 @@ use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
 use super::super::{Feed, Feeds, Outcome, Update, Updates, log_problem};
-use super::failure::{Failure, within};
+use super::failure::{RequestFailure, within};
 use super::limiter::Limiters;
 use super::lines::{EventKind, WatchEvent};
 use super::requests::{Requests, VersionedList};
@@ -222,7 +222,7 @@ impl Watcher {
             Ok(Outcome::Applied { .. }) | Err(_) => {}
         }
         if self.silence.is_deaf {
-            self.note_failure(&Failure::Broken(DEAF.to_owned()));
+            self.note_failure(&RequestFailure::Broken(DEAF.to_owned()));
         } else if is_silent {
             self.feeds.end_failure(&self.requests.feed);
         }
@@ -253,10 +253,13 @@ impl Watcher {
     }
 
     /// Lists once, not older than the last version. If that is gone, the list is consistent.
-    async fn list_once(&mut self, is_consistent: bool) -> Result<Option<VersionedList>, Failure> {
+    async fn list_once(
+        &mut self,
+        is_consistent: bool,
+    ) -> Result<Option<VersionedList>, RequestFailure> {
         if !is_consistent {
             match self.requests.list(Some(&self.version)).await {
-                Err(Failure::Gone(reason)) => info!(reason, "Listing consistently"),
+                Err(RequestFailure::Gone(reason)) => info!(reason, "Listing consistently"),
                 listed => return listed,
             }
         }
@@ -285,7 +288,7 @@ impl Watcher {
         tokio::select! {
             failure = self.watch_repeatedly() => {
                 // The problem says it, not a line for each list.
-                if matches!(failure, Failure::Silent) {
+                if matches!(failure, RequestFailure::Silent) {
                     return Reason::Silence;
                 }
                 info!(reason = %failure, "Listing again");
@@ -305,7 +308,7 @@ impl Watcher {
     }
 
     /// Watches from the last version, one watch after the other, until the version is gone or an event is lost.
-    async fn watch_repeatedly(&mut self) -> Failure {
+    async fn watch_repeatedly(&mut self) -> RequestFailure {
         let mut pauses = Backoff::default();
         // After a broken connection, the server behind it may have been replaced or restored from a backup.
         let mut is_doubtful = false;
@@ -313,7 +316,7 @@ impl Watcher {
             let started = Instant::now();
             let Err(failure) = self.watch(is_doubtful).await;
             let duration = started.elapsed();
-            let is_ended = matches!(failure, Failure::Ended(_));
+            let is_ended = matches!(failure, RequestFailure::Ended(_));
             // For the client, a broken connection looks like the end of the watch.
             is_doubtful = !is_ended || duration < WATCH_TIMEOUT.mul_f64(0.9);
             if !is_doubtful || duration > LONGEST_PAUSE {
@@ -323,8 +326,10 @@ impl Watcher {
                 self.silence.turns += 1;
             }
             match failure {
-                Failure::Gone(_) | Failure::Unreadable(_) | Failure::Silent => return failure,
-                _ if self.silence.is_due() => return Failure::Silent,
+                RequestFailure::Gone(_)
+                | RequestFailure::Unreadable(_)
+                | RequestFailure::Silent => return failure,
+                _ if self.silence.is_due() => return RequestFailure::Silent,
                 _ if !is_doubtful => {}
                 failure => {
                     // A list may have shown that nothing was missed.
@@ -339,7 +344,7 @@ impl Watcher {
 
     /// Opens a watch at the last version and applies its events until it stops. If `is_doubtful`, the server must confirm
     /// before that it has reached the version.
-    async fn watch(&mut self, is_doubtful: bool) -> Result<Infallible, Failure> {
+    async fn watch(&mut self, is_doubtful: bool) -> Result<Infallible, RequestFailure> {
         if is_doubtful {
             let check = self.requests.check_version(&self.version);
             self.limiters.checks.run(false, check).await?;
@@ -360,7 +365,7 @@ impl Watcher {
             let rest = rest.filter(|_| self.silence.is_deaf);
             let limit = rest.map_or(MAX_SILENCE, |rest| rest.max(MIN_WATCH));
             let Some(event) = within(limit.min(MAX_SILENCE), events.next()).await? else {
-                return Err(Failure::Ended("the watch ended".to_owned()));
+                return Err(RequestFailure::Ended("the watch ended".to_owned()));
             };
             self.silence = Silence::default();
             self.feeds.note_activity(&self.requests.feed);
@@ -395,7 +400,7 @@ impl Watcher {
     }
 
     /// Reports a failure: in the log once, and in `/readyz` until there is activity again.
-    fn note_failure(&self, failure: &Failure) {
+    fn note_failure(&self, failure: &RequestFailure) {
         match self
             .feeds
             .note_failure(&self.requests.feed, &failure.to_string())

@@ -54,7 +54,7 @@ impl Process {
 /// Returns the state of `east`, with the second since which it holds, and the detail of its problem, if it has one.
 fn state_of(link: &ClusterLink) -> (LinkState, Option<(u32, &str)>) {
     let problem = link.problem.as_ref();
-    let problem = problem.map(|one| (one.since().unwrap_or_default().seconds(), &*one.detail));
+    let problem = problem.map(|one| (one.since.unwrap_or_default().seconds(), &*one.detail));
     (link.state, problem)
 }
 
@@ -183,7 +183,10 @@ fn without_a_link_and_a_lease_the_state_is_unknown() {
     let state = process.poll(0, &[("north", "a")]).state;
     assert_eq!(state, LinkState::Unlinked);
     assert_eq!(process.poll(10, &[]).state, LinkState::Unknown);
-    assert_eq!(process.unknown(), NOTHING);
+    assert_eq!(
+        process.unknown(),
+        "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller"
+    );
 }
 
 /// A Link may be in the namespace that cannot be read. Clusters that a readable Link names are linked as ever.
@@ -221,7 +224,10 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     // The first list is not complete.
     let mut process = Process::new(&[]);
     assert_eq!(state(&mut process, 0, false), LinkState::Unknown);
-    assert_eq!(process.unknown(), UNREADABLE);
+    assert_eq!(
+        process.unknown(),
+        "Links of a namespace in links.namespaces cannot be read"
+    );
     let cause = process.links.states.unknown.as_ref().unwrap().cause;
     assert_eq!(cause, Some(ProblemKind::SourceUnavailable));
     assert_eq!(state(&mut process, 1, true), LinkState::Unlinked);
@@ -271,7 +277,7 @@ fn cluster_without_mirrors_has_a_state() {
     // Those of zones that nothing names, each with the second since when.
     let unknown = |process: &Process| -> Vec<String> {
         let problems = process.links.states.unknown_of_zones.iter();
-        let since = |one: &Problem| one.since().unwrap_or_default().seconds();
+        let since = |one: &Problem| one.since.unwrap_or_default().seconds();
         problems
             .map(|one| format!("{} {}", one.subject(), since(one)))
             .collect()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 
 /// Reads a list in chunks of `step` octets.
-fn read(text: &[u8], step: usize) -> Result<(Vec<Value>, String), Failure> {
+fn read(text: &[u8], step: usize) -> Result<(Vec<Value>, String), RequestFailure> {
     let mut reader = ListReader::default();
     let mut items = Vec::new();
     let mut take = |json: &str| items.push(serde_json::from_str(json).unwrap());
