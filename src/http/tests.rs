@@ -16,7 +16,7 @@ use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
-use crate::table::content::LISTINGS;
+use crate::table::content::listings::LISTINGS;
 use crate::table::{Built, Difference, Publisher, Table};
 use crate::testing::{backends, endpoint, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};

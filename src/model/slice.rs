@@ -165,7 +165,7 @@ impl SkipCounts {
             .ok()
     }
 
-    pub(super) fn into_skips(self) -> Box<[Problem]> {
+    fn into_skips(self) -> Box<[Problem]> {
         let skip = |mut skips: Vec<Problem>| match (skips.swap_remove(0), skips.len()) {
             (first, 0) => first,
             (first, others) => {

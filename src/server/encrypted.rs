@@ -80,8 +80,7 @@ impl Encrypted {
         }
         for socket in quic {
             let certificate = certificate.clone();
-            let answerer = answerer.clone();
-            listeners.spawn(quic::serve(socket, certificate, answerer));
+            listeners.spawn(quic::serve(socket, certificate, answerer.clone()));
         }
         tokio::spawn(heartbeat.follow_runtime());
         drop(entered);

@@ -28,7 +28,7 @@ use crate::wire::{TCP_IDLE, Transport};
 /// Idle timeout of a connection while the server stops. Then the connection ends as soon as no query is pending.
 const STOP_IDLE: Duration = Duration::from_millis(100);
 /// Maximum time for which a client that never pauses can delay the stop of the server.
-pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
 /// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
 /// runtime's own budget counts calls, which would allow half a million octets at once.

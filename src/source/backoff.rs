@@ -23,8 +23,9 @@ impl Backoff {
     pub(super) fn next(&mut self) -> Duration {
         let pause = self.0;
         self.0 = (2 * pause).min(LONGEST_PAUSE);
-        let jitter = 1.0 + 0.5 * fastrand::f64();
-        pause.mul_f64(jitter).min(LONGEST_PAUSE)
+        pause
+            .mul_f64(1.0 + 0.5 * fastrand::f64())
+            .min(LONGEST_PAUSE)
     }
 
     /// Starts again at the first pause.

@@ -136,8 +136,7 @@ impl Feeds {
         }
         let listed = links.clone().find(|feed| feed.is_listed())?;
         let is_complete = links.all(|feed| feed.is_listed() && feed.failure.is_none());
-        let list = LinkList::Listed { is_complete };
-        Some(listed.undefined.unwrap_or(list))
+        Some(listed.undefined.unwrap_or(LinkList::Listed { is_complete }))
     }
 
     /// Returns whether the first list of Links of a namespace is under way.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::candidate::{Candidate, cluster_ip, merge};
 use super::choose::{choose, kind_of};
 use super::context::{BuildContext, BuiltService, ServiceTimers};
-use super::endpoint::Rank;
+use super::endpoint::{Rank, Source};
 use super::failover::{Gate, StepHealth};
 use super::local::non_member;
 use super::name_index::compute::name_index;
@@ -86,7 +86,7 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     let mut slices = context.store.cursor(Kind::EndpointSlice);
     for &source in context.items {
-        let (object, item) = source;
+        let Source { object, item } = source;
         if let Some(link) = item.link().filter(|link| rules.excludes(link)) {
             let cluster = rules.name_of(link);
             let detail = format!("cluster '{cluster}' is excluded by the setting excludeClusters");
@@ -107,7 +107,7 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
     let is_known = |source: &&ServiceKey| {
         candidates
             .iter()
-            .any(|one| one.object.service(&one.item.service) == **source)
+            .any(|one| one.source.service() == **source)
     };
     let sources = rules.aliases.sources_of(key).iter();
     let unknown = list_some(sources.filter(|source| !is_known(source)), MAX_LISTED);
@@ -115,7 +115,7 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
         context.report([Problem::new(ProblemKind::UnknownAlias, unknown)]);
     }
     // Of endpoints with one name, that of a mirror comes first.
-    candidates.sort_by_key(|candidate| candidate.item.own().is_some());
+    candidates.sort_by_key(|candidate| candidate.source.item.own().is_some());
     for candidate in &mut candidates {
         candidate.omit_long_names(context);
     }
@@ -132,7 +132,7 @@ fn alone(decided: &Service, context: BuildContext<'_>) -> Option<Box<Service>> {
         .items
         .iter()
         .copied()
-        .filter(|(object, item)| object.service(&item.service) == *key);
+        .filter(|one| one.service() == *key);
     let own = BuildContext {
         items: &items.collect::<Vec<_>>(),
         problems: &RefCell::default(),
@@ -165,15 +165,16 @@ fn service(
         missing.append(&mut one.missing);
         hosts.extend(std::mem::take(&mut one.hosts));
         let clusters = one.clusters.iter().cloned();
-        if one.item.kind == ItemKind::HeadlessMirror {
-            mirrors.extend(clusters.map(|cluster| (cluster, ObjectRef::service(one.object))));
+        if one.source.item.kind == ItemKind::HeadlessMirror {
+            mirrors
+                .extend(clusters.map(|cluster| (cluster, ObjectRef::service(one.source.object))));
         } else if one.is_shared() {
             federated.extend(clusters);
         }
     }
     missing.sort_by_cached_key(|one| (one.cluster.clone(), one.hostname.clone()));
     let kind = kind_of(&candidates, !mirrors.is_empty());
-    let [endpoints, not_ready] = merge(candidates, decided.gateway_down, context);
+    let merged = merge(candidates, decided.gateway_down, context);
     let has_mcs_zones = context.rules.has_mcs_zones;
     let mut service = Service {
         kind,
@@ -184,9 +185,9 @@ fn service(
         federated: federated.into_iter().collect(),
         missing: missing.into(),
         hosts: hosts.into_iter().collect(),
-        names: name_index(&endpoints, decided.gateway_down, has_mcs_zones),
-        endpoints: endpoints.into(),
-        not_ready: not_ready.into(),
+        names: name_index(&merged.endpoints, decided.gateway_down, has_mcs_zones),
+        endpoints: merged.endpoints.into(),
+        not_ready: merged.not_ready.into(),
         ..decided
     };
     service.failure = failure(&service);

@@ -13,17 +13,15 @@ use super::rules::Rules;
 use super::service::HostKey;
 use super::store::{Cursor, ServiceSlices};
 use crate::model::{
-    ClusterName, GatewayDown, Item, ItemKind, MAX_LISTED, ObjectKey, ObjectRef, Port, Ports,
-    Problem, ProblemKind, Slice, list_some,
+    ClusterName, GatewayDown, Item, ItemKind, MAX_LISTED, ObjectRef, Port, Ports, Problem,
+    ProblemKind, Slice, list_some,
 };
 
 /// What one item offers for the clusters that it stands for (rule K1).
 pub(super) struct Candidate<'s> {
     /// The item: a headless mirror with all its endpoint mirrors, a mirror with a cluster IP, a federated service, or a Service
     /// of this cluster.
-    pub(super) item: &'s Item,
-    /// The key of its object.
-    pub(super) object: &'s ObjectKey,
+    pub(super) source: Source<'s>,
     pub(super) rank: Rank,
     /// The clusters, after aliases, at least one. A federated service has several.
     pub(super) clusters: BTreeSet<ClusterName>,
@@ -49,21 +47,23 @@ const MAX_PORTS: usize = 128;
 impl<'s> Candidate<'s> {
     /// Makes the candidate of an item. Endpoints of an unlinked cluster are down (rule L3).
     pub(super) fn new(
-        (object, item): Source<'s>,
+        source: Source<'s>,
         rank: Rank,
         clusters: BTreeSet<ClusterName>,
         mut endpoints: Vec<Endpoint>,
         context: BuildContext<'_>,
     ) -> Self {
-        let is_unlinked = context.timers.links.is_item_unlinked(item, context.rules);
+        let is_unlinked = context
+            .timers
+            .links
+            .is_item_unlinked(source.item, context.rules);
         if is_unlinked {
             for endpoint in &mut endpoints {
                 endpoint.liveness = EndpointLiveness::Unlinked;
             }
         }
         Self {
-            item,
-            object,
+            source,
             rank,
             clusters,
             is_unlinked,
@@ -123,9 +123,9 @@ pub(super) fn cluster_ip<'s>(
     slices: &mut Cursor<'s>,
     context: BuildContext<'s>,
 ) -> Option<Candidate<'s>> {
-    let clusters = clusters(source.1, context.rules);
+    let clusters = clusters(source.item, context.rules);
     let first = clusters.first()?;
-    let (rank, cluster) = match source.1.kind {
+    let (rank, cluster) = match source.item.kind {
         ItemKind::Federated => (Rank::Federated, None),
         _ => (Rank::ClusterIp, Some(first.clone())),
     };
@@ -140,7 +140,7 @@ pub(super) fn cluster_ip_endpoint<'s>(
     slices: &mut Cursor<'s>,
     context: BuildContext<'s>,
 ) -> Endpoint {
-    let kind = match source.1.kind {
+    let kind = match source.item.kind {
         ItemKind::Federated => ServiceKind::Federated,
         ItemKind::FlatMirror => ServiceKind::Flat,
         ItemKind::Own(_) => ServiceKind::Local,
@@ -153,7 +153,7 @@ pub(super) fn cluster_ip_endpoint<'s>(
     if endpoint.is_always_alive() {
         return endpoint;
     }
-    let slices = context.store.slices_near(slices, source.0);
+    let slices = context.store.slices_near(slices, source.object);
     let has_slice = !slices.is_empty();
     let liveness = match has_ready(slices) {
         Some(true) => EndpointLiveness::Alive,
@@ -192,12 +192,18 @@ pub(super) fn has_ready(slices: ServiceSlices<'_>) -> Option<bool> {
 
 // === Merging ===
 
+/// The endpoints of all candidates, sorted by cluster and hostname.
+pub(super) struct Merged {
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) not_ready: Vec<Endpoint>,
+}
+
 /// Merges the endpoints of candidates, and those that are not ready. Both lists are sorted by cluster and hostname.
 pub(super) fn merge(
     candidates: Vec<Candidate<'_>>,
     gateway_down: GatewayDown,
     context: BuildContext<'_>,
-) -> [Vec<Endpoint>; 2] {
+) -> Merged {
     let mut endpoints = Vec::new();
     let mut not_ready = Vec::new();
     for mut candidate in candidates
@@ -228,7 +234,10 @@ pub(super) fn merge(
     not_ready.sort_by(|one, other| one.name().cmp(&other.name()));
     limit_ports(&mut endpoints, context);
     mark_duplicates(&mut endpoints);
-    [endpoints, not_ready]
+    Merged {
+        endpoints,
+        not_ready,
+    }
 }
 
 /// Unites endpoints of one name, such as those of two Links to one cluster. What is down of one goes while another is alive (rules M4,

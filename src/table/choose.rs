@@ -51,7 +51,7 @@ fn report_sources(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
     for one in candidates {
         let has_any = !one.endpoints.is_empty() || !one.not_ready.is_empty();
         if has_any && one.role != Role::Omitted && !one.is_shared() {
-            let link = one.item.link();
+            let link = one.source.item.link();
             sources.extend(
                 one.clusters
                     .iter()
@@ -115,7 +115,7 @@ fn describe_kind(candidate: &Candidate<'_>) -> &'static str {
     match candidate.rank {
         Rank::Headless => PODS,
         Rank::Federated => "a federated service",
-        Rank::ClusterIp if candidate.item.kind == ItemKind::FlatMirror => "a flat network",
+        Rank::ClusterIp if candidate.source.item.kind == ItemKind::FlatMirror => "a flat network",
         Rank::ClusterIp => "a cluster IP",
     }
 }

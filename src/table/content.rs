@@ -114,9 +114,12 @@ pub enum NoOwner {
     Ambiguous,
 }
 
-thread_local! {
-    /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
-    pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+#[cfg(test)]
+pub(crate) mod listings {
+    thread_local! {
+        /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
+        pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
 }
 
 // === impl Published ===
@@ -134,10 +137,11 @@ impl Published {
 
     /// Returns the problem that there is no table, if there is none.
     pub fn problem(&self) -> Option<Problem> {
+        if self.table.is_some() {
+            return None;
+        }
         let problem = Problem::new(ProblemKind::NoTable, "refusing queries");
-        self.table
-            .is_none()
-            .then(|| problem.holds_since(self.since))
+        Some(problem.holds_since(self.since))
     }
 }
 
@@ -183,11 +187,11 @@ impl Table {
     /// Returns all services, including those without endpoints, in no particular order.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
         #[cfg(test)]
-        LISTINGS.set(LISTINGS.get() + 1);
+        listings::LISTINGS.set(listings::LISTINGS.get() + 1);
         self.namespaces
-            .iter()
-            .flat_map(|(_, namespace)| namespace.services.iter())
-            .map(|(_, service)| service.as_ref())
+            .values()
+            .flat_map(|namespace| namespace.services.values())
+            .map(AsRef::as_ref)
     }
 
     /// Returns all services, including those without endpoints, sorted by namespace and name.
@@ -200,11 +204,11 @@ impl Table {
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
     pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
         #[cfg(test)]
-        LISTINGS.set(LISTINGS.get() + 1);
+        listings::LISTINGS.set(listings::LISTINGS.get() + 1);
         let namespace = self.namespaces.get(namespace).into_iter();
         namespace
-            .flat_map(|namespace| namespace.services.iter())
-            .map(|(_, service)| service.as_ref())
+            .flat_map(|namespace| namespace.services.values())
+            .map(AsRef::as_ref)
     }
 
     /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
@@ -222,8 +226,8 @@ impl Table {
     /// Returns whether a service has names.
     pub fn has_names(&self) -> bool {
         self.namespaces
-            .iter()
-            .any(|(_, namespace)| namespace.with_names > 0)
+            .values()
+            .any(|namespace| namespace.with_names > 0)
     }
 
     /// Replaces a service with its new version. Returns whether they differ.
@@ -257,8 +261,11 @@ impl Table {
     fn index(&mut self, service: &Service, is_added: bool) {
         let key = &service.key;
         for (namespace, host) in service.hosts.iter().cloned() {
-            let listed = (namespace, host, Some(key.clone()));
-            put(&mut self.listed_hosts, listed, is_added);
+            put(
+                &mut self.listed_hosts,
+                (namespace, host, Some(key.clone())),
+                is_added,
+            );
         }
         let failover = service.failover.iter();
         for term in failover.flat_map(|failover| failover.order.terms()) {

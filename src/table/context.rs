@@ -120,10 +120,10 @@ impl<'b> BuildContext<'b> {
 
     /// Returns the Service of this cluster with the settings of the service. Of an alias, its own Service alone has them.
     pub(super) fn own(&self) -> Option<&'b Item> {
-        let is_own = |(object, item): &&Source<'_>| {
-            item.own().is_some() && object.service(&item.service) == *self.key
-        };
-        self.items.iter().find(is_own).map(|(_, item)| *item)
+        self.items
+            .iter()
+            .find(|one| one.item.own().is_some() && one.service() == *self.key)
+            .map(|one| one.item)
     }
 
     /// Returns what the annotations of that Service set.
@@ -143,12 +143,12 @@ impl<'b> BuildContext<'b> {
                     Slice::Hosts(_) | Slice::Addresses { .. } => false,
                 })
         };
-        self.items.iter().any(|(object, item)| match item.kind {
-            ItemKind::HeadlessMirror => !self.is_excluded(item),
+        self.items.iter().any(|one| match one.item.kind {
+            ItemKind::HeadlessMirror => !self.is_excluded(one.item),
             ItemKind::Own(OwnService {
                 form: OwnForm::Headless { has_selector },
                 ..
-            }) => has_selector || has_endpoint(object),
+            }) => has_selector || has_endpoint(one.object),
             _ => false,
         })
     }
@@ -156,8 +156,10 @@ impl<'b> BuildContext<'b> {
     /// Returns whether Linkerd mirrors the service from another cluster, in any way. An endpoint mirror without its headless
     /// mirror is skipped (rule M2).
     pub(super) fn has_mirror(&self) -> bool {
-        let is_mirror = |item: &Item| item.own().is_none() && item.kind != ItemKind::EndpointMirror;
-        self.items.iter().any(|(_, item)| is_mirror(item))
+        self.items
+            .iter()
+            .map(|one| one.item)
+            .any(|item| item.own().is_none() && item.kind != ItemKind::EndpointMirror)
     }
 
     /// Returns the annotations that are copied from other clusters, with their objects: those of mirrors, without those of excluded
@@ -165,11 +167,10 @@ impl<'b> BuildContext<'b> {
     pub(super) fn copied_settings(
         &self,
     ) -> impl Iterator<Item = (&'b ObjectKey, &'b ServiceSettings)> {
-        let is_copy = |item: &Item| item.own().is_none() && !self.is_excluded(item);
         self.items
             .iter()
-            .filter(move |(_, item)| is_copy(item))
-            .filter_map(|(object, item)| Some((*object, item.settings.as_deref()?)))
+            .filter(|one| one.item.own().is_none() && !self.is_excluded(one.item))
+            .filter_map(|one| Some((one.object, one.item.settings.as_deref()?)))
     }
 
     /// Returns whether an item is of an excluded cluster.

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use smallvec::SmallVec;
 use strum::{Display, IntoStaticStr, VariantArray};
 
-use crate::model::{ClusterName, Few, Hostname, Item, ObjectKey, ObjectRef, Ports, ProblemKind};
+use crate::model::{
+    ClusterName, Few, Hostname, Item, ObjectKey, ObjectRef, Ports, ProblemKind, ServiceKey,
+};
 
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +45,20 @@ pub enum Role {
 }
 
 /// An item with the key of its object.
-pub(super) type Source<'s> = (&'s ObjectKey, &'s Item);
+#[derive(Clone, Copy)]
+pub struct Source<'s> {
+    /// The key.
+    pub object: &'s ObjectKey,
+    /// The item.
+    pub item: &'s Item,
+}
+
+impl Source<'_> {
+    /// Returns the service that the item belongs to.
+    pub(super) fn service(&self) -> ServiceKey {
+        self.object.service(&self.item.service)
+    }
+}
 
 /// Whether connections to an endpoint can succeed, the best state first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,16 +121,16 @@ impl EndpointLiveness {
 
 impl Endpoint {
     /// Makes the endpoint of the addresses of an item. It is selected and alive, and belongs to no cluster.
-    pub(super) fn of_item((object, item): Source<'_>, kind: ServiceKind) -> Self {
+    pub(super) fn of_item(source: Source<'_>, kind: ServiceKind) -> Self {
         Self {
             cluster: None,
             hostname: None,
-            addresses: distinct(item.addresses.iter().copied()),
-            ports: item.ports.clone(),
+            addresses: distinct(source.item.addresses.iter().copied()),
+            ports: source.item.ports.clone(),
             liveness: EndpointLiveness::Alive,
             kind,
             role: Role::Answers,
-            objects: Few::One(ObjectRef::service(object)),
+            objects: Few::One(ObjectRef::service(source.object)),
         }
     }
 

@@ -334,8 +334,8 @@ impl Gate {
 
     /// Returns the problem of expected clusters that are missing, if there are any.
     pub(super) fn problem(&self) -> Option<Problem> {
-        let names = list_some(&self.missing, MAX_LISTED);
         let first = self.missing.first()?;
+        let names = list_some(&self.missing, MAX_LISTED);
         let problem = match self.closes_until {
             Some(end) => {
                 let detail = format!("not answered; waits for {names} until {}", end.to_text());

@@ -31,10 +31,10 @@ impl Table {
     /// an owner, with the names that others hide.
     pub fn answers_hash(&self) -> u64 {
         let services = self.services().filter_map(|one| one.answers);
-        let owners = self.short_names.keys().filter_map(|name| {
-            let answers = self.short_answers(name.as_str())?;
-            Some(hash_of(&("short name", answers)))
-        });
+        let owners = self
+            .short_names
+            .keys()
+            .filter_map(|name| Some(hash_of(&("short name", self.short_answers(name.as_str())?))));
         services.chain(owners).fold(0, u64::wrapping_add) >> EXCESS
     }
 }
@@ -53,7 +53,7 @@ impl Service {
 }
 
 /// Returns the hash of something.
-pub(super) fn hash_of(part: &impl Hash) -> u64 {
+fn hash_of(part: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     part.hash(&mut hasher);
     hasher.finish()

@@ -10,13 +10,9 @@ use super::context::BuildContext;
 use super::endpoint::{Rank, Source};
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Hostname, Item, ItemKind, Kind, MAX_LISTED, MirroredHost, ObjectKey,
-    ObjectRef, Port, Ports, Problem, ProblemKind, Protocol, ServiceName, Slice, SliceEndpoint,
-    Text, list_some,
+    ClusterName, Export, Hostname, ItemKind, Kind, MAX_LISTED, ObjectKey, ObjectRef, Port, Ports,
+    Problem, ProblemKind, Protocol, ServiceName, Slice, SliceEndpoint, Text, list_some,
 };
-
-/// An endpoint mirror (rule M1).
-pub(super) type EndpointMirror<'s> = (&'s ObjectKey, &'s Item, &'s MirroredHost);
 
 /// What an endpoint mirror and its headless mirror have in common (rule M2).
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +26,7 @@ pub(super) struct Parent<'s> {
 }
 
 /// The endpoint mirrors of a service by their parents.
-pub(super) type EndpointMirrors<'s> = BTreeMap<Parent<'s>, Vec<EndpointMirror<'s>>>;
+pub(super) type EndpointMirrors<'s> = BTreeMap<Parent<'s>, Vec<Source<'s>>>;
 
 /// What the slices of a headless mirror say of a host.
 #[derive(Default)]
@@ -48,13 +44,13 @@ pub(super) fn candidate<'s>(
     mirrors: &mut EndpointMirrors<'s>,
     context: BuildContext<'s>,
 ) -> Option<Candidate<'s>> {
-    let object = source.0;
-    let link = source.1.link()?;
+    let object = source.object;
+    let link = source.item.link()?;
     let cluster = &context.rules.name_of(link);
     let mirrors = mirrors.remove(&Parent {
         namespace: &object.namespace,
         name: object.name.text(),
-        service: &source.1.service,
+        service: &source.item.service,
         link,
     });
     let mut listed = listed_hosts(object, context);
@@ -89,43 +85,45 @@ pub(super) fn candidate<'s>(
 
 /// Makes the endpoints of endpoint mirrors, and marks their hosts in the list.
 fn endpoints<'s>(
-    mirrors: Vec<EndpointMirror<'s>>,
+    mirrors: Vec<Source<'s>>,
     cluster: &ClusterName,
     listed: &mut BTreeMap<&Hostname, HostInSlices<'s>>,
     context: BuildContext<'s>,
 ) -> Vec<Endpoint> {
-    let (mut dead_ports, mut unprobed) = (DeadPorts::default(), Vec::new());
+    let mut dead_ports = DeadPorts::default();
+    let mut unprobed = Vec::new();
     let mut slices = context.store.cursor(Kind::EndpointSlice);
-    let endpoint = |(object, mirror, host): EndpointMirror<'s>| {
-        let listed = listed
-            .get_mut(&host.hostname)
-            .map(|listed| {
-                listed.has_mirror = true;
-                &*listed.ports
-            })
-            .unwrap_or_default();
-        let of_slices = PodPorts::new(listed);
-        let targets = PodPorts::new(&[&host.pod_ports]);
-        dead_ports.add(&mirror.ports, &of_slices, &targets);
-        let of_gateway = context.store.slices_near(&mut slices, object);
+    let mut endpoints = Vec::with_capacity(mirrors.len());
+    for source in mirrors {
+        let Some(host) = &source.item.host else {
+            continue; // it is no endpoint mirror
+        };
+        let mut in_slices: &[&Ports] = &[];
+        if let Some(listed) = listed.get_mut(&host.hostname) {
+            listed.has_mirror = true;
+            in_slices = &listed.ports;
+        }
+        let ports = &source.item.ports;
+        let of_slices = PodPorts::new(in_slices);
+        dead_ports.add(ports, &of_slices, &PodPorts::new(&[&host.pod_ports]));
+        let of_gateway = context.store.slices_near(&mut slices, source.object);
         let has_slice = !of_gateway.is_empty();
         let is_ready = has_ready(of_gateway);
         if has_slice && is_ready.is_none() {
             unprobed.push(&host.hostname);
         }
-        Endpoint {
+        endpoints.push(Endpoint {
             cluster: Some(cluster.clone()),
             hostname: Some(host.hostname.clone()),
-            ports: of_slices.ports_of(&mirror.ports),
+            ports: of_slices.ports_of(ports),
             // Without a slice that says so, it is alive (rule M3).
             liveness: match is_ready {
                 Some(true) | None => EndpointLiveness::Alive,
                 Some(false) => EndpointLiveness::GatewayDown,
             },
-            ..Endpoint::of_item((object, mirror), ServiceKind::Headless)
-        }
-    };
-    let endpoints = mirrors.into_iter().map(endpoint).collect();
+            ..Endpoint::of_item(source, ServiceKind::Headless)
+        });
+    }
     context.report(dead_ports.problem(cluster));
     if !unprobed.is_empty() {
         let names = list_some(unprobed, MAX_LISTED);
@@ -162,39 +160,38 @@ fn listed_hosts<'s>(
 /// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
 /// address of that Service instead of making an endpoint mirror.
 fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Option<Endpoint> {
-    let (BuildContext { store, rules, .. }, address) = (context, host.address?);
-    let stands_for_host = |mirror: &&Item| {
-        matches!(mirror.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror)
-            && mirror.service.as_str() == host.hostname.as_str()
-            && mirror.link().map(|link| rules.name_of(link)).as_ref() == Some(&host.cluster)
-            && mirror.addresses.contains(&address)
-    };
     let object = &host.expected.key;
-    let mirror = store.item_at(object).filter(stands_for_host)?;
-    let mut slices = store.cursor(Kind::EndpointSlice);
-    let cluster = Some(host.cluster.clone());
+    let item = context.store.item_at(object)?;
+    let cluster = item.link().map(|link| context.rules.name_of(link))?;
+    let is_of_service = matches!(item.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror);
+    let stands_for_host = is_of_service
+        && item.service.as_str() == host.hostname.as_str()
+        && cluster == host.cluster
+        && item.addresses.contains(&host.address?);
+    if !stands_for_host {
+        return None;
+    }
+    let source = Source { object, item };
+    let mut slices = context.store.cursor(Kind::EndpointSlice);
     Some(Endpoint {
         hostname: Some(host.hostname.clone()),
-        ports: PodPorts::new(ports).ports_of(&mirror.ports),
-        ..cluster_ip_endpoint((object, mirror), cluster, &mut slices, context)
+        ports: PodPorts::new(ports).ports_of(&item.ports),
+        ..cluster_ip_endpoint(source, Some(cluster), &mut slices, context)
     })
 }
 
 /// Collects the endpoint mirrors of a service. It may have thousands.
 pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors<'s> {
     let mut by_parent = EndpointMirrors::new();
-    for (object, item) in context.items {
-        if let (Some(host), Some(link)) = (&item.host, item.link()) {
+    for source in context.items {
+        if let (Some(host), Some(link)) = (&source.item.host, source.item.link()) {
             let parent = Parent {
-                namespace: &object.namespace,
+                namespace: &source.object.namespace,
                 name: host.parent.clone(),
-                service: &item.service,
+                service: &source.item.service,
                 link,
             };
-            by_parent
-                .entry(parent)
-                .or_default()
-                .push((object, item, host));
+            by_parent.entry(parent).or_default().push(*source);
         }
     }
     by_parent
@@ -215,7 +212,7 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
         let detail = format!(
             "no parent: headless mirror '{name}' of {namespace}/{service} in cluster '{link}' is missing or unusable"
         );
-        Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link).of_objects(mirrors.iter().map(|(object, ..)| ObjectRef::service(object)))
+        Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link).of_objects(mirrors.iter().map(|one| ObjectRef::service(one.object)))
     }));
 }
 
@@ -281,20 +278,22 @@ impl<'p> DeadPorts<'p> {
 
     /// Returns the problem of the cluster, if there is a port.
     fn problem(self, cluster: &ClusterName) -> Option<Problem> {
-        let of_pods = |(port, of_pods): &(&Port, u16)| {
-            format!("port {} is {of_pods} in its pods", port.number)
-        };
-        let ports = list_some(self.0.iter().map(of_pods), MAX_LISTED);
-        let detail = format!("cluster '{cluster}': {ports}");
-        (!self.0.is_empty())
-            .then(|| Problem::new(ProblemKind::DeadPort, detail).of_cluster(cluster))
+        if self.0.is_empty() {
+            return None;
+        }
+        let ports = self
+            .0
+            .iter()
+            .map(|(port, of_pods)| format!("port {} is {of_pods} in its pods", port.number));
+        let detail = format!("cluster '{cluster}': {}", list_some(ports, MAX_LISTED));
+        Some(Problem::new(ProblemKind::DeadPort, detail).of_cluster(cluster))
     }
 }
 
 /// Returns the problem that other clusters have, or will have, with a headless Service that this cluster exports. Linkerd makes
 /// endpoint mirrors only of pods with a hostname.
 pub(super) fn exported_problem(
-    (object, item): Source<'_>,
+    Source { object, item }: Source<'_>,
     context: BuildContext<'_>,
 ) -> Option<Problem> {
     item.own()

@@ -59,8 +59,9 @@ pub(super) fn candidate<'s>(
     own: OwnService,
     context: BuildContext<'s>,
 ) -> Option<Candidate<'s>> {
-    let ((object, item), rules) = (source, context.rules);
-    let service = object.service(&item.service);
+    let Source { item, .. } = source;
+    let rules = context.rules;
+    let service = source.service();
     // A source of an alias has its problems itself.
     let report = |found: Option<Problem>| {
         context.report(found.filter(|_| service == *context.key));
@@ -119,7 +120,7 @@ fn mirrorable(
     if endpoints.clone().next().is_none() {
         return Ok(());
     }
-    if candidate.item.ports.is_empty() {
+    if candidate.source.item.ports.is_empty() {
         return Err(
             "it has no ports, so that Linkerd skips it: add ports to the Service".to_owned(),
         );
@@ -138,7 +139,7 @@ fn mirrorable(
         let why = "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, by a StatefulSet whose serviceName is this Service";
         return Err(why.to_owned());
     }
-    names.push(candidate.item.service.as_str());
+    names.push(candidate.source.item.service.as_str());
     let is_long = |name: &&str| name.len() + 1 + cluster.as_str().len() > MAX_NAME;
     match names.into_iter().find(is_long) {
         Some(name) => Err(format!(
@@ -153,7 +154,7 @@ fn mirrorable(
 fn pods<'s>(source: Source<'s>, context: BuildContext<'s>) -> Candidate<'s> {
     let cluster = &context.rules.cluster_name;
     let mut pods = Vec::new();
-    for (slice_key, slice) in context.store.slices_of(source.0) {
+    for (slice_key, slice) in context.store.slices_of(source.object) {
         let Slice::Endpoints(listed) = slice else {
             continue;
         };

@@ -42,7 +42,7 @@ impl Table {
     /// Returns every problem, in no particular order. Services of this cluster that are not members are not listed, because
     /// most clusters have many: [`Self::non_member`] returns that of one service.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
-        let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
+        let skipped = self.skipped.values().map(AsRef::as_ref);
         self.other_problems().chain(skipped)
     }
 

@@ -190,8 +190,10 @@ fn hidden_names(table: &Table, owner: &Service) -> BTreeSet<Problem> {
         );
         Problem::new(ProblemKind::Shadowed, detail).of_name(name)
     };
-    let of_zone = hidden_by_zone(owner, short);
-    hidden.map(problem).chain(of_zone).collect()
+    hidden
+        .map(problem)
+        .chain(hidden_by_zone(owner, short))
+        .collect()
 }
 
 /// Returns the problem that a name of the zone itself, `dns-version.Z` or `ns.dns.Z`, hides a name of a service. `own` is the
@@ -202,9 +204,10 @@ pub(super) fn hidden_by_zone(service: &Service, own: &str) -> Option<Problem> {
         "dns" => ("ns.dns", &["ns"][..]),
         _ => return None,
     };
+    if !service.has_names_at(scope) {
+        return None;
+    }
     let key = &service.key;
     let detail = format!("{name}.<zone> is a name of the zone itself and hides the name of {key}");
-    service
-        .has_names_at(scope)
-        .then(|| Problem::new(ProblemKind::Shadowed, detail).of_name(name))
+    Some(Problem::new(ProblemKind::Shadowed, detail).of_name(name))
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::endpoint::Source;
 use super::rules::Rules;
 use super::shared::{SharedMap, set};
 use crate::model::{
@@ -198,8 +199,11 @@ impl Store {
     /// Adds an object to the indexes, or removes it from them.
     fn index(&mut self, kind: Kind, key: &ObjectKey, object: &Object, is_added: bool) {
         if let Some(service) = object.service() {
-            let entry = (key.service(service), key.name.text());
-            put(&mut self.services, entry, is_added);
+            put(
+                &mut self.services,
+                (key.service(service), key.name.text()),
+                is_added,
+            );
         }
         if let Some(owner) = object.owner().filter(|owner| *owner != key.name.stem()) {
             let entry = (key.sibling(owner), key.name.clone());
@@ -240,7 +244,7 @@ impl Store {
     }
 
     /// Returns the items of a service, with the keys of their objects.
-    pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Item)> {
+    pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = Source<'_>> {
         let names = self
             .services
             .range((service.clone(), Text::new())..)
@@ -249,8 +253,9 @@ impl Store {
         let mut cursor = self.cursor(Kind::Service);
         names.filter_map(move |(_, name)| {
             let key = own.sibling(name);
-            let (found, object) = cursor.seek(&key).next()?;
-            Some((found, object.item().filter(|_| *found == key)?))
+            let (object, found) = cursor.seek(&key).next()?;
+            let item = found.item().filter(|_| *object == key)?;
+            Some(Source { object, item })
         })
     }
 

@@ -236,8 +236,13 @@ pub fn read_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>>
         return Err(failure);
     }
     let covered = service.range_at(&[]);
-    let targets = Targets::SameFamily(0);
-    Ok(View::new(service, Scope::Service, covered, None, targets))
+    Ok(View::new(
+        service,
+        Scope::Service,
+        covered,
+        None,
+        Targets::SameFamily(0),
+    ))
 }
 
 /// Looks up a part of a service.

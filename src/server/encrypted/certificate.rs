@@ -178,8 +178,9 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
             return Ok(contents);
         }
     }
-    let reason = "it is not a regular file of at most 1 MiB";
-    Err(io::Error::other(reason))
+    Err(io::Error::other(
+        "it is not a regular file of at most 1 MiB",
+    ))
 }
 
 /// Parses the objects of a PEM file. There is at least one.

@@ -54,7 +54,7 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
             Err(failure) => {
                 debug!(error = %failure, "Cannot list Leases");
                 failures += 1;
-                if let Failure::Broken(reason) = &failure {
+                if let RequestFailure::Broken(reason) = &failure {
                     // An API server that hangs: a watch of it would be silent for long before that is noticed.
                     is_unanswered = true;
                     let problems = links

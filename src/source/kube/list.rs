@@ -15,7 +15,7 @@ pub(super) const MAX_OBJECT_OCTETS: usize = 16 << 20;
 
 /// The maximum number of objects in a list: ten times the largest measured list. An endless list must not fill the
 /// memory.
-pub(super) const MAX_OBJECTS: usize = 1_000_000;
+const MAX_OBJECTS: usize = 1_000_000;
 
 /// Splits a list into objects.
 #[derive(Default)]

@@ -195,8 +195,8 @@ impl Watcher {
         let started = Instant::now();
         let Some((objects, version)) = self.list(reason).await else {
             self.send_list(Objects::new(), true, None);
-            let undefined = Some(LinkList::Undefined);
-            self.feeds.note_listed(&self.requests.feed, undefined);
+            self.feeds
+                .note_listed(&self.requests.feed, Some(LinkList::Undefined));
             sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;
             return Reason::Due;
         };
