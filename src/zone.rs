@@ -74,7 +74,7 @@ pub use read::{read, read_own_name, yields};
 pub use reading::{Failure, MissingReason, Reading, Scope, View};
 pub use record_type::RecordType;
 pub use records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
-pub use walk::{Addresses, AnswerOrder};
+pub use walk::{Addresses, AnswerOrder, Walk};
 pub use zones::{Grammar, Zone, ZoneName, Zones};
 
 #[cfg(test)]

@@ -75,23 +75,20 @@ struct FeedState {
 impl Feeds {
     /// Creates the state of every watch, of all namespaces or of each of `namespaces`.
     pub fn new(namespaces: &[Namespace]) -> Self {
-        let scopes: Vec<Option<Namespace>> = match namespaces {
-            [] => vec![None],
-            some => some.iter().cloned().map(Some).collect(),
-        };
-        let feeds = Kind::ALL
-            .into_iter()
-            .filter(|kind| kind.is_needed())
-            .flat_map(|kind| {
-                scopes
-                    .clone()
-                    .into_iter()
-                    .map(move |namespace| Feed { kind, namespace })
-            });
         let clock = SteadyClock::start();
-        let feeds = feeds.map(|feed| (feed, FeedState::new(clock.started())));
+        let of_all = namespaces.is_empty().then_some(None);
+        let scopes = of_all
+            .into_iter()
+            .chain(namespaces.iter().cloned().map(Some));
+        let mut state = FeedStates::new();
+        for namespace in scopes {
+            for kind in Kind::ALL.into_iter().filter(|kind| kind.is_needed()) {
+                let namespace = namespace.clone();
+                state.insert(Feed { kind, namespace }, FeedState::new(clock.started()));
+            }
+        }
         Self {
-            state: Arc::new(Mutex::new(feeds.collect())),
+            state: Arc::new(Mutex::new(state)),
             events: Events::default(),
             heartbeat: Heartbeat::default(),
             reading: Heartbeat::default(),

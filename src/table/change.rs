@@ -231,6 +231,7 @@ impl Change {
                 "all clusters".to_owned(),
             ),
         };
+        let setting = |what| self.changed(&format!("{what} of {of}"));
         let endpoints = |verb| format!("{cluster} {verb} {of}{}", self.listed());
         let text = match self.kind {
             Joined => endpoints("joined"),
@@ -251,10 +252,10 @@ impl Change {
             Linked => format!("{cluster} is linked again{}", self.affected()),
             Unlinked => format!("{cluster} has no Link{}", self.affected()),
             Frozen => format!("The mirror controller of {place} has stopped"),
-            Order => self.changed(&format!("The failover order of {of}")),
-            Gate => self.changed(&format!("The list of expected clusters of {of}")),
-            Ttl => self.changed(&format!("The TTL of {of}")),
-            GatewayDown => self.changed(&format!("The rule for gateways that are down of {of}")),
+            Order => setting("The failover order"),
+            Gate => setting("The list of expected clusters"),
+            Ttl => setting("The TTL"),
+            GatewayDown => setting("The rule for gateways that are down"),
             Step => self.changed(&format!("The step that answers for {of}")),
             // The cause names hosts; the name itself may answer.
             Failing if self.cause.is_some() && self.after.is_some() => {
@@ -263,7 +264,7 @@ impl Change {
             Failing if self.cause.is_some() => format!("Hosts of {of} do not fail any more"),
             Failing if self.after.is_some() => format!("The name of {of} fails"),
             Failing => format!("The name of {of} answers again"),
-            ShortName => self.changed(&format!("The short name of {of}")),
+            ShortName => setting("The short name"),
         };
         let reason = self.after.as_ref().filter(|_| self.kind == Failing);
         let cause = self.cause.as_ref().or(reason);

@@ -114,14 +114,6 @@ pub enum NoOwner {
     Ambiguous,
 }
 
-#[cfg(test)]
-pub(crate) mod listings {
-    thread_local! {
-        /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
-        pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-    }
-}
-
 // === impl Published ===
 
 impl Published {
@@ -349,5 +341,13 @@ fn put<T: Ord>(entries: &mut RedBlackTreeSetSync<T>, entry: T, is_added: bool) {
         entries.insert_mut(entry);
     } else {
         entries.remove_mut(&entry);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod listings {
+    thread_local! {
+        /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
+        pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
     }
 }

@@ -160,12 +160,12 @@ impl History {
 
     /// Returns the table of a version, if it is still there.
     pub(super) fn of_version(&self, version: u64) -> Option<Past> {
-        let mut whole = self
+        let whole = self
             .lists
             .iter()
             .map(|list| &list.published)
+            .chain([&self.current])
             .find(|one| one.version == version);
-        whole = whole.or(Some(&self.current).filter(|one| one.version == version));
         if let Some(published) = whole {
             return Some(Past {
                 current: published.clone(),

@@ -11,7 +11,7 @@ use super::rcode::Rcode;
 use crate::table::Published;
 use crate::zone::answer::answer_question;
 use crate::zone::{
-    Answer, AnswerContext, AnswerOrder, Data, Failure, Name, Record, RecordType, Zones,
+    Answer, AnswerContext, AnswerOrder, Data, Failure, Name, Record, RecordType, Walk, Zones,
 };
 
 /// Settings of the policy, fixed at start.
@@ -70,9 +70,7 @@ pub struct Reply<'t> {
     /// Maximum length in octets.
     pub limit: u16,
     /// Order of the rows.
-    pub order: AnswerOrder,
-    /// Determines the first row.
-    pub turn: u32,
+    pub walk: Walk,
 }
 
 /// The content of the sections of a reply.
@@ -169,8 +167,10 @@ pub fn respond<'t>(
             Transport::Udp => payload,
             Transport::Tcp | Transport::Tls | Transport::Quic => u16::MAX,
         },
-        order: settings.order,
-        turn: context.turn,
+        walk: Walk {
+            order: settings.order,
+            turn: context.turn,
+        },
     })
 }
 
@@ -247,8 +247,7 @@ impl Reply<'_> {
         let context = AnswerContext {
             question,
             serial: self.serial,
-            order: self.order,
-            turn: self.turn,
+            walk: self.walk,
         };
         match &self.body {
             Body::Empty => ControlFlow::Continue(()),

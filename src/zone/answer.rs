@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use strum::IntoStaticStr;
 
 use super::reading::{Failure, Reading, View};
-use super::walk::{AnswerOrder, addresses_of, rtype_of, visit_addresses, visit_srv};
+use super::walk::{Walk, addresses_of, rtype_of, visit_addresses, visit_srv};
 use super::{Name, RecordType, Zone, Zones, read};
 use crate::table::{Endpoint, Property, Published};
 
@@ -142,7 +142,7 @@ impl<'t> Answer<'t> {
         match self {
             Self::Data(view, RecordType::SRV) => {
                 let mut endpoints = Vec::new();
-                let _ = visit_srv(view, AnswerOrder::Rotate, 0, |index, _, _| {
+                let _ = visit_srv(view, Walk::default(), |index, _, _| {
                     endpoints.push(&view.service.endpoints[index]);
                     ControlFlow::Continue(())
                 });
@@ -174,7 +174,7 @@ fn has_records(view: &View<'_>, rtype: RecordType) -> bool {
         RecordType::SRV => !view.members().requiring(Property::WithPorts).is_empty(),
         _ => {
             let stop = |_| ControlFlow::Break(());
-            visit_addresses(view, rtype, AnswerOrder::Rotate, 0, stop).is_break()
+            visit_addresses(view, rtype, Walk::default(), stop).is_break()
         }
     }
 }

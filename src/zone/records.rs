@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use super::answer::own_addresses;
 use super::name::{labels_of, write_labels};
 use super::reading::Targets;
-use super::walk::{self, Addresses, AnswerOrder, visit_addresses};
+use super::walk::{self, Addresses, Walk, visit_addresses};
 use super::zones::NEGATIVE_TTL;
 use super::{Answer, Grammar, Name, RecordType, View, Zone};
 use crate::model::ServiceKey;
@@ -35,9 +35,7 @@ pub struct AnswerContext<'q> {
     /// SOA serial.
     pub serial: u32,
     /// The order of the rows.
-    pub order: AnswerOrder,
-    /// A random number, by which the reply has the first record.
-    pub turn: u32,
+    pub walk: Walk,
 }
 
 impl<'q> AnswerContext<'q> {
@@ -46,8 +44,7 @@ impl<'q> AnswerContext<'q> {
         Self {
             question,
             serial,
-            order: AnswerOrder::Rotate,
-            turn: 0,
+            walk: Walk::default(),
         }
     }
 }
@@ -134,12 +131,10 @@ impl Answer<'_> {
     ) -> ControlFlow<()> {
         match self {
             Self::Data(view, RecordType::SRV) => visit_srv(view, context, visit),
-            Self::Data(view, rtype) => {
-                visit_addresses(view, *rtype, context.order, context.turn, |addresses| {
-                    let data = Data::Addresses(addresses);
-                    visit(Record::answer(context.question, view.service.ttl, data))
-                })
-            }
+            Self::Data(view, rtype) => visit_addresses(view, *rtype, context.walk, |addresses| {
+                let data = Data::Addresses(addresses);
+                visit(Record::answer(context.question, view.service.ttl, data))
+            }),
             Self::Soa(zone) => visit(Record::soa(Section::Answer, zone, context.serial)),
             Self::Ns(zone) => visit_name_server(zone, context, visit),
             Self::Address(zone, rtype) => own_addresses(zone, *rtype)
@@ -184,14 +179,12 @@ fn visit_srv<'a>(
 ) -> ControlFlow<()> {
     let question = context.question;
     let ttl = view.service.ttl;
-    let order = context.order;
-    let turn = context.turn;
-    walk::visit_srv(view, order, turn, |index, port, _| {
+    walk::visit_srv(view, context.walk, |index, port, _| {
         let target = RecordName::target(view, question, index);
         visit(Record::answer(question, ttl, Data::Srv { port, target }))
     })?;
     let mut number = 0;
-    walk::visit_srv(view, order, turn, |index, _, is_first| {
+    walk::visit_srv(view, context.walk, |index, _, is_first| {
         number += 1;
         if !is_first {
             return ControlFlow::Continue(());
@@ -200,7 +193,7 @@ fn visit_srv<'a>(
         let target = view.target_of(index);
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {
-            visit_addresses(&target, rtype, AnswerOrder::Rotate, 0, |addresses| {
+            visit_addresses(&target, rtype, Walk::default(), |addresses| {
                 visit(Record::additional(number - 1, owner, ttl, addresses))
             })
         })

@@ -27,6 +27,15 @@ pub enum AnswerOrder {
     LocalFirst,
 }
 
+/// Where the records of an answer begin, and how they follow. The default is the order of the table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    /// The order.
+    pub order: AnswerOrder,
+    /// A random number for each answer, by which it has the first record.
+    pub turn: u32,
+}
+
 /// Addresses of one family, one record for each. A list that begins at one of them has two parts.
 #[derive(Clone, Copy, Debug)]
 pub enum Addresses<'t> {
@@ -36,24 +45,24 @@ pub enum Addresses<'t> {
     V6([&'t [Ipv6Addr]; 2]),
 }
 
-/// Visits the addresses of a view of type A or AAAA in order until `visit` breaks, several at once if possible. `turn` is a random
-/// number for each answer. The turn zero of [`AnswerOrder::Rotate`] is the order of the table.
+/// Visits the addresses of a view of type A or AAAA in order until `visit` breaks, several at once if possible.
 pub fn visit_addresses<'t>(
     view: &View<'t>,
     rtype: RecordType,
-    order: AnswerOrder,
-    turn: u32,
+    walk: Walk,
     mut visit: impl FnMut(Addresses<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     if view.port.is_some() {
         return ControlFlow::Continue(());
     }
     let names = &view.service.names;
-    if (view.scope, order) == (Scope::Service, AnswerOrder::Rotate) {
+    if (view.scope, walk.order) == (Scope::Service, AnswerOrder::Rotate) {
         return match rtype {
-            RecordType::A if !names.v4.is_empty() => visit(Addresses::V4(rotated(&names.v4, turn))),
+            RecordType::A if !names.v4.is_empty() => {
+                visit(Addresses::V4(rotated(&names.v4, walk.turn)))
+            }
             RecordType::AAAA if !names.v6.is_empty() => {
-                visit(Addresses::V6(rotated(&names.v6, turn)))
+                visit(Addresses::V6(rotated(&names.v6, walk.turn)))
             }
             _ => ControlFlow::Continue(()),
         };
@@ -71,7 +80,7 @@ pub fn visit_addresses<'t>(
         _ => return ControlFlow::Continue(()),
     };
     let members = view.members().requiring(property);
-    visit_walks(members, order, turn, |members, first, _| {
+    visit_walks(members, walk, |members, first, _| {
         members
             .iter_from(first)
             .try_for_each(|index| visit_endpoint(&view.service.endpoints[index]))
@@ -109,8 +118,7 @@ pub fn rtype_of(address: IpAddr) -> RecordType {
 /// Visits endpoints in an order: `visit` gets the endpoints of a walk, the one that it begins at, and a random number.
 fn visit_walks<'t>(
     members: Members<'t>,
-    order: AnswerOrder,
-    turn: u32,
+    walk: Walk,
     mut visit: impl FnMut(Members<'t>, usize, usize) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut begin = |members: Members<'t>, turn: u32| {
@@ -121,12 +129,15 @@ fn visit_walks<'t>(
             None => ControlFlow::Continue(()),
         }
     };
-    match order {
-        AnswerOrder::Rotate => begin(members, turn),
+    match walk.order {
+        AnswerOrder::Rotate => begin(members, walk.turn),
         AnswerOrder::LocalFirst => {
-            begin(members.requiring(Property::Local), turn)?;
+            begin(members.requiring(Property::Local), walk.turn)?;
             // With the same number, two parts of equal length would always start at the same index.
-            begin(members.requiring(Property::Remote), turn.rotate_left(16))
+            begin(
+                members.requiring(Property::Remote),
+                walk.turn.rotate_left(16),
+            )
         }
     }
 }
@@ -141,15 +152,13 @@ fn rotated<A>(list: &[A], turn: u32) -> [&[A]; 2] {
 /// endpoint that is the target, the port number, and whether it is the first record in this order with its target.
 pub fn visit_srv<'t>(
     view: &View<'t>,
-    order: AnswerOrder,
-    turn: u32,
+    walk: Walk,
     mut visit: impl FnMut(usize, u16, bool) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    visit_shared_target(view, turn, &mut visit)?;
+    visit_shared_target(view, walk.turn, &mut visit)?;
     visit_walks(
         view.targets_of_their_own(),
-        order,
-        turn,
+        walk,
         |members, first, random| visit_targets(view, &members, first, random, &mut visit),
     )
 }

@@ -31,14 +31,16 @@ pub(in crate::table) fn name_index(
     let addresses = own
         .iter()
         .flat_map(|index| endpoints[index].addresses.iter());
-    let mut ips = (Vec::new(), Vec::new());
+    let mut v4 = Vec::new();
+    let mut v6 = Vec::new();
     for address in addresses.filter(|address| !address.repeats_in_service) {
         match address.ip {
-            IpAddr::V4(ip) => ips.0.push(ip),
-            IpAddr::V6(ip) => ips.1.push(ip),
+            IpAddr::V4(ip) => v4.push(ip),
+            IpAddr::V6(ip) => v6.push(ip),
         }
     }
-    (index.v4, index.v6) = (ips.0.into(), ips.1.into());
+    index.v4 = v4.into();
+    index.v6 = v6.into();
     index.own = required;
     index
 }

@@ -85,8 +85,7 @@ fn expected(reply: &Reply<'_>, query: &Query) -> [Vec<String>; 3] {
         return sections;
     };
     let context = AnswerContext {
-        order: reply.order,
-        turn: reply.turn,
+        walk: reply.walk,
         ..AnswerContext::new(&query.name, reply.serial)
     };
     for record in answer.records(context) {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::*;
 use crate::testing::{gateway, local};
-use crate::zone::walk::{visit_addresses, visit_srv};
+use crate::zone::walk::{Walk, visit_addresses, visit_srv};
 
 fn shop() -> Table {
     let mut objects = vec![
@@ -33,7 +33,7 @@ fn with_view<R>(table: &Table, ask: impl FnOnce(&View<'_>) -> R) -> R {
 fn addresses(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
     let mut all = Vec::new();
     let _ = with_view(table, |view| {
-        visit_addresses(view, RecordType::A, order, turn, |part| {
+        visit_addresses(view, RecordType::A, Walk { order, turn }, |part| {
             all.extend(part.each().map(|one| Data::Addresses(one).to_string()));
             ControlFlow::Continue(())
         })
@@ -45,7 +45,7 @@ fn addresses(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
 fn rows(table: &Table, order: AnswerOrder, turn: u32) -> Vec<(String, u16)> {
     let mut rows = Vec::new();
     let _ = with_view(table, |view| {
-        visit_srv(view, order, turn, |index, port, _| {
+        visit_srv(view, Walk { order, turn }, |index, port, _| {
             let endpoint = &view.service.endpoints[index];
             rows.push((endpoint.labels().join("."), port));
             ControlFlow::Continue(())

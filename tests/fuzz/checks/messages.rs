@@ -229,7 +229,7 @@ fn write_reply(
     };
     let query = parse(packet);
     let mut reply = respond(&SETTINGS, now, &query, &context)?;
-    reply.order = order_of(packet);
+    reply.walk.order = order_of(packet);
     Some(write(&reply, &query, packet, out).length)
 }
 
