@@ -21,15 +21,46 @@ struct Hosts<'c, 'm> {
     cells: Vec<(&'c Observer<'m>, Cell<'m>)>,
 }
 
-/// What is compared of the endpoints of a host, if all observers have the same hosts, with what to do.
-const ASPECTS: [(&str, &str); 3] = [
-    ("port names", PORTS),
-    ("port numbers", PORTS),
-    (
-        "replies with hosts",
-        "compare gatewayDown, annotation global-dns/gateway-down and the kinds, which global-dns explain shows",
-    ),
-];
+/// What is compared of the endpoints of a host, if all observers have the same hosts.
+struct Aspect {
+    name: &'static str,
+    /// What to do if it differs.
+    hint: &'static str,
+    /// Returns its text. `None`: it is not compared.
+    text: fn(&Value) -> Option<String>,
+}
+
+const PORT_NAMES: Aspect = Aspect {
+    name: "port names",
+    hint: PORTS,
+    text: |endpoint| {
+        let protocol = |port: &Value| format!("/{}", text(port, "protocol").to_lowercase());
+        Some(port_texts(endpoint, protocol))
+    },
+};
+/// Those of pods differ by nature from those of their Service.
+const PORT_NUMBERS: Aspect = Aspect {
+    name: "port numbers",
+    hint: PORTS,
+    text: |endpoint| {
+        let number = |port: &Value| format!(":{}", port["port"]);
+        (!is_own_pod(endpoint)).then(|| port_texts(endpoint, number))
+    },
+};
+/// If a service has an order or a gate, replies differ because of it.
+const REPLIES: Aspect = Aspect {
+    name: "replies with hosts",
+    hint: "compare gatewayDown, annotation global-dns/gateway-down and the kinds, which global-dns explain shows",
+    text: |endpoint| {
+        let not_returned = || format!("not returned ({})", text(endpoint, "why"));
+        let is_returned = endpoint["returned"].as_bool()?;
+        Some(if is_returned {
+            "returned".to_owned()
+        } else {
+            not_returned()
+        })
+    },
+};
 const PORTS: &str = "give the ports of the Service the same names, protocols and numbers everywhere; a mirror keeps its first \
                      ports: delete one whose port is old, and restart its mirror controller";
 
@@ -109,30 +140,14 @@ fn is_unready_pod(endpoint: &Value) -> bool {
     is_own_pod(endpoint) && text(endpoint, "state") == "not-ready"
 }
 
-/// Returns the texts of [`ASPECTS`] of an endpoint. The port numbers of pods differ by nature from those of their Service. If
-/// the service has an order or a gate, replies differ because of it.
-fn texts(endpoint: &Value, has_order: bool) -> [Option<String>; ASPECTS.len()] {
-    let ports = |number: &dyn Fn(&Value) -> String| {
-        let ports = items(endpoint, "ports").map(|port| {
-            let name = port["name"].as_str().unwrap_or("(no name)");
-            format!("{name}{}", number(port))
-        });
-        join(ports.collect::<BTreeSet<String>>())
-    };
-    let reply = endpoint["returned"].as_bool().filter(|_| !has_order);
-    [
-        Some(ports(&|port| {
-            format!("/{}", text(port, "protocol").to_lowercase())
-        })),
-        (!is_own_pod(endpoint)).then(|| ports(&|port| format!(":{}", port["port"]))),
-        reply.map(|is_returned| {
-            if is_returned {
-                "returned".to_owned()
-            } else {
-                format!("not returned ({})", text(endpoint, "why"))
-            }
-        }),
-    ]
+/// Returns the names of the ports of an endpoint, each with another part.
+fn port_texts(endpoint: &Value, part: fn(&Value) -> String) -> String {
+    let mut ports = BTreeSet::new();
+    for port in items(endpoint, "ports") {
+        let name = port["name"].as_str().unwrap_or("(no name)");
+        ports.insert(name.to_owned() + &part(port));
+    }
+    join(ports)
 }
 
 // === impl Hosts ===
@@ -229,21 +244,30 @@ impl<'m> Hosts<'_, 'm> {
             };
             return vec![row(what, seen, self.cause(&differing))];
         }
-        let mut services = self
-            .cells
-            .iter()
-            .filter_map(|(one, _)| one.services.get(&key));
-        let has_order = services.any(|one| !one["failover"].is_null() || !one["failure"].is_null());
+        self.compare_endpoints(hosts)
+    }
+
+    /// Returns the first difference of the endpoints of each host.
+    fn compare_endpoints(&self, hosts: BTreeSet<&str>) -> Vec<Mismatch<'m>> {
+        let has_order = self.cells.iter().any(|(one, _)| {
+            let service = one.services.get(&self.key);
+            service.is_some_and(|one| !one["failover"].is_null() || !one["failure"].is_null())
+        });
+        let mut aspects = vec![PORT_NAMES, PORT_NUMBERS];
+        if !has_order {
+            aspects.push(REPLIES);
+        }
         let mut rows = Vec::new();
         for host in hosts {
-            for (index, (name, hint)) in ASPECTS.into_iter().enumerate() {
+            for Aspect { name, hint, text } in &aspects {
                 let seen = self.cells.iter().filter_map(|(observer, cell)| {
                     let endpoint = cell.get(host).filter(|one| !is_unready_pod(one))?;
-                    Some((texts(endpoint, has_order)[index].clone()?, &*observer.name))
+                    Some((text(endpoint)?, observer.name.as_str()))
                 });
                 if let Some(seen) = differs(seen) {
-                    let cause = Finding::failing(Check::FleetServices, "", hint);
-                    rows.push(row(format!("{name} of {cluster}"), seen, cause));
+                    let what = format!("{name} of {}", self.cluster);
+                    let cause = Finding::failing(Check::FleetServices, "", *hint);
+                    rows.push(Mismatch::new(Some(self.key), what, seen, cause));
                     break;
                 }
             }
