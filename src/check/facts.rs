@@ -147,9 +147,12 @@ fn finding(problems: &[&Value]) -> Option<Finding> {
 
 /// Joins the parts of a sentence that are not empty.
 pub(super) fn joined(parts: &[&str]) -> String {
-    let parts = parts.iter().filter(|part| !part.is_empty());
-    let parts: Vec<&str> = parts.copied().collect();
-    parts.join(": ")
+    parts
+        .iter()
+        .filter(|part| !part.is_empty())
+        .copied()
+        .collect::<Vec<_>>()
+        .join(": ")
 }
 
 /// Returns what a problem concerns, with the detail.

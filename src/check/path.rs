@@ -35,11 +35,12 @@ pub async fn findings(
     let mut findings = Vec::new();
     let mut unknown =
         |why: &str, hint| findings.push(Finding::unknown(Check::ClusterAnswer, why, hint));
-    let resolvers = resolver.map_or_else(own_resolvers, |one| Ok(vec![one]));
-    let resolvers = resolvers.unwrap_or_else(|why| {
-        unknown(&why, "set --resolver to the address of the cluster's DNS");
-        Vec::new()
-    });
+    let resolvers = resolver
+        .map_or_else(own_resolvers, |one| Ok(vec![one]))
+        .unwrap_or_else(|why| {
+            unknown(&why, "set --resolver to the address of the cluster's DNS");
+            Vec::new()
+        });
     let ask =
         async |questions: anyhow::Result<_>| anyhow::Ok(ask_all(dns, &resolvers, questions?).await);
     let mut probes = ask(questions).await;
@@ -61,8 +62,8 @@ pub async fn findings(
 /// Returns the name servers of this machine.
 fn own_resolvers() -> Fact<Vec<SocketAddr>> {
     const PORT: u16 = 53;
-    let text = std::fs::read_to_string(RESOLV_CONF);
-    let text = text.map_err(|error| format!("cannot read {RESOLV_CONF}: {error}"))?;
+    let text = std::fs::read_to_string(RESOLV_CONF)
+        .map_err(|error| format!("cannot read {RESOLV_CONF}: {error}"))?;
     let servers = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         words.next().filter(|word| *word == "nameserver")?;
@@ -111,8 +112,10 @@ async fn ask_all(
 
 /// Returns whether a reply says that there is no such name.
 fn is_missing(replies: &[Fact<ReceivedReply>]) -> bool {
-    let mut replies = replies.iter().flatten();
-    replies.any(|reply| reply.code == "NXDOMAIN")
+    replies
+        .iter()
+        .flatten()
+        .any(|reply| reply.code == "NXDOMAIN")
 }
 
 /// Returns whether a name server answers for the zone of a question as the server does: a cache may have an older answer for the name.

@@ -90,8 +90,10 @@ pub fn check(account: &str, reviews: &[Review]) -> Finding {
             Some(namespace) => format!("{verb} {resource} in namespace {namespace}"),
         }
     });
-    let missing: Vec<String> = missing.collect();
-    let sentence = format!("{account} cannot {}", missing.join(", "));
+    let sentence = format!(
+        "{account} cannot {}",
+        missing.collect::<Vec<_>>().join(", ")
+    );
     Finding::new(state, CHECK, sentence, ROLE)
 }
 

@@ -170,13 +170,10 @@ pub fn name_in(zone: ZoneFacts<'_>, facts: &ServerFacts) -> Option<String> {
             "" => (service, "returned"),
             // What aliases add has no name in the zone of a cluster.
             _ if !aliases[key_of(service).join("/")].is_null() => return None,
-            cluster => {
-                let mut cells = items(service, "clusters");
-                (
-                    cells.find(|cell| text(cell, "cluster") == cluster)?,
-                    "endpoints",
-                )
-            }
+            cluster => (
+                items(service, "clusters").find(|cell| text(cell, "cluster") == cluster)?,
+                "endpoints",
+            ),
         };
         (part["alive"].as_u64() > Some(0)).then(|| (part[size].as_u64(), service))
     });

@@ -73,8 +73,11 @@ impl PrintArgs {
                 if sections.is_empty() {
                     format!("no {}\n", things.unwrap_or(document.kind))
                 } else {
-                    let texts: Vec<String> = sections.iter().map(|one| self.section(one)).collect();
-                    texts.join("\n")
+                    sections
+                        .iter()
+                        .map(|one| self.section(one))
+                        .collect::<Vec<_>>()
+                        .join("\n")
                 }
             }
         };

@@ -246,12 +246,11 @@ impl Metrics {
             ["state"],
             clusters.map(|(state, count)| ([*state], *count)),
         );
-        let failing = facts.failing.iter();
         scrape.gauges(
             "failing_services",
             "1 for each service that clients cannot reach by its name, with the kind of the problem; at most 100 services",
             ["namespace", "service", "kind"],
-            failing.map(|(kind, key)| {
+            facts.failing.iter().map(|(kind, key)| {
                 let kind = kind.map_or("", ProblemKind::name).to_owned();
                 ([key.namespace.to_string(), key.service.to_string(), kind], 1)
             }),
@@ -279,12 +278,13 @@ impl Metrics {
             "Panics of the source or the update loop; each is followed by a relist",
             feeds.panics.count(),
         );
-        let kinds = ChangeKind::VARIANTS.iter();
         scrape.counters(
             "changes",
             "Changes of services by kind",
             ["kind"],
-            kinds.map(|kind| ([<&str>::from(kind)], feeds.events.total(*kind))),
+            ChangeKind::VARIANTS
+                .iter()
+                .map(|kind| ([<&str>::from(kind)], feeds.events.total(*kind))),
         );
     }
 }
@@ -323,9 +323,9 @@ impl<'r> Scrape<'r> {
         labels: [&'static str; N],
         counts: impl IntoIterator<Item = ([L; N], u64)>,
     ) {
-        let counts = counts.into_iter();
-        let samples =
-            counts.map(|(values, count)| (named(labels, values), ConstCounter::new(count)));
+        let samples = counts
+            .into_iter()
+            .map(|(values, count)| (named(labels, values), ConstCounter::new(count)));
         self.0.register(name, help, Samples(samples.collect()));
     }
 

@@ -276,6 +276,9 @@ impl Report for EndpointReport {
 }
 
 fn join_texts(texts: &[impl ToString]) -> String {
-    let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
-    texts.join(" ")
+    texts
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

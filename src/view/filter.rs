@@ -102,8 +102,9 @@ impl Filter {
         self.has_namespace(labels[1])
             && (self.text.is_empty() || {
                 let forms = forms(labels);
-                let mut texts = self.text.iter();
-                texts.any(|text| forms.iter().any(|form| form.contains(text.as_str())))
+                self.text
+                    .iter()
+                    .any(|text| forms.iter().any(|form| form.contains(text.as_str())))
             })
     }
 
@@ -135,16 +136,20 @@ impl Filter {
         let selects_all = self.namespace.is_empty() && self.text.is_empty();
         if selects_all || names().any(|labels| self.has_service(labels)) {
             let known: BTreeSet<&str> = services.iter().flat_map(|one| clusters(one)).collect();
-            let mut clusters = self.cluster.iter();
-            let cluster = clusters.find(|one| !known.contains(one.as_str()))?;
+            let cluster = self
+                .cluster
+                .iter()
+                .find(|one| !known.contains(one.as_str()))?;
             let hint = hint(cluster, known);
             Some(format!("no endpoint in cluster '{cluster}'{hint}"))
         } else if let Some(namespace) = self.namespace.iter().find(is_unknown) {
             let hint = hint(namespace.as_str(), namespaces);
             Some(format!("no service in namespace '{namespace}'{hint}"))
         } else {
-            let selected = names().filter(|[_, namespace]| self.has_namespace(namespace));
-            let forms: Vec<String> = selected.flat_map(forms).collect();
+            let forms: Vec<String> = names()
+                .filter(|[_, namespace]| self.has_namespace(namespace))
+                .flat_map(forms)
+                .collect();
             let hint = hint(self.text.first()?, forms.iter().map(String::as_str));
             let texts = self.text.join("' or '");
             Some(format!("no service matches '{texts}'{hint}"))
@@ -163,18 +168,25 @@ mod list {
         list: &[T],
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        let items: Vec<String> = list.iter().map(ToString::to_string).collect();
-        let text = Some(items.join(",")).filter(|text| !text.is_empty());
+        let text = Some(
+            list.iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        )
+        .filter(|text| !text.is_empty());
         text.serialize(to)
     }
 
     pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<T>, D::Error> {
-        let text = String::deserialize(from)?;
-        let items = text.split(',').filter(|item| !item.is_empty());
-        let items: Result<_, _> = items.map(str::parse).collect();
-        items.map_err(de::Error::custom)
+        String::deserialize(from)?
+            .split(',')
+            .filter(|item| !item.is_empty())
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -201,8 +213,7 @@ fn clusters(service: &Service) -> impl Iterator<Item = &str> {
 /// Returns a question for the name that is most similar to a given one, if one of the first [`MAX_COMPARED`] is similar.
 fn hint<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     let names = names.into_iter().take(MAX_COMPARED).map(str::to_owned);
-    let similar = most_similar(given, names);
-    similar.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+    most_similar(given, names).map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
 #[cfg(test)]

@@ -203,8 +203,11 @@ impl Report for ServiceRow {
             })
             .wide("KIND", |one| one.kind.to_owned())
             .wide("CLUSTERS", |one| {
-                let clusters: Vec<String> = one.clusters.iter().map(ClusterCell::to_text).collect();
-                clusters.join(", ")
+                one.clusters
+                    .iter()
+                    .map(ClusterCell::to_text)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             })
             .wide("ORDER", |one| text_of(one.failover.as_ref()))
             .text("PROBLEM", |one| text_of(one.sentence.as_ref()))

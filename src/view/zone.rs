@@ -39,8 +39,14 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
 
 /// Chooses the zone to print: the only one with names of clusters, if none is named.
 fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone, ViewError> {
-    let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
-    let served = format!("served are {}", names.join(" "));
+    let served = format!(
+        "served are {}",
+        zones
+            .iter()
+            .map(|zone| zone.name.as_str())
+            .collect::<Vec<_>>()
+            .join(" ")
+    );
     if let Some(text) = named {
         let name = text.parse::<ZoneName>().ok();
         let zone = zones.iter().find(|zone| Some(&zone.name) == name.as_ref());

@@ -144,8 +144,7 @@ fn is_unready_pod(endpoint: &Value) -> bool {
 fn port_texts(endpoint: &Value, part: fn(&Value) -> String) -> String {
     let mut ports = BTreeSet::new();
     for port in items(endpoint, "ports") {
-        let name = port["name"].as_str().unwrap_or("(no name)");
-        ports.insert(name.to_owned() + &part(port));
+        ports.insert(port["name"].as_str().unwrap_or("(no name)").to_owned() + &part(port));
     }
     join(ports)
 }
@@ -250,8 +249,9 @@ impl<'m> Hosts<'_, 'm> {
     /// Returns the first difference of the endpoints of each host.
     fn compare_endpoints(&self, hosts: BTreeSet<&str>) -> Vec<Mismatch<'m>> {
         let has_order = self.cells.iter().any(|(one, _)| {
-            let service = one.services.get(&self.key);
-            service.is_some_and(|one| !one["failover"].is_null() || !one["failure"].is_null())
+            one.services
+                .get(&self.key)
+                .is_some_and(|one| !one["failover"].is_null() || !one["failure"].is_null())
         });
         let mut aspects = vec![PORT_NAMES, PORT_NUMBERS];
         if !has_order {

@@ -112,8 +112,10 @@ fn hosts(endpoints: &[Value]) -> BTreeMap<(Key<'_>, &str), Cell<'_>> {
     let mut hosts: BTreeMap<_, Cell<'_>> = BTreeMap::new();
     for endpoint in endpoints {
         let place = (key_of(endpoint), text(endpoint, "cluster"));
-        let cell = hosts.entry(place).or_default();
-        cell.insert(text(endpoint, "hostname"), endpoint);
+        hosts
+            .entry(place)
+            .or_default()
+            .insert(text(endpoint, "hostname"), endpoint);
     }
     for cell in hosts.values_mut().filter(|cell| cell.len() > 1) {
         // A cluster IP beside pods is not answered.

@@ -28,8 +28,12 @@ const SETTINGS: [Setting; 4] = [
         hint: "set annotation global-dns/ttl on the Service of every cluster, and the same ttl",
         text: |service, _| {
             let has_endpoints = service["endpoints"].as_u64() != Some(0);
-            let ttl = service["ttl"].as_u64().filter(|_| has_endpoints)?;
-            Some(ttl.to_string())
+            Some(
+                service["ttl"]
+                    .as_u64()
+                    .filter(|_| has_endpoints)?
+                    .to_string(),
+            )
         },
     },
     Setting {
@@ -58,8 +62,12 @@ const RESULTS: [Setting; 3] = [
             let failover = &service["failover"];
             // The same order has another step in each cluster if it names this one.
             let is_compared = !text(failover, "order").contains("local");
-            let step = failover["step"].as_u64().filter(|_| is_compared)?;
-            Some(step.to_string())
+            Some(
+                failover["step"]
+                    .as_u64()
+                    .filter(|_| is_compared)?
+                    .to_string(),
+            )
         },
     },
     Setting {
@@ -72,8 +80,9 @@ const RESULTS: [Setting; 3] = [
         hint: "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
                shortNames.which",
         text: |service, _| {
-            let is_owner = service["ownsShortName"].as_bool()?;
-            let owner = is_owner.then(|| key_of(service).join("/"));
+            let owner = service["ownsShortName"]
+                .as_bool()?
+                .then(|| key_of(service).join("/"));
             Some(owner.unwrap_or_default())
         },
     },

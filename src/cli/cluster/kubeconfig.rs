@@ -82,10 +82,13 @@ fn default_location() -> (Vec<PathBuf>, String) {
 fn find(file: &Kubeconfig, context: &str) -> anyhow::Result<(Cluster, AuthInfo)> {
     let named = file.contexts.iter().find(|one| one.name == context);
     let Some(named) = named.and_then(|one| one.context.as_ref()) else {
-        let names: Vec<&str> = file.contexts.iter().map(|one| one.name.as_str()).collect();
         bail!(
             "there is no such context; choose one with --context: {}",
-            names.join(", ")
+            file.contexts
+                .iter()
+                .map(|one| one.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
         );
     };
     let cluster = file

@@ -109,8 +109,13 @@ impl<'t> ReadName<'t> {
             Reading::Outside if self.is_address() => "not the address of an endpoint".to_owned(),
             Reading::Outside => {
                 let zones = self.shown.server.zones.iter();
-                let names: Vec<&str> = zones.map(|zone| zone.name.as_str()).collect();
-                format!("in none of the zones of this server ({})", names.join(" "))
+                format!(
+                    "in none of the zones of this server ({})",
+                    zones
+                        .map(|zone| zone.name.as_str())
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                )
             }
             Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
             Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
