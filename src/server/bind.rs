@@ -33,7 +33,7 @@ const TCP_RECEIVE_BUFFER: usize = 16 << 10;
 
 /// The error of a failed bind.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot bind the {listener} listener to {address} ({}): {source}{}", self.flag(), self.way_out())]
+#[error("cannot bind the {listener} listener to {address} ({}): {source}{}", self.flag(), self.remedy())]
 pub struct BindError {
     /// Name of the listener: `dns`, `admin`, `api`, `tls`, `quic`.
     pub listener: &'static str,
@@ -145,7 +145,7 @@ impl BindError {
     }
 
     /// Returns what to do, if the cause shows it.
-    fn way_out(&self) -> String {
+    fn remedy(&self) -> String {
         /// Ports below this one need a privilege by default.
         const FIRST_FREE_PORT: u16 = 1024;
         let flag = self.flag();

@@ -35,7 +35,17 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const READ_QUOTA: usize = 4 * 1024;
 
 /// A time and the reason for which a connection ends then.
-type TimeLimit = (Instant, EndReason);
+#[derive(Clone, Copy)]
+struct TimeLimit {
+    until: Instant,
+    reason: EndReason,
+}
+
+/// That a connection must end.
+struct Ending {
+    since: Instant,
+    reason: EndReason,
+}
 
 /// An open connection.
 pub(super) struct Connection<S> {
@@ -45,7 +55,7 @@ pub(super) struct Connection<S> {
     answerer: Arc<Answerer>,
     stop: CancellationToken,
     /// Since when the connection ends as soon as no query is unanswered, and why.
-    ending: Option<TimeLimit>,
+    ending: Option<Ending>,
     framing: Framing,
 }
 
@@ -86,7 +96,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers queries until the client closes the connection or a time limit expires.
     async fn run(&mut self) -> Result<Infallible, EndReason> {
-        let mut limit = (Instant::now() + TCP_IDLE, EndReason::Idle);
+        let mut limit = TimeLimit {
+            until: Instant::now() + TCP_IDLE,
+            reason: EndReason::Idle,
+        };
         let mut read = 0;
         loop {
             if read >= READ_QUOTA {
@@ -102,8 +115,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             } else {
                 (TCP_IDLE, EndReason::Idle)
             };
-            if has_answered || reason != limit.1 {
-                limit = (Instant::now() + patience, reason);
+            if has_answered || reason != limit.reason {
+                let until = Instant::now() + patience;
+                limit = TimeLimit { until, reason };
             }
         }
     }
@@ -112,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// answered.
     async fn receive(&mut self, limit: TimeLimit) -> Result<usize, EndReason> {
         loop {
-            let (until, reason) = self.next_limit(limit)?;
+            let TimeLimit { until, reason } = self.next_limit(limit)?;
             let reading = self.stream.read_buf(self.framing.room());
             let ending = tokio::select! {
                 biased; // a client that never pauses must not hide the end
@@ -122,13 +136,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return self.received(read.map_err(|_| reason)?);
                 }
             };
-            self.ending = Some((Instant::now(), ending));
+            self.ending = Some(Ending {
+                since: Instant::now(),
+                reason: ending,
+            });
         }
     }
 
     /// Returns the limit of the next read: the given one, or an earlier one if the connection must end.
     fn next_limit(&self, given: TimeLimit) -> Result<TimeLimit, EndReason> {
-        let Some((since, reason)) = self.ending else {
+        let Some(Ending { since, reason }) = self.ending else {
             return Ok(given);
         };
         let (limit, pause) = match reason {
@@ -142,7 +159,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if now > since + limit {
             return Err(reason);
         }
-        Ok((given.0.min(now + pause).min(since + limit), reason))
+        let until = given.until.min(now + pause).min(since + limit);
+        Ok(TimeLimit { until, reason })
     }
 
     /// Returns the number of octets read. 0 means that the client has closed the connection.

@@ -87,12 +87,13 @@ impl<'b> Build<'b> {
             let namespace = key.namespace.text();
             let service = key.service.text();
             let first = (namespace.clone(), service.clone(), None);
-            let same = self
-                .last
-                .listed_hosts
-                .range(&first..)
-                .take_while(|host| (&host.0, &host.1) == (&first.0, &first.1));
-            services.extend(same.filter_map(|(_, _, service)| service.clone()));
+            services.extend(
+                self.last
+                    .listed_hosts
+                    .range(&first..)
+                    .take_while(|(of, host, _)| of == namespace && host == service)
+                    .filter_map(|(.., service)| service.clone()),
+            );
         }
         for key in services.clone() {
             services.extend(self.rules.aliases.of_source(&key).iter().cloned());

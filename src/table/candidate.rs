@@ -306,8 +306,10 @@ impl Endpoint {
         let objects = list_some(objects, MAX_LISTED);
         let count = 1 + others.len();
         let detail = format!("{endpoint} has {count} entries, in {objects}; merged");
-        let problem = Problem::new(ProblemKind::Endpoint, detail);
-        self.cluster.iter().fold(problem, Problem::of_cluster)
+        Problem {
+            cluster: self.cluster.clone(),
+            ..Problem::new(ProblemKind::Endpoint, detail)
+        }
     }
 
     /// Merges other endpoints of the same name into it, all at once: the time must not grow with the square of their number.

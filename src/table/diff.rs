@@ -236,43 +236,21 @@ fn cluster_changes(
     } else {
         (Some(Grew), Some(Shrank))
     };
-    let mut changed: BTreeMap<_, ChangedEndpoints<'_>> = BTreeMap::new();
-    // A cluster of a federated service joins and leaves without an endpoint of its own.
-    changed.extend(
-        gain.xor(loss)
-            .map(|kind| (kind, ChangedEndpoints::default())),
-    );
-    for Pair { old, new } in pairs {
-        let kinds = match (old, new) {
-            (Some(old), Some(new)) => {
-                let is_moved = !old.has_same_data(new);
-                [is_moved.then_some(Address), turn(old, new)]
-            }
-            (Some(_), None) => [loss, None],
-            (None, _) => [gain, None],
-        };
-        for kind in kinds.into_iter().flatten() {
-            let endpoints = changed.entry(kind).or_default();
-            endpoints.old.extend(old);
-            endpoints.new.extend(new);
-        }
-    }
     let mut changes = Vec::new();
-    for (kind, ChangedEndpoints { old: was, new: is }) in changed {
-        let addresses = (addresses(&was), addresses(&is));
-        let (states, cause) = match kind {
-            Joined | Left | Grew | Shrank => (addresses, gone(&was, cluster, new)),
-            Kind => ((Some(kinds(before)), Some(kinds(after))), None),
-            Address if addresses.0 == addresses.1 => ((Some(ports(&was)), Some(ports(&is))), None),
-            Address => (addresses, None),
-            Down => {
-                let cause = match is[0].liveness {
-                    EndpointLiveness::NotReady => "it has no ready endpoint",
-                    _ => "no address of its gateway is ready",
-                };
-                ((None, None), Some(cause.to_owned()))
+    for (kind, ChangedEndpoints { old: was, new: is }) in changed_endpoints(pairs, gain, loss) {
+        let (old_text, new_text) = match kind {
+            Kind => (Some(kinds(before)), Some(kinds(after))),
+            Address if addresses(&was) == addresses(&is) => (Some(ports(&was)), Some(ports(&is))),
+            Joined | Left | Grew | Shrank | Address => (addresses(&was), addresses(&is)),
+            _ => (None, None),
+        };
+        let cause = match kind {
+            Left | Shrank => gone(&was, cluster, new),
+            Down if is[0].liveness == EndpointLiveness::NotReady => {
+                Some("it has no ready endpoint".to_owned())
             }
-            _ => ((None, None), None),
+            Down => Some("no address of its gateway is ready".to_owned()),
+            _ => None,
         };
         let listed = if is.is_empty() { was } else { is };
         let hosts = listed.iter().filter_map(|one| one.hostname.as_ref());
@@ -283,10 +261,39 @@ fn cluster_changes(
                 .map(|host| host.as_str().into())
                 .collect(),
             count: listed.len().max(1),
-            ..Change::between(kind, states.0, states.1, cause)
+            ..Change::between(kind, old_text, new_text, cause)
         });
     }
     changes
+}
+
+/// Returns what happened to endpoints, by kind. `gain` is what happened to those that are new, and `loss` to those that are gone.
+fn changed_endpoints(
+    pairs: Vec<Pair<'_>>,
+    gain: Option<ChangeKind>,
+    loss: Option<ChangeKind>,
+) -> BTreeMap<ChangeKind, ChangedEndpoints<'_>> {
+    let mut changed: BTreeMap<_, ChangedEndpoints<'_>> = BTreeMap::new();
+    // A cluster of a federated service joins and leaves without an endpoint of its own.
+    if let Some(whole) = gain.xor(loss) {
+        changed.entry(whole).or_default();
+    }
+    for Pair { old, new } in pairs {
+        let kinds = match (old, new) {
+            (Some(old), Some(new)) => {
+                let is_moved = !old.has_same_data(new);
+                [is_moved.then_some(ChangeKind::Address), turn(old, new)]
+            }
+            (Some(_), None) => [loss, None],
+            (None, _) => [gain, None],
+        };
+        for kind in kinds.into_iter().flatten() {
+            let endpoints = changed.entry(kind).or_default();
+            endpoints.old.extend(old);
+            endpoints.new.extend(new);
+        }
+    }
+    changed
 }
 
 /// Returns whether a cluster has endpoints of other kinds than before.

@@ -224,8 +224,10 @@ impl Service {
         for ((kind, cluster), names) in down {
             let name = cluster.map_or("", ClusterName::as_str);
             let names = list_some(names, MAX_LISTED);
-            let problem = Problem::new(kind, format!("cluster '{name}': {names}"));
-            context.report([cluster.into_iter().fold(problem, Problem::of_cluster)]);
+            context.report([Problem {
+                cluster: cluster.cloned(),
+                ..Problem::new(kind, format!("cluster '{name}': {names}"))
+            }]);
         }
     }
 }

@@ -142,9 +142,10 @@ pub fn respond<'t>(
         Err(Reject::With { rcode, edns, .. }) => (*edns, Err((*rcode, None))),
         Err(Reject::Drop) => return None,
     };
-    let selected = match context.is_allowed {
-        true => parsed.and_then(|query| select_body(settings, published, query)),
-        false => Err((Rcode::Refused, Some(ExtendedError::Prohibited))),
+    let selected = if context.is_allowed {
+        parsed.and_then(|query| select_body(settings, published, query))
+    } else {
+        Err((Rcode::Refused, Some(ExtendedError::Prohibited)))
     };
     // The server has data of one class, so an answer for any class is not authoritative (RFC 1035 section 6.2).
     let is_of_class = matches!(query, Ok(query) if query.class == CLASS_IN);

@@ -30,12 +30,12 @@ impl FileError {
     }
 
     fn of_read(path: &Path, error: &io::Error) -> Self {
-        let way_out = match error.kind() {
+        let remedy = match error.kind() {
             io::ErrorKind::IsADirectory => "; name each of its files with --file",
             _ => "",
         };
         Self {
-            reason: format!("cannot read {}: {error}{way_out}", path.display()),
+            reason: format!("cannot read {}: {error}{remedy}", path.display()),
             is_unread: true,
         }
     }

@@ -144,7 +144,7 @@ fn shared_ports(endpoints: &[Endpoint]) -> Box<[SharedPort]> {
     let mut in_order: Vec<_> = endpoints
         .iter()
         .enumerate()
-        .filter(|one| one.1.is_selected() && one.1.hostname.is_none())
+        .filter(|(_, endpoint)| endpoint.is_selected() && endpoint.hostname.is_none())
         .collect();
     in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
     let mut lists = HashSet::new();
