@@ -258,19 +258,19 @@ impl<'j> KubeObject<'j> {
     /// Returns why selectors cannot be evaluated on the object: its metadata is invalid, it has no name, or a label is
     /// not a string.
     pub fn problem(&self) -> Option<String> {
-        let mut labels = self.metadata.labels.iter().flatten();
-        let invalid = |(name, value): (&JsonText<'_>, &PairValue<'_>)| match value {
-            PairValue::Invalid(value) => Some(format!(
-                "the value of label {} is not a string: {value}",
-                &**name
-            )),
-            PairValue::Text(_) => None,
-        };
-        let has_name = self.metadata.name.is_some();
-        self.problem
-            .clone()
-            .or_else(|| labels.find_map(invalid))
-            .or_else(|| (!has_name).then(|| "metadata.name is missing".to_owned()))
+        if self.problem.is_some() {
+            return self.problem.clone();
+        }
+        for (name, value) in self.metadata.labels.iter().flatten() {
+            if let PairValue::Invalid(value) = value {
+                let name = &**name;
+                return Some(format!(
+                    "the value of label {name} is not a string: {value}"
+                ));
+            }
+        }
+        let is_nameless = self.metadata.name.is_none();
+        is_nameless.then(|| "metadata.name is missing".to_owned())
     }
 
     /// Reads `spec`. Returns the default if there is none.

@@ -36,12 +36,12 @@ impl ChangeLog {
         let events = &feeds.events;
         let Some(next) = &now.table else { return };
         let last_table = last.table.as_ref();
-        // In the first table, nothing changes.
-        let changes = |key| last_table.map(|last| diff(last.find(key), next.find(key)));
-        let of_services = changed
-            .iter()
-            .map(|key| (key, changes(key).unwrap_or_default()));
-        let of_services: Vec<_> = of_services.collect();
+        let mut of_services = Vec::with_capacity(changed.len());
+        for key in changed {
+            // In the first table, nothing changes.
+            let changes = last_table.map(|last| diff(last.find(key), next.find(key)));
+            of_services.push((key, changes.unwrap_or_default()));
+        }
         log_new(last_table, next, &of_services, time, &mut self.limiter);
         let generation = now.generation;
         let serial = now.serial;

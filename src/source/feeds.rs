@@ -76,8 +76,9 @@ impl Feeds {
     /// Creates the state of every watch, of all namespaces or of each of `namespaces`.
     pub fn new(namespaces: &[Namespace]) -> Self {
         let clock = SteadyClock::start();
-        let of_all = namespaces.is_empty().then_some(None);
-        let scopes = of_all
+        let scopes = namespaces
+            .is_empty()
+            .then_some(None)
             .into_iter()
             .chain(namespaces.iter().cloned().map(Some));
         let mut state = FeedStates::new();
@@ -229,12 +230,14 @@ impl Feeds {
             *first = since.min(*first);
             feeds.push(feed);
         }
-        let named = |(problem, (since, feeds)): (Problem, _)| {
-            problem
-                .of_name(list_some(feeds, MAX_NAMED))
-                .holds_since(since)
-        };
-        united.into_iter().map(named).collect()
+        united
+            .into_iter()
+            .map(|(problem, (since, feeds))| {
+                problem
+                    .of_name(list_some(feeds, MAX_NAMED))
+                    .holds_since(since)
+            })
+            .collect()
     }
 
     /// Returns each current failure of the feeds that a table needs once, without their names.

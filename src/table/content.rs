@@ -132,8 +132,7 @@ impl Published {
         if self.table.is_some() {
             return None;
         }
-        let problem = Problem::new(ProblemKind::NoTable, "refusing queries");
-        Some(problem.holds_since(self.since))
+        Some(Problem::new(ProblemKind::NoTable, "refusing queries").holds_since(self.since))
     }
 }
 

@@ -111,11 +111,12 @@ impl<'b> BuildContext<'b> {
     /// Returns whether the objects of a service arrive one after the other: it is new in a process that has a table, and does
     /// not have another order than before. The last table may have a service only for its settings.
     pub(super) fn is_arriving(&self, order: &FailoverOrder) -> bool {
-        let is_new = |old: &Service| match &old.failover {
-            Some(failover) => failover.order == *order,
-            None => !old.is_known,
-        };
-        self.timers.is_started && self.old.is_none_or(is_new)
+        self.timers.is_started
+            && match self.old.map(|old| (&old.failover, old.is_known)) {
+                Some((Some(failover), _)) => failover.order == *order,
+                Some((None, is_known)) => !is_known,
+                None => true,
+            }
     }
 
     /// Returns the Service of this cluster with the settings of the service. Of an alias, its own Service alone has them.

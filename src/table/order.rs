@@ -191,9 +191,13 @@ fn debounced(
         return None;
     }
     let is_arriving = context.is_arriving(order);
-    let new = |health: &StepHealth| StepMemory::new(*health, is_arriving, now);
-    let new = || health.iter().map(new).collect();
-    let mut steps: Box<[StepMemory]> = last.map_or_else(new, |last| last.steps.clone());
+    let mut steps: Box<[StepMemory]> = match last {
+        Some(last) => last.steps.clone(),
+        None => health
+            .iter()
+            .map(|health| StepMemory::new(*health, is_arriving, now))
+            .collect(),
+    };
     for (step, health) in steps.iter_mut().zip(health) {
         step.note(*health == StepHealth::Alive, now, rules);
     }

@@ -25,7 +25,7 @@ use super::rules::{Rules, ShortNames};
 use super::service::Service;
 use super::shared::set;
 use super::store::ServiceKeys;
-use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
+use crate::model::{Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
 /// Assigns the owners of the short names of services that changed, and dates their problems. Returns how
 /// short names differ. `last` is the table before.
@@ -178,22 +178,18 @@ fn hidden_names(table: &Table, owner: &Service) -> BTreeSet<Problem> {
     let key = &owner.key;
     let short = owner.key.service.as_str();
     let missing = owner.missing.iter().map(|host| &host.cluster);
-    let is_hidden = |cluster: &&_| {
-        let hiding = table.service(short, ClusterName::as_str(cluster));
-        hiding.is_some_and(|hiding| hiding.is_known)
-    };
-    let hidden = owner.clusters().chain(missing).filter(is_hidden);
-    let problem = |cluster| {
-        let name = format!("{cluster}.{short}");
-        let detail = format!(
-            "{name}.<zone> and the names below it belong to namespace '{short}' and hide short names of {key}"
-        );
-        Problem::new(ProblemKind::Shadowed, detail).of_name(name)
-    };
-    hidden
-        .map(problem)
-        .chain(hidden_by_zone(owner, short))
-        .collect()
+    let mut problems: BTreeSet<_> = hidden_by_zone(owner, short).into_iter().collect();
+    for cluster in owner.clusters().chain(missing) {
+        let hiding = table.service(short, cluster.as_str());
+        if hiding.is_some_and(|hiding| hiding.is_known) {
+            let name = format!("{cluster}.{short}");
+            let detail = format!(
+                "{name}.<zone> and the names below it belong to namespace '{short}' and hide short names of {key}"
+            );
+            problems.insert(Problem::new(ProblemKind::Shadowed, detail).of_name(name));
+        }
+    }
+    problems
 }
 
 /// Returns the problem that a name of the zone itself, `dns-version.Z` or `ns.dns.Z`, hides a name of a service. `own` is the

@@ -86,8 +86,7 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             _ => Answer::NoData(zone),
         },
         Reading::NsHost(zone) => {
-            let owns = |rtype: &RecordType| own_addresses(zone, *rtype).next().is_some();
-            match choose_type(rtype, owns) {
+            match choose_type(rtype, |rtype| own_addresses(zone, *rtype).next().is_some()) {
                 Some(rtype) => Answer::Address(zone, rtype),
                 None => Answer::NoData(zone),
             }
@@ -172,9 +171,6 @@ impl<'t> Answer<'t> {
 fn has_records(view: &View<'_>, rtype: RecordType) -> bool {
     match rtype {
         RecordType::SRV => !view.members().requiring(Property::WithPorts).is_empty(),
-        _ => {
-            let stop = |_| ControlFlow::Break(());
-            visit_addresses(view, rtype, Walk::default(), stop).is_break()
-        }
+        _ => visit_addresses(view, rtype, Walk::default(), |_| ControlFlow::Break(())).is_break(),
     }
 }

@@ -83,24 +83,23 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
             protocols[1],
             protocols[2],
         ];
-        let bits = has.into_iter().enumerate();
-        all.push(bits.fold(0_u16, |all, (property, has)| {
-            all | u16::from(has) << property
-        }));
+        let mut bits: u16 = 0;
+        for (property, has) in has.into_iter().enumerate() {
+            bits |= u16::from(has) << property;
+        }
+        all.push(bits);
     }
     let first = all.first().copied().unwrap_or_default();
     if all.iter().all(|bits| *bits == first) {
         return (first, Box::default());
     }
-    let of_chunk = |chunk: &[u16]| {
-        let word = |property: usize| {
-            chunk.iter().enumerate().fold(0, |word, (bit, has)| {
-                word | u64::from(has >> property & 1) << bit
-            })
-        };
-        std::array::from_fn(word)
-    };
-    (0, all.chunks(64).map(of_chunk).collect())
+    let mut properties = vec![[0; PROPERTIES]; all.len().div_ceil(64)];
+    for (index, bits) in all.into_iter().enumerate() {
+        for (property, word) in properties[index / 64].iter_mut().enumerate() {
+            *word |= u64::from(bits >> property & 1) << (index % 64);
+        }
+    }
+    (0, properties.into())
 }
 
 /// Returns whether a port with a name has protocol TCP, UDP or SCTP.
