@@ -53,7 +53,7 @@ enum Prefix<'n> {
 }
 
 /// The meaning of a name in a zone, or why it does not exist.
-type Found<'t> = Result<Reading<'t>, MissingReason>;
+type Lookup<'t> = Result<Reading<'t>, MissingReason>;
 
 /// Interprets a name.
 pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> {
@@ -75,7 +75,7 @@ fn read_in<'t>(
     table: &'t Table,
     name: &Name,
     below: usize,
-) -> Found<'t> {
+) -> Lookup<'t> {
     // The longest form is `_P._R.H.C.S.N`.
     let mut labels = [""; 6];
     let (Some(labels), Some(own)) = (labels.get_mut(..below), name.labels(below)) else {
@@ -98,7 +98,7 @@ fn read_in<'t>(
 }
 
 /// Interprets the labels below the apex of a zone: as a canonical name, or else as a short name.
-fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Found<'t> {
+fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Lookup<'t> {
     let (prefix, path) = Prefix::split(labels);
     if prefix != Prefix::None && is_of_zone(path) {
         return Err(MissingReason::NoForm); // these names have no ports
@@ -126,7 +126,7 @@ fn read_short<'t>(
     below: usize,
     prefix: Prefix<'_>,
     path: &[&str],
-) -> Found<'t> {
+) -> Lookup<'t> {
     let (service, scope) = path.split_last().ok_or(MissingReason::NoService)?;
     let short = table.short_name(service).ok_or(MissingReason::NoService)?;
     let owner = table.owner(service, short).ok_or(MissingReason::NoOwner)?;
@@ -160,7 +160,7 @@ pub fn yields(table: &Table, service: &Service) -> bool {
 }
 
 /// Interprets the labels below the apex of a zone with the grammar `mcs`.
-fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Found<'t> {
+fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Lookup<'t> {
     let (prefix, path) = Prefix::split(labels);
     let (is_parent, reason) = match path {
         [SVC] if prefix == Prefix::None => (table.has_names(), MissingReason::NoService),
@@ -190,7 +190,7 @@ fn read_of_cluster<'t>(
     table: &'t Table,
     name: &Name,
     labels: &[&str],
-) -> Found<'t> {
+) -> Lookup<'t> {
     let (prefix, path) = Prefix::split(labels);
     let [scope @ .., service, namespace] = path else {
         return match path {
@@ -252,7 +252,7 @@ fn look_up<'t>(
     labels: &[&str],
     prefix: Prefix<'_>,
     targets: Targets,
-) -> Found<'t> {
+) -> Lookup<'t> {
     let scope = match labels {
         [] => Scope::Service,
         [_] => Scope::Cluster,
