@@ -73,7 +73,7 @@ pub use name::Name;
 pub use read::{read, read_own_name, yields};
 pub use reading::{Failure, MissingReason, Reading, Scope, View};
 pub use record_type::RecordType;
-pub use records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
+pub use records::{AnswerContext, Data, MessageSection, Record, RecordName, SRV_WEIGHT};
 pub use walk::{Addresses, AnswerOrder, Walk};
 pub use zones::{Grammar, Zone, ZoneName, Zones};
 

@@ -19,7 +19,7 @@ use record::{ADDITIONAL, ANSWER, Message, QUESTION, RecordWriter};
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option, question_length};
 use super::respond::{Body, ExtendedError, PADDING_BLOCK, Reply, ReplyEdns};
-use crate::zone::{Answer, AnswerContext, Name, RecordType, Section};
+use crate::zone::{Answer, AnswerContext, MessageSection, Name, RecordType};
 
 /// The result of writing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub fn records_within(answer: &Answer<'_>, question: &Name, limit: usize) -> usi
     let _ = answer
         .records(AnswerContext::new(question, 0))
         .into_iter()
-        .take_while(|record| record.section == Section::Answer)
+        .take_while(|record| record.section == MessageSection::Answer)
         .all(|record| writer.put(&record));
     usize::from(message.counts[ANSWER])
 }
@@ -97,7 +97,7 @@ impl Message<'_> {
             if writer.put(&record) {
                 return ControlFlow::Continue(());
             }
-            is_complete = record.section != Section::Answer;
+            is_complete = record.section != MessageSection::Answer;
             ControlFlow::Break(())
         });
         is_complete

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section, soa_numbers};
+use super::records::{
+    AnswerContext, Data, MessageSection, Record, RecordName, SRV_WEIGHT, soa_numbers,
+};
 use super::walk::Addresses;
 use super::{Grammar, Name, Reading, RecordType, Zone, Zones, answer, read};
 use crate::table::{Endpoint, Published, Service, Table};
@@ -114,7 +116,7 @@ impl<'t> ZoneFile<'t> {
         for rtype in rtypes {
             let answer = answer(read(&self.zones, self.table, &question), *rtype);
             let records = answer.records(context).into_iter();
-            let of_answer = records.filter(|record| record.section == Section::Answer);
+            let of_answer = records.filter(|record| record.section == MessageSection::Answer);
             lines.extend(of_answer.map(|record| record.to_string()));
         }
         lines

@@ -76,7 +76,7 @@ enum Labels<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Its section.
-    pub section: Section,
+    pub section: MessageSection,
     /// Its owner name.
     pub owner: RecordName<'a>,
     /// Its TTL, seconds.
@@ -87,7 +87,7 @@ pub struct Record<'a> {
 
 /// A section of a message (RFC 1035 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Section {
+pub enum MessageSection {
     /// One RRset. Its owner is the name of the question.
     Answer,
     /// The SOA record of a negative answer (RFC 2308 section 3).
@@ -135,7 +135,7 @@ impl Answer<'_> {
                 let data = Data::Addresses(addresses);
                 visit(Record::answer(context.question, view.service.ttl, data))
             }),
-            Self::Soa(zone) => visit(Record::soa(Section::Answer, zone, context.serial)),
+            Self::Soa(zone) => visit(Record::soa(MessageSection::Answer, zone, context.serial)),
             Self::Ns(zone) => visit_name_server(zone, context, visit),
             Self::Address(zone, rtype) => own_addresses(zone, *rtype)
                 .map(|ip| Data::Addresses(ip.into()))
@@ -148,7 +148,7 @@ impl Answer<'_> {
                 visit(Record::answer(context.question, zone.ttl, Data::Txt(text)))
             }
             Self::NoData(zone) | Self::NxDomain(zone) => {
-                visit(Record::soa(Section::Authority, zone, context.serial))
+                visit(Record::soa(MessageSection::Authority, zone, context.serial))
             }
             Self::Refused | Self::NotReady | Self::Failed(_) => ControlFlow::Continue(()),
         }
@@ -298,7 +298,7 @@ impl<'a> Record<'a> {
     #[inline]
     pub fn answer(question: &'a Name, ttl: u32, data: Data<'a>) -> Self {
         Self {
-            section: Section::Answer,
+            section: MessageSection::Answer,
             owner: RecordName::from_wire(question.wire()),
             ttl,
             data,
@@ -308,14 +308,14 @@ impl<'a> Record<'a> {
     /// Makes the record of an address of a target.
     fn additional(of: usize, owner: RecordName<'a>, ttl: u32, address: Addresses<'a>) -> Self {
         Self {
-            section: Section::Additional { of },
+            section: MessageSection::Additional { of },
             owner,
             ttl,
             data: Data::Addresses(address),
         }
     }
 
-    fn soa(section: Section, zone: &'a Zone, serial: u32) -> Self {
+    fn soa(section: MessageSection, zone: &'a Zone, serial: u32) -> Self {
         Self {
             section,
             owner: RecordName::from_wire(zone.name.wire()),

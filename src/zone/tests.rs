@@ -43,7 +43,7 @@ fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
         | Answer::Address(..)
         | Answer::Text(_) => {
             let records = answer.records(AnswerContext::new(&name, 7)).into_iter();
-            let answered = records.filter(|record| record.section == Section::Answer);
+            let answered = records.filter(|record| record.section == MessageSection::Answer);
             let texts = answered.map(|record| record.data.to_string().replace('\t', " "));
             texts.collect::<Vec<_>>().join(", ")
         }

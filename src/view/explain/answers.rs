@@ -9,7 +9,7 @@ use crate::view::document::{Cells, Report, text_of};
 use crate::view::endpoint::ListedEndpoint;
 use crate::wire::records_within;
 use crate::zone::answer::answer_question;
-use crate::zone::{AnswerContext, Reading, RecordType, Section};
+use crate::zone::{AnswerContext, MessageSection, Reading, RecordType};
 
 /// The answer for one record type.
 #[derive(Serialize)]
@@ -68,7 +68,11 @@ impl AnswerReport {
         let answer = answer_question(zones, published, name.name, rtype);
         let sources = answer.endpoints();
         let records = answer.records(AnswerContext::new(name.name, published.serial));
-        let in_answer = || records.iter().filter(|one| one.section == Section::Answer);
+        let in_answer = || {
+            records
+                .iter()
+                .filter(|one| one.section == MessageSection::Answer)
+        };
         let listed = in_answer()
             .take(name.shown.filter.page_size())
             .enumerate()

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::wire::query::HEADER;
 use crate::zone::records::soa_numbers;
 use crate::zone::walk::Addresses;
-use crate::zone::{Data, Name, Record, RecordName, RecordType, SRV_WEIGHT, Section};
+use crate::zone::{Data, MessageSection, Name, Record, RecordName, RecordType, SRV_WEIGHT};
 
 pub(super) const QUESTION: usize = 0;
 pub(super) const ANSWER: usize = 1;
@@ -110,9 +110,9 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
     pub(super) fn put(&mut self, record: &Record<'_>) -> bool {
         let owner = suffix_pointer(&record.owner, self.question_end);
         match record.section {
-            Section::Answer => self.put_all(ANSWER, owner, record),
-            Section::Authority => self.put_all(AUTHORITY, owner, record),
-            Section::Additional { of } => self.put_additional(of, record),
+            MessageSection::Answer => self.put_all(ANSWER, owner, record),
+            MessageSection::Authority => self.put_all(AUTHORITY, owner, record),
+            MessageSection::Additional { of } => self.put_additional(of, record),
         }
     }
 

@@ -90,9 +90,9 @@ fn expected(reply: &Reply<'_>, query: &Query) -> [Vec<String>; 3] {
     };
     for record in answer.records(context) {
         let section = match record.section {
-            Section::Answer => 0,
-            Section::Authority => 1,
-            Section::Additional { .. } => 2,
+            MessageSection::Answer => 0,
+            MessageSection::Authority => 1,
+            MessageSection::Additional { .. } => 2,
         };
         let text = record.to_string().replace('\t', " ").replace('"', "");
         sections[section].push(text);

@@ -52,7 +52,7 @@ fn additional_section_has_all_addresses_of_a_target() {
     let name = Name::from_text("_http._tcp.east.web.prod.global").unwrap();
     let srv = answer(read(&zones, &table, &name), RecordType::SRV);
     let records = srv.records(AnswerContext::new(&name, 7)).into_iter();
-    let additional = records.filter(|one| matches!(one.section, Section::Additional { .. }));
+    let additional = records.filter(|one| matches!(one.section, MessageSection::Additional { .. }));
     let additional = additional.map(|one| format!("{} {}", one.owner, one.data));
     let ips = ["10.96.0.1", "10.0.0.1", "10.0.0.2"];
     assert_eq!(

@@ -8,7 +8,7 @@ use global_dns::table::publish::Reader;
 use global_dns::table::store::{Objects, ServiceKeys};
 use global_dns::table::{Publisher, Rules, Store, Table, Timers, build};
 use global_dns::zone::{
-    Answer, AnswerContext, Grammar, Name, RecordType, Section, Zone, Zones, answer, read,
+    Answer, AnswerContext, Grammar, MessageSection, Name, RecordType, Zone, Zones, answer, read,
 };
 use serde_json::Value;
 use support::recordings::{self, Action};
@@ -309,7 +309,7 @@ pub fn ask(zones: &Zones, table: &Table, question: &str) -> Vec<String> {
     let mut records = match &answer {
         Answer::Data(..) => {
             let records = answer.records(AnswerContext::new(&name, 0)).into_iter();
-            let answered = records.filter(|record| record.section == Section::Answer);
+            let answered = records.filter(|record| record.section == MessageSection::Answer);
             let texts = answered.map(|record| record.data.to_string());
             texts
                 .map(|text| text.split_once('\t').unwrap().1.to_owned())

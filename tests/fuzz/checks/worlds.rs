@@ -20,7 +20,7 @@ use global_dns::model::{ClusterName, Kind, KubeObject, ObjectKey, ServiceKey};
 use global_dns::table::change::ChangeKind;
 use global_dns::table::diff::{diff, diff_short_names};
 use global_dns::table::{Aliases, Role, Rules, ServiceKind, Table, build};
-use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, read};
+use global_dns::zone::{Answer, AnswerContext, MessageSection, Name, RecordType, answer, read};
 use serde_json::{Value, json};
 use support::objects as builders;
 
@@ -638,7 +638,7 @@ pub fn ask(table: &Table, name: &str, rtype: RecordType) -> Option<Vec<String>> 
         Answer::NoData(_) | Answer::NotReady | Answer::Failed(_) => Some(Vec::new()),
         _ => {
             let records = answer.records(AnswerContext::new(&name, 0)).into_iter();
-            let records = records.filter(|record| record.section == Section::Answer);
+            let records = records.filter(|record| record.section == MessageSection::Answer);
             Some(records.map(|record| record.to_string()).collect())
         }
     }
