@@ -141,12 +141,13 @@ impl Service {
     }
 
     /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one. An endpoint mirror that cannot be used
-    /// explains its host, unless the host was missing before.
+    /// explains its host, unless that was missing before.
     fn report_mirrors(&self, context: BuildContext<'_>) {
         let mut hosts: BTreeMap<&ObjectRef, Vec<&MissingHost>> = BTreeMap::new();
         for host in &self.missing {
             hosts.entry(&host.mirror).or_default().push(host);
         }
+        let mut unusable = None;
         for (cluster, object) in &self.mirrors {
             let missing = hosts.remove(object).unwrap_or_default();
             let detail = if !missing.is_empty() {
@@ -164,46 +165,45 @@ impl Service {
             let last = last.find(|last| {
                 last.kind == ProblemKind::MissingHost && last.cluster.as_ref() == Some(cluster)
             });
-            let is_new = last.is_none_or(|last| last.cause.is_some());
+            // Without any host of the cluster, a mirror of one that cannot be used is always the reason.
+            let is_new = missing.is_empty() || last.is_none_or(|last| last.cause.is_some());
             let problem = Problem::new(ProblemKind::MissingHost, detail).of_cluster(cluster);
             let mut problem = problem.of_object(object.clone());
-            problem.cause = self
-                .unusable_mirror(cluster, &missing, context)
-                .filter(|_| is_new);
+            let cause = if missing.is_empty() {
+                let unusable = unusable.get_or_insert_with(|| self.unusable_mirrors(context));
+                unusable.get(cluster).copied()
+            } else {
+                let skipped = context.store.skipped();
+                let mut of_hosts = missing
+                    .iter()
+                    .filter_map(|host| skipped.get(&host.expected));
+                of_hosts.next().map(|problem| problem.kind)
+            };
+            problem.cause = cause.filter(|_| is_new);
             context.report([problem]);
         }
     }
 
-    /// Returns why an endpoint mirror cannot be used: that of one of the missing hosts, or, if none is listed, any of the cluster.
-    fn unusable_mirror(
-        &self,
-        cluster: &ClusterName,
-        missing: &[&MissingHost],
-        context: BuildContext<'_>,
-    ) -> Option<ProblemKind> {
-        let skipped = context.store.skipped();
-        if !missing.is_empty() {
-            let mut of_hosts = missing
-                .iter()
-                .filter_map(|host| skipped.get(&host.expected));
-            return of_hosts.next().map(|problem| problem.kind);
-        }
+    /// Returns the clusters with an endpoint mirror of this service that cannot be used, each with the reason. One search for all of
+    /// them: everybody who can create a Service can invent clusters.
+    fn unusable_mirrors(&self, context: BuildContext<'_>) -> BTreeMap<ClusterName, ProblemKind> {
         let namespace = self.key.namespace.text();
         let services = context.store.objects(Kind::Service);
         let services = services.range(ObjectKey::new(namespace, "")..);
+        let mut unusable = BTreeMap::new();
         for (object, service) in services.take(MAX_SEARCHED) {
             if object.namespace != *namespace {
-                return None;
+                break;
             }
             if let Object::Skipped(problem) = service
                 && problem.service.as_ref() == Some(&self.key)
                 && let Some(link) = &problem.cluster
-                && context.rules.name_of(link) == *cluster
             {
-                return Some(problem.kind);
+                let cluster = context.rules.name_of(link);
+                unusable.entry(cluster).or_insert(problem.kind);
             }
         }
-        None
+        unusable
     }
 
     /// Reports endpoints that are down or not ready, by cluster and cause. An unlinked cluster has a problem of its own.

@@ -12,13 +12,14 @@ use support::server::Server;
 use support::wire::Transport;
 
 /// What a tenant may write.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "order",
     "unreadable order",
     "expected clusters",
     "unknown annotations",
     "members",
     "invented clusters",
+    "mirrors without hosts",
     "excluded clusters",
     "orphans",
     "unusable objects",
@@ -65,6 +66,7 @@ fn object_at_its_limits(kind: &str, number: usize, is_one_service: bool) -> Valu
             federated("tenant", &service, "10.96.0.1", &format!("web@c{members}")).service()
         }
         "invented clusters" => gateway_mirror("tenant", &service, &cluster, "10.96.0.1").service(),
+        "mirrors without hosts" => mirror("tenant", &service, &cluster).service(),
         "excluded clusters" => endpoint("east", &format!("h{number}"), "10.96.0.1"),
         "orphans" => endpoint(&cluster, "h-0", "10.96.0.1"),
         _ => endpoint(&cluster, "h-0", "127.0.0.1"),
