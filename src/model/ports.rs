@@ -5,7 +5,6 @@ use std::ops::Deref;
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use triomphe::ThinArc;
@@ -14,7 +13,7 @@ use super::interned::Pool;
 use super::label::PortName;
 
 /// A port with its name and protocol.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Port {
     /// Port number.
     #[serde(rename = "port")]
@@ -27,7 +26,7 @@ pub struct Port {
 }
 
 /// `protocol` of a port.
-#[derive(Serialize, Deserialize, IntoStaticStr, JsonSchema)]
+#[derive(Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "lowercase")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

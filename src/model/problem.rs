@@ -7,7 +7,6 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
@@ -47,7 +46,7 @@ pub struct Problem {
 const MAX_DETAIL: usize = 400;
 
 /// How bad a problem is.
-#[derive(Serialize, Deserialize, IntoStaticStr, VariantArray, JsonSchema)]
+#[derive(Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,7 +74,7 @@ pub enum Family {
 
 /// The kinds of problems. The set is fixed, because kinds are values of a metric label. Their names are those in JSON, in
 /// metrics and in the log, and the anchors of their sections in the manual.
-#[derive(Serialize, Deserialize, Display, EnumString, IntoStaticStr, VariantArray, JsonSchema)]
+#[derive(Serialize, Deserialize, Display, EnumString, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

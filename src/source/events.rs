@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -56,7 +55,7 @@ struct SharedEvents {
 }
 
 /// A change, with the time at which its table was published.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
     /// Increases by one with each event of a process. The first part of the number differs between processes. It is
     /// less than 2⁵³, so that JavaScript represents it exactly.

@@ -4,14 +4,13 @@
 use std::collections::BTreeSet;
 use std::iter;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::model::{ClusterName, Line, Namespace, ServiceKey, list_some};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
-#[derive(Serialize, EnumString, IntoStaticStr, VariantArray, JsonSchema)]
+#[derive(Serialize, EnumString, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -56,7 +55,7 @@ pub enum ChangeKind {
 }
 
 /// A change of one service, or the same change of several.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The kind.
     pub kind: ChangeKind,
