@@ -212,7 +212,10 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
         let detail = format!(
             "no parent: headless mirror '{name}' of {namespace}/{service} in cluster '{link}' is missing or unusable"
         );
-        Problem::new(ProblemKind::UnusableObject, detail).of_cluster(link).of_objects(mirrors.iter().map(|one| ObjectRef::service(one.object)))
+        let objects = mirrors.iter().map(|one| ObjectRef::service(one.object));
+        Problem::new(ProblemKind::UnusableObject, detail)
+            .of_cluster(link)
+            .of_objects(objects)
     }));
 }
 

@@ -141,7 +141,7 @@ impl Service {
     }
 
     /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one. An endpoint mirror that cannot be used
-    /// explains its host, unless that was missing before.
+    /// explains its host, unless the host was missing before.
     fn report_mirrors(&self, context: BuildContext<'_>) {
         let mut hosts: BTreeMap<&ObjectRef, Vec<&MissingHost>> = BTreeMap::new();
         for host in &self.missing {
