@@ -1,6 +1,7 @@
 //! A [`Service`] of the table, and the rules that concern one name of it.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use strum::Display;
@@ -139,6 +140,18 @@ impl Service {
     /// Returns the service without the members that an alias adds. Its endpoints in one other cluster are mirrors from there.
     pub fn without_alias(&self) -> &Self {
         self.alone.as_deref().unwrap_or(self)
+    }
+
+    /// Returns the clusters in which it has a pod of this name, ready or not.
+    pub fn clusters_of_host(&self, host: &str) -> BTreeSet<&str> {
+        let mut clusters = BTreeSet::new();
+        for endpoint in self.endpoints.iter().chain(&self.not_ready) {
+            let [own, cluster] = endpoint.labels();
+            if own == host && !host.is_empty() {
+                clusters.insert(cluster);
+            }
+        }
+        clusters
     }
 
     /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.

@@ -50,7 +50,12 @@ pub(super) fn read_asked(
         paths.push(path.to_owned());
         paths.extend(name_of_object(table, path));
     }
-    let mut sorted: Vec<&Zone> = zones.iter().collect();
+    // A name without its zone is not that of one cluster, if there are names of all clusters.
+    let is_of_one = |zone: &&Zone| matches!(zone.grammar, Grammar::Cluster(_));
+    let mut sorted: Vec<&Zone> = zones.iter().filter(|zone| !is_of_one(zone)).collect();
+    if sorted.is_empty() {
+        sorted = zones.iter().collect();
+    }
     sorted.sort_by_key(|zone| zone.grammar != Grammar::Global);
     let mut first = None;
     for path in &paths {

@@ -219,11 +219,7 @@ impl<'t> ReadName<'t> {
                 hostnames if it is headless"
             );
         }
-        let hosts = service.endpoints.iter().map(|one| one.labels());
-        let pods: BTreeSet<&str> = hosts
-            .filter(|own| own[0] == cluster)
-            .map(|own| own[1])
-            .collect();
+        let pods = service.clusters_of_host(cluster);
         if let Some(first) = pods.first() {
             let example = format!("{cluster}.{first}.{name}.{namespace}");
             let all = list_some(&pods, MAX_CLUSTERS);

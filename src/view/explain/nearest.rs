@@ -136,10 +136,14 @@ pub(super) fn name_of_object(table: &Table, text: &str) -> Option<String> {
     None
 }
 
-/// Returns the name for Kubernetes' own name of a pod or a service in another cluster, without the zone: `db-0.west.db.prod` for
-/// `db-0.db.prod` below `svc` and a domain. The cluster is the only one whose Link says that domain. Below a domain of several
-/// clusters, as `cluster.local` always is, it is the only one that has the pod.
+/// Returns the name for Kubernetes' own name of a pod or a service, without the zone: `db-0.west.db.prod` for `db-0.db.prod` below
+/// `svc` and a domain. That of a port may be before it. The cluster is the only one whose Link says that domain. Below a domain of
+/// several clusters, as `cluster.local` always is, it is the only one that has the pod.
 pub(super) fn name_of_own(table: &Table, path: &str, domain: &str) -> Option<String> {
+    let (first, rest) = path.split_once('.')?;
+    if first.starts_with('_') {
+        return Some(format!("{first}.{}", name_of_own(table, rest, domain)?));
+    }
     let (host, service) = match path.split('.').collect::<Vec<_>>()[..] {
         [service, namespace] => ("", table.service(namespace, service)?),
         [host, service, namespace] => (host, table.service(namespace, service)?),
@@ -147,19 +151,9 @@ pub(super) fn name_of_own(table: &Table, path: &str, domain: &str) -> Option<Str
     };
     let links = table.links.clusters.values();
     let of_domain = links.filter(|link| link.domain.as_deref() == Some(domain));
-    let of_domain: BTreeSet<&str> = of_domain.map(|link| link.cluster.as_str()).collect();
-    let is_of_one = of_domain.len() == 1 && domain != "cluster.local";
-    let mut clusters = BTreeSet::new();
-    for endpoint in &service.endpoints {
-        let [own, cluster] = endpoint.labels();
-        let is_named = if is_of_one {
-            of_domain.contains(cluster)
-        } else {
-            !host.is_empty()
-        };
-        if is_named && (host.is_empty() || own == host) {
-            clusters.insert(cluster);
-        }
+    let mut clusters: BTreeSet<&str> = of_domain.map(|link| link.cluster.as_str()).collect();
+    if clusters.len() != 1 || domain == "cluster.local" {
+        clusters = service.clusters_of_host(host);
     }
     let cluster = clusters.pop_first().filter(|_| clusters.is_empty())?;
     Some(name_below(service, [host, cluster]))
