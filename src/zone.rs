@@ -70,7 +70,7 @@ mod zones;
 
 pub use answer::{Answer, AnswerResult, answer};
 pub use name::Name;
-pub use read::{read, read_own_name, yields};
+pub use read::{read, yields};
 pub use reading::{Failure, MissingReason, Reading, Scope, View};
 pub use record_type::RecordType;
 pub use records::{AnswerContext, Data, MessageSection, Record, RecordName, SRV_WEIGHT};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::age::Age;
-use super::endpoint::{EndpointState, ListedEndpoint};
+use super::endpoint::EndpointState;
 use super::error::ViewError;
 use super::server::Shown;
 use super::table::ClusterCell;
@@ -129,7 +129,7 @@ impl ClusterDetail {
         let mut endpoints = BTreeMap::new();
         let (mut services, mut lacking) = (Vec::new(), Vec::new());
         for service in shown.services() {
-            let cells = ClusterCell::of_service(service, shown.clock());
+            let cells = ClusterCell::of_service(shown, service);
             let is_member = service.federated.contains(&cluster);
             // The address of several clusters comes before those of one.
             let own = cells
@@ -145,7 +145,7 @@ impl ClusterDetail {
             {
                 lacking.push(service.key.to_string());
             }
-            for one in ListedEndpoint::of_service(service).filter(|one| one.cluster() == name) {
+            for one in shown.endpoints(service).filter(|one| one.cluster() == name) {
                 *endpoints.entry(one.state).or_default() += 1;
             }
         }

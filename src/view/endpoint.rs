@@ -9,11 +9,12 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::age::Age;
 use super::document::{Cells, Report};
+use super::state::OwnName;
 use crate::model::{GatewayDown, Port};
 use crate::source::SteadyClock;
 use crate::table::{Endpoint, EndpointLiveness, Published, Role, Service};
 use crate::zone::answer::answer_question;
-use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
+use crate::zone::{Answer, Name, RecordType, Scope, View, Zones};
 
 /// The report on one endpoint.
 #[derive(Serialize)]
@@ -112,9 +113,13 @@ impl EndpointState {
 // === impl ListedEndpoint ===
 
 impl<'t> ListedEndpoint<'t> {
-    /// Returns all endpoints of a service. They are returned if the replies for the name of the service contain them.
-    pub fn of_service(service: &'t Service) -> impl Iterator<Item = Self> {
-        NameReply::of_own_name(service).endpoints(service)
+    /// Returns all endpoints of a service. They are returned if the replies for the own name of the service contain them.
+    pub(super) fn of_service(
+        zones: &'t Zones,
+        now: &'t Published,
+        service: &'t Service,
+    ) -> impl Iterator<Item = Self> {
+        NameReply::of_own_name(zones, now, service).endpoints(service)
     }
 
     /// Returns the cluster, label `C`.
@@ -126,12 +131,12 @@ impl<'t> ListedEndpoint<'t> {
 // === impl NameReply ===
 
 impl<'t> NameReply<'t> {
-    /// Returns what the replies for the own name of a service contain of it. Another zone may hide that name.
-    pub(super) fn of_own_name(service: &'t Service) -> Self {
-        Self(read_own_name(service).map_err(|failure| match failure {
-            Some(failure) => format!("the name fails: {failure}"),
-            None => "the name does not exist".to_owned(),
-        }))
+    /// Returns what the replies for the own name of a service contain of it.
+    pub(super) fn of_own_name(zones: &'t Zones, now: &'t Published, service: &Service) -> Self {
+        match OwnName::of(zones, service) {
+            Some(own) => Self::of_name(zones, now, &own.name),
+            None => Self(Err("no zone has its name".to_owned())),
+        }
     }
 
     /// Returns what the replies for a name contain. The reply for type ANY has records of a service if one for any type has
@@ -152,6 +157,11 @@ impl<'t> NameReply<'t> {
         &self,
         service: &'t Service,
     ) -> impl Iterator<Item = ListedEndpoint<'t>> + use<'t> {
+        // A zone of one cluster has a service without its aliases.
+        let service = match &self.0 {
+            Ok(view) if view.service.key == service.key => view.service,
+            _ => service,
+        };
         // All are in the order of the table.
         let mut returned = self
             .0

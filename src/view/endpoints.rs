@@ -12,13 +12,15 @@ pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<()
     let endpoints = services
         .iter()
         .filter(|service| filter.selects(service))
-        .flat_map(|service| ListedEndpoint::of_service(service))
+        .flat_map(|service| shown.endpoints(service))
         .filter(|one| {
             is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
         });
     let rows = shown.page(endpoints, document)?;
-    let report =
-        |one: &ListedEndpoint<'_>| NameReply::of_own_name(one.service).report(one, shown.clock());
+    let report = |one: &ListedEndpoint<'_>| {
+        let (zones, now) = (&shown.server.zones, &shown.published);
+        NameReply::of_own_name(zones, now, one.service).report(one, shown.clock())
+    };
     let section = Section::of::<EndpointReport>("endpoints", rows.iter().map(report));
     document.sections.push(section);
     document.fail_if(3, filter.unmatched(&services));

@@ -26,7 +26,7 @@ use crate::source::events::Event;
 use crate::table::Table;
 use crate::zone::{Reading, Zones};
 use asked::read_asked;
-use name::{ReadName, exists};
+use name::ReadName;
 
 pub(super) use answers::{AnswerReport, RecordReport};
 
@@ -41,7 +41,7 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
     let name = read_asked(zones, table, text, &filter.namespace)
         .ok_or_else(|| ViewError::invalid("name", text, "it is not a domain name"))?;
     let name = ReadName::new(shown, table, &name);
-    document.exit = if exists(&name.reading) { 0 } else { 3 };
+    document.exit = if name.reading.exists() { 0 } else { 3 };
     let page = shown.page(&name.endpoints, document)?;
     let more = name.endpoints.len() - page.len();
     let endpoints = page
@@ -66,9 +66,10 @@ pub fn is_subject(text: &str) -> bool {
 impl ReadName<'_> {
     /// Returns the sections of the first page.
     fn sections(&self, endpoints: Section, rest: Section) -> Vec<Section> {
-        let row = self
-            .service
-            .map(|one| ServiceRow::new(self.shown, one, self.shown.verdict(one)));
+        let row = self.service.and_then(|service| {
+            let verdict = self.shown.verdict(service)?;
+            Some(ServiceRow::new(self.shown, service, verdict))
+        });
         let mut service = Section::of::<ServiceRow>("service", row);
         // There is room for all columns of one row.
         service
@@ -108,7 +109,7 @@ impl ReadName<'_> {
     fn head(&self) -> Section {
         let (name, reading) = (self.name.to_string(), self.describe());
         let mut section = Section::new("", [Column::text("")]);
-        let object = json!({"name": name, "reading": reading, "exists": exists(&self.reading)});
+        let object = json!({"name": name, "reading": reading, "exists": self.reading.exists()});
         section.push([name], &object);
         section.push_text([format!("  {reading}")]);
         section
@@ -128,7 +129,7 @@ impl ReadName<'_> {
     /// Returns the most similar names, if the name does not exist.
     fn nearest(&self) -> Section {
         let mut section = Section::new("nearest names that exist", [Column::text("")]);
-        if !exists(&self.reading) && !self.is_address() {
+        if !self.reading.exists() && self.address().is_none() {
             for name in nearest::nearest(&self.shown.server.zones, self.table, self.name) {
                 section.push([name.clone()], &json!({"text": name}));
             }

@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use strum::{VariantArray as _, VariantNames as _};
 
 use super::causes::Causes;
 use super::endpoint::{EndpointState, ListedEndpoint};
-use super::state::{State, Verdict, main_problem};
+use super::state::{State, Verdict};
 use crate::model::{ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
 use crate::table::{Moment, Published, ServiceKind, Table};
@@ -118,24 +117,31 @@ impl TableFacts {
     pub(super) fn of(zones: &Zones, now: &Published) -> Self {
         let empty = Table::default();
         let table = now.table.as_ref().unwrap_or(&empty);
-        let listed = || table.services().filter(|service| service.should_answer());
-        let mut states = count(State::VARIANTS, iter::empty());
+        let mut services = count(ServiceKind::VARIANTS);
+        let mut states = count(State::VARIANTS);
         let mut failing: BTreeMap<&ServiceKey, Option<ProblemKind>> = BTreeMap::new();
-        for service in listed() {
-            let state = Verdict::of(zones, now, service).state;
-            *states.entry(state).or_default() += 1;
-            if state == State::Failing {
-                failing.insert(&service.key, main_problem(service, state));
+        for service in table.services() {
+            let verdict = Verdict::of(zones, now, service);
+            let Some(verdict) = verdict.filter(|_| service.should_answer()) else {
+                continue;
+            };
+            *services.entry(service.kind).or_default() += 1;
+            *states.entry(verdict.state).or_default() += 1;
+            if verdict.state == State::Failing {
+                failing.insert(&service.key, verdict.problem);
             }
         }
         let first = failing.iter().take(MAX_FAILING);
-        let links = table.links.by_name().into_values();
+        let mut clusters = count(LinkState::VARIANTS);
+        for link in table.links.by_name().into_values() {
+            *clusters.entry(link.state.into()).or_default() += 1;
+        }
         Self {
             hash: table.answers_hash(),
-            services: count(ServiceKind::VARIANTS, listed().map(|service| service.kind)),
+            services,
             states,
-            endpoints: count_endpoints(table),
-            clusters: count(LinkState::VARIANTS, links.map(|link| link.state.into())),
+            endpoints: count_endpoints(zones, now, table),
+            clusters,
             failing: first
                 .map(|(key, kind)| (*kind, ServiceKey::clone(key)))
                 .collect(),
@@ -150,17 +156,16 @@ impl TableFacts {
     }
 }
 
-/// Counts values of a set, also those that do not occur.
-fn count<T: Copy + Ord>(all: &[T], found: impl Iterator<Item = T>) -> BTreeMap<T, u32> {
-    let mut counts: BTreeMap<T, u32> = all.iter().map(|one| (*one, 0)).collect();
-    found.for_each(|one| *counts.entry(one).or_default() += 1);
-    counts
+/// Returns zero for each of a set of values.
+fn count<T: Copy + Ord>(all: &[T]) -> BTreeMap<T, u32> {
+    all.iter().map(|one| (*one, 0)).collect()
 }
 
 /// Counts the endpoints by cluster.
-fn count_endpoints(table: &Table) -> ByCluster<StateLabels> {
+fn count_endpoints(zones: &Zones, now: &Published, table: &Table) -> ByCluster<StateLabels> {
     let mut clusters: BTreeMap<&str, BTreeMap<StateLabels, u32>> = BTreeMap::new();
-    for one in table.services().flat_map(ListedEndpoint::of_service) {
+    let listed = |service| ListedEndpoint::of_service(zones, now, service);
+    for one in table.services().flat_map(listed) {
         *clusters
             .entry(one.cluster())
             .or_default()

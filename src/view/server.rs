@@ -10,12 +10,13 @@ use serde_json::Value;
 
 use super::causes::Causes;
 use super::document::Document;
+use super::endpoint::ListedEndpoint;
 use super::error::ViewError;
 use super::facts::{CurrentFacts, TableFacts};
 use super::filter::{Filter, PagePlace};
 use super::kind::ViewKind;
 use super::problem::PrintContext;
-use super::state::Verdict;
+use super::state::{Verdict, is_listed};
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::{
@@ -276,17 +277,25 @@ impl<'s> Shown<'s> {
         }
     }
 
-    /// Returns the state of a service of the table.
-    pub(super) fn verdict(&self, service: &Service) -> Verdict {
+    /// Returns the verdict on a service of the table, if it should answer.
+    pub(super) fn verdict(&self, service: &Service) -> Option<Verdict> {
         Verdict::of(&self.server.zones, &self.published, service)
     }
 
-    /// Returns the services with names, sorted.
+    /// Returns the endpoints of a service of the table. They are returned if the replies for its own name contain them.
+    pub(super) fn endpoints<'t>(
+        &'t self,
+        service: &'t Service,
+    ) -> impl Iterator<Item = ListedEndpoint<'t>> {
+        ListedEndpoint::of_service(&self.server.zones, &self.published, service)
+    }
+
+    /// Returns the services that should answer, sorted.
     pub(super) fn services(&self) -> Vec<&Service> {
         self.table()
             .into_iter()
             .flat_map(Table::sorted_services)
-            .filter(|service| service.should_answer())
+            .filter(|service| is_listed(&self.server.zones, service))
             .collect()
     }
 

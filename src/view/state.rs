@@ -1,12 +1,14 @@
 //! The state of a service, which follows from the answer at its name. The headline, every view, the metrics and the alerts use this
 //! one verdict.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::model::{Problem, ProblemKind};
+use crate::model::{ClusterName, Problem, ProblemKind};
 use crate::table::{Endpoint, EndpointLiveness, NameFailure, Published, Service};
-use crate::zone::{Answer, AnswerResult, Name, RecordType, Zone, Zones, answer, read};
+use crate::zone::{Answer, AnswerResult, Failure, Name, RecordType, Zone, Zones, answer, read};
 
 /// How bad something is for clients.
 #[derive(Serialize, IntoStaticStr, VariantArray)]
@@ -23,106 +25,147 @@ pub enum State {
     Failing,
 }
 
-/// The state of a service, and the result of the answer at its own name from which it follows.
+/// The verdict on a service: its state, which follows from the answer at its own name.
 #[derive(Clone, Copy)]
 pub(super) struct Verdict {
     pub state: State,
+    /// The result of a query for its own name: the best of A, AAAA and SRV.
     pub result: AnswerResult,
+    /// The kind of the problem that matters most to clients.
+    pub problem: Option<ProblemKind>,
 }
+
+/// The own name of a service.
+pub(super) struct OwnName<'t> {
+    pub name: Name,
+    /// The labels of what it stands for in zones of all clusters: none, or the cluster of its zone.
+    scope: Vec<&'t str>,
+}
+
+// === impl Verdict ===
 
 impl Verdict {
-    /// Judges a service of a table.
-    pub(super) fn of(zones: &Zones, now: &Published, service: &Service) -> Self {
-        let answer = own_answer(zones, now, service);
-        Self {
-            state: state(service, &answer),
+    /// Judges a service of a table. Returns `None` if it has no own name.
+    pub(super) fn of(zones: &Zones, now: &Published, service: &Service) -> Option<Self> {
+        let own = OwnName::of(zones, service)?;
+        let table = now.table.as_ref()?;
+        let reading = read(zones, table, &own.name);
+        let answers = RecordType::OF_SERVICES.map(|rtype| answer(reading.clone(), rtype));
+        let answer = answers.into_iter().min_by_key(Answer::result)?;
+        let state = own.state(service, &answer);
+        let worst = service.problems.iter().map(|problem| problem.kind);
+        let worst = worst.min_by_key(|kind| Reverse(kind.row().level));
+        let main = if state == State::Failing {
+            own.reason(service, &answer).or(worst)
+        } else {
+            worst.or(worst_liveness(
+                service.endpoints.iter().filter(|one| one.is_selected()),
+            ))
+        };
+        // Or its cause. That of a cluster without a Link is not one of the service.
+        let problem = service.problems.iter().find(|one| Some(one.kind) == main);
+        Some(Self {
+            state,
             result: answer.result(),
-        }
+            problem: problem.and_then(|effect| effect.cause).or(main),
+        })
     }
 }
 
-/// Returns the state of a service with an answer at its own name.
-fn state(service: &Service, answer: &Answer<'_>) -> State {
-    let is_reachable =
-        matches!(answer, Answer::Data(view, _) if view.endpoints().any(Endpoint::is_alive));
-    let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
-    if service.should_answer() && !is_reachable {
-        if is_intended(service) {
+// === impl OwnName ===
+
+impl<'t> OwnName<'t> {
+    /// Returns the own name of a service. It has none if all zones are of clusters from which it is not mirrored.
+    pub(super) fn of(zones: &'t Zones, service: &Service) -> Option<Self> {
+        let zone = own_zone(zones, service)?;
+        let [name, namespace] = service.key.labels();
+        Some(Self {
+            name: Name::from_text(&format!("{name}.{namespace}.{}", zone.name_suffix()))?,
+            scope: zone
+                .cluster()
+                .map(ClusterName::as_str)
+                .into_iter()
+                .collect(),
+        })
+    }
+
+    /// Returns the state of the service with an answer at this name.
+    fn state(&self, service: &Service, answer: &Answer<'_>) -> State {
+        let is_reachable = matches!(answer, Answer::Data(view, _)
+            if view.service.key == service.key && view.endpoints().any(Endpoint::is_alive));
+        let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
+        if service.should_answer() && !is_reachable {
+            if self.is_intended(service) {
+                State::Attention
+            } else {
+                State::Failing
+            }
+        } else if service.endpoints.iter().any(is_unlinked)
+            || service.problems.iter().any(Problem::is_serious)
+        {
             State::Attention
         } else {
-            State::Failing
+            State::Ok
         }
-    } else if service.endpoints.iter().any(is_unlinked)
-        || service.problems.iter().any(Problem::is_serious)
-    {
-        State::Attention
-    } else {
-        State::Ok
+    }
+
+    /// Returns whether a name without an endpoint that is alive may be so on purpose: it waits for clusters (rule K8), or nothing is
+    /// ready in any of its clusters, as if the service is scaled to zero. A host that is listed or cannot be used may be ready.
+    fn is_intended(&self, service: &Service) -> bool {
+        let endpoints = service.endpoints_at(&self.scope);
+        let mut problems = service.problems.iter();
+        let is_host_unknown = service.missing_at(&self.scope).is_some()
+            || endpoints.is_empty() && !service.hosts.is_empty()
+            || problems.any(|one| one.kind == ProblemKind::UnusableObject);
+        !service.missing_clusters().is_empty()
+            || service.is_known
+                && !is_host_unknown
+                && endpoints
+                    .iter()
+                    .all(|one| one.liveness == EndpointLiveness::NotReady)
+    }
+
+    /// Returns why the service fails with an answer at this name.
+    fn reason(&self, service: &Service, answer: &Answer<'_>) -> Option<ProblemKind> {
+        match answer {
+            Answer::Failed(Failure::Rule(NameFailure::ExpectedClustersMissing)) => {
+                Some(ProblemKind::ExpectedClustersMissing)
+            }
+            Answer::Failed(Failure::Rule(NameFailure::StepWithoutEndpoint)) => {
+                Some(ProblemKind::StepWithoutEndpoint)
+            }
+            Answer::Failed(_) => Some(ProblemKind::MissingHost),
+            Answer::Data(view, _) if view.service.key == service.key => {
+                worst_liveness(view.endpoints())
+            }
+            // It has endpoints, and a zone takes their name.
+            _ if !service.endpoints_at(&self.scope).is_empty() => Some(ProblemKind::Shadowed),
+            _ => None,
+        }
     }
 }
 
-/// Returns whether a name without an endpoint that is alive may be so on purpose: it waits for clusters (rule K8), or nothing is ready
-/// in any cluster, as if the service is scaled to zero. A host that is listed or cannot be used may be ready.
-fn is_intended(service: &Service) -> bool {
-    let mut endpoints = service.endpoints.iter();
-    let mut problems = service.problems.iter();
-    let is_host_unknown = !service.missing.is_empty()
-        || service.endpoints.is_empty() && !service.hosts.is_empty()
-        || problems.any(|one| one.kind == ProblemKind::UnusableObject);
-    !service.missing_clusters().is_empty()
-        || service.is_known
-            && !is_host_unknown
-            && endpoints.all(|one| one.liveness == EndpointLiveness::NotReady)
+/// Returns the zone of the own name of a service: the first zone that is not of one cluster, or else the first one of a cluster from
+/// which it is mirrored.
+fn own_zone<'t>(zones: &'t Zones, service: &Service) -> Option<&'t Zone> {
+    let alone = service.without_alias();
+    let is_mirrored = |cluster: &ClusterName| {
+        let of_mirrors = alone.mirrors.iter().map(|(cluster, _)| cluster);
+        of_mirrors.chain(alone.clusters()).any(|one| one == cluster)
+    };
+    let of_cluster = |zone: &&Zone| zone.cluster().is_some_and(is_mirrored);
+    let of_all_clusters = zones.iter().find(|zone| zone.cluster().is_none());
+    of_all_clusters.or_else(|| zones.iter().find(of_cluster))
 }
 
-/// Returns the answer at the own name of a service, the best of its types. It is that of the first zone of all clusters.
-fn own_answer<'t>(zones: &'t Zones, now: &'t Published, service: &Service) -> Answer<'t> {
-    let [name, namespace] = service.key.labels();
-    let suffix = zones.of_own_names().map(Zone::name_suffix);
-    let own = suffix.and_then(|suffix| Name::from_text(&format!("{name}.{namespace}.{suffix}")));
-    let (Some(own), Some(table)) = (own, &now.table) else {
-        return Answer::Refused;
-    };
-    let reading = read(zones, table, &own);
-    let of_type = |rtype| answer(reading.clone(), rtype);
-    let answers = RecordType::OF_SERVICES.into_iter().map(of_type);
-    answers
-        .min_by_key(Answer::result)
-        .unwrap_or(Answer::Refused)
+/// Returns whether views list a service: it should answer, and a zone has its own name.
+pub(super) fn is_listed(zones: &Zones, service: &Service) -> bool {
+    service.should_answer() && own_zone(zones, service).is_some()
 }
 
-/// Returns the kind of the problem of a service that matters most to clients: if it fails, why; else the worst one; or its cause. That of
-/// a cluster without a Link is not one of the service.
-pub(super) fn main_problem(service: &Service, state: State) -> Option<ProblemKind> {
-    let worst = service
-        .problems
-        .iter()
-        .map(|problem| problem.kind)
-        .min_by_key(|kind| std::cmp::Reverse(kind.row().level));
-    let of_endpoints = service
-        .endpoints
-        .iter()
-        .filter(|one| one.is_selected())
-        .filter_map(|one| one.liveness.problem())
-        .min();
-    let of_failure = service.failure.map(|failure| match failure {
-        NameFailure::ExpectedClustersMissing => ProblemKind::ExpectedClustersMissing,
-        NameFailure::StepWithoutEndpoint => ProblemKind::StepWithoutEndpoint,
-        NameFailure::EndpointMirrorsMissing => ProblemKind::MissingHost,
-    });
-    let main = if state == State::Failing {
-        // What does not fail by itself is hidden by a zone.
-        let hidden = Some(ProblemKind::Shadowed);
-        of_failure.or(of_endpoints).or(worst).or(hidden)
-    } else {
-        worst.or(of_endpoints)
-    };
-    service
-        .problems
-        .iter()
-        .find(|problem| Some(problem.kind) == main)
-        .and_then(|effect| effect.cause)
-        .or(main)
+/// Returns the problem of the endpoint whose liveness is the worst.
+fn worst_liveness<'t>(endpoints: impl Iterator<Item = &'t Endpoint>) -> Option<ProblemKind> {
+    endpoints.filter_map(|one| one.liveness.problem()).min()
 }
 
 #[cfg(test)]
@@ -138,8 +181,8 @@ mod tests {
     fn verdict(objects: &[Value], zones: &[&str]) -> (State, Option<ProblemKind>) {
         let (zones, now) = (zones_of(zones), published(table(objects)));
         let service = now.table.as_ref().unwrap().service("prod", "db").unwrap();
-        let state = Verdict::of(&zones, &now, service).state;
-        (state, main_problem(service, state))
+        let verdict = Verdict::of(&zones, &now, service).unwrap();
+        (verdict.state, verdict.problem)
     }
 
     #[test]
@@ -211,11 +254,11 @@ mod tests {
         ] {
             assert_eq!(verdict(&objects, &["global"]), expected, "{what}");
         }
-        let ready = [at("east"), slice("east", true)];
+        let down = [at("east"), slice("east", false)];
         assert_eq!(
-            verdict(&ready, &["global", "prod.global"]).0,
-            Failing,
-            "a zone hides it"
+            verdict(&down, &["global", "prod.global"]),
+            (Failing, Some(K::Shadowed)),
+            "a zone hides it, and its gateway is down"
         );
     }
 }

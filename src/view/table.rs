@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::age::Age;
 use super::document::{Cells, Document, Report, Section, text_of};
-use super::endpoint::{EndpointState, ListedEndpoint};
+use super::endpoint::EndpointState;
 use super::error::ViewError;
 use super::filter::is_listed;
 use super::gone;
 use super::server::Shown;
-use super::state::{State, Verdict, main_problem};
+use super::state::{State, Verdict};
 use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, ServiceKey, list_some};
 use crate::source::SteadyClock;
 use crate::table::Service;
@@ -109,8 +109,9 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     let (filter, all) = (shown.filter, shown.services());
     let mut selected = Vec::new();
     for service in all.iter().filter(|service| filter.selects(service)) {
-        let verdict = shown.verdict(service);
-        if is_listed(&filter.state, verdict.state.into()) {
+        if let Some(verdict) = shown.verdict(service)
+            && is_listed(&filter.state, verdict.state.into())
+        {
             selected.push((verdict, *service));
         }
     }
@@ -161,10 +162,9 @@ fn natural_parts(key: &ServiceKey) -> impl Iterator<Item = (usize, &[u8])> {
 impl ServiceRow {
     /// Describes a service of the table that is shown.
     pub(super) fn new(shown: &Shown<'_>, service: &Service, verdict: Verdict) -> Self {
-        let clusters = ClusterCell::of_service(service, shown.clock());
+        let clusters = ClusterCell::of_service(shown, service);
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
         let missing = service.missing_clusters().iter();
-        let problem = main_problem(service, verdict.state);
         let (gate, failover) = (service.gate.as_ref(), service.failover.as_deref());
         let table = shown.table();
         Self {
@@ -184,8 +184,8 @@ impl ServiceRow {
             expected: gate.map_or_else(String::new, |gate| gate.expected.clusters()),
             missing_clusters: missing.map(ToString::to_string).collect(),
             failure: Failure::of_service(service).map(|failure| failure.to_string()),
-            problem,
-            sentence: problem.map(|kind| kind.row().sentence),
+            problem: verdict.problem,
+            sentence: verdict.problem.map(|kind| kind.row().sentence),
         }
     }
 }
@@ -217,16 +217,16 @@ impl Report for ServiceRow {
 // === impl ClusterCell ===
 
 impl ClusterCell {
-    /// Returns the cells of a service: its clusters, and those that its name waits for. `clock` is that of the process.
-    pub(super) fn of_service(service: &Service, clock: SteadyClock) -> Vec<Self> {
+    /// Returns the cells of a service: its clusters, and those that its name waits for.
+    pub(super) fn of_service(shown: &Shown<'_>, service: &Service) -> Vec<Self> {
         let mut cells: BTreeMap<&str, Self> = BTreeMap::new();
-        for one in ListedEndpoint::of_service(service) {
+        for one in shown.endpoints(service) {
             let cell = cells
                 .entry(one.cluster())
                 .or_insert_with_key(|cluster| Self::new(cluster, EndpointState::Alive));
             cell.state = cell.state.min(one.state);
             if let Some(problem) = service.problem_of(one.endpoint) {
-                cell.age = cell.age.earliest(Age::from(problem).printed(clock));
+                cell.age = cell.age.earliest(Age::from(problem).printed(shown.clock()));
             }
             cell.endpoints += 1;
             cell.alive += u32::from(one.state.is_alive());

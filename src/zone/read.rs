@@ -225,26 +225,6 @@ fn has_hosts(service: &Service, cluster: &str) -> bool {
         || service.awaits(cluster)
 }
 
-/// Reads the own name of a service, `S.N.Z`, in any zone. Another zone may hide the name.
-///
-/// # Errors
-///
-/// If the name stands for no part of the service: why it fails, or `None` if it does not exist.
-pub fn read_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
-    let failure = Failure::of_service(service);
-    if failure.is_some() || service.endpoints.is_empty() {
-        return Err(failure);
-    }
-    let covered = service.range_at(&[]);
-    Ok(View::new(
-        service,
-        Scope::Service,
-        covered,
-        None,
-        Targets::SameFamily(0),
-    ))
-}
-
 /// Looks up a part of a service.
 fn look_up<'t>(
     zone: &'t Zone,

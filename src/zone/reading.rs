@@ -101,6 +101,15 @@ pub enum MissingReason {
     NoPort,
 }
 
+// === impl Reading ===
+
+impl Reading<'_> {
+    /// Returns whether the name exists (RFC 8020).
+    pub fn exists(&self) -> bool {
+        !matches!(self, Self::Outside | Self::Missing(..))
+    }
+}
+
 // === impl Failure ===
 
 impl<'t> Failure<'t> {

@@ -134,6 +134,14 @@ impl Zone {
         }
     }
 
+    /// Returns the cluster of a zone of one cluster.
+    pub fn cluster(&self) -> Option<&ClusterName> {
+        match &self.grammar {
+            Grammar::Cluster(cluster) => Some(cluster),
+            Grammar::Global | Grammar::Mcs => None,
+        }
+    }
+
     /// Returns the number of labels of a name before those of the zone, if it is the apex or below it.
     fn labels_before(&self, name: &Name) -> Option<usize> {
         let start = name.wire().len().checked_sub(self.name.wire.len())?;
@@ -182,7 +190,7 @@ impl Zones {
     /// Returns the zone in which services have their own names: the first one that is not of one cluster, or else the first one.
     pub fn of_own_names(&self) -> Option<&Zone> {
         self.iter()
-            .find(|zone| !matches!(zone.grammar, Grammar::Cluster(_)))
+            .find(|zone| zone.cluster().is_none())
             .or(self.0.first())
     }
 

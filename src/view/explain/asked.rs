@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use hyper::http::uri::Authority;
 
-use super::name::exists;
-use super::nearest::{name_of_address, name_of_object, name_of_own};
+use super::nearest::{Part, part_of_address, part_of_object, part_of_own};
 use crate::model::Namespace;
 use crate::table::{Claim, Table};
 use crate::zone::{Grammar, Name, Zone, Zones, read};
@@ -21,12 +20,7 @@ pub(super) fn read_asked(
     namespaces: &[Namespace],
 ) -> Option<Name> {
     let mut host = host_of(&text.to_ascii_lowercase());
-    if let Ok(address) = host.parse::<IpAddr>() {
-        match name_of_address(table, address.to_canonical()) {
-            Some(name) => host = name,
-            None => return Name::from_text(&host),
-        }
-    }
+    let address = host.parse::<IpAddr>().map(|address| address.to_canonical());
     if let Some((namespace, service)) = host.split_once('/') {
         host = format!("{service}.{namespace}.svc");
     }
@@ -45,29 +39,45 @@ pub(super) fn read_asked(
     let namespaces = namespaces.iter().filter(|_| !path.contains('.'));
     let mut paths: Vec<String> = namespaces.map(|one| format!("{path}.{one}")).collect();
     let is_service = of_kubernetes.is_some() || !paths.is_empty();
-    if paths.is_empty() {
-        paths.extend(of_kubernetes.and_then(|(path, domain)| name_of_own(table, path, domain)));
+    // What the text certainly stands for, and what it may.
+    let (mut certain, mut possible) = (None, None);
+    if let Ok(address) = address {
+        certain = part_of_address(table, address);
+        if certain.is_none() {
+            return Some(whole);
+        }
+    } else if paths.is_empty() {
+        certain = of_kubernetes.and_then(|(path, domain)| part_of_own(table, path, domain));
+        possible = part_of_object(table, path);
         paths.push(path.to_owned());
-        paths.extend(name_of_object(table, path));
     }
     // A name without its zone is not that of one cluster, if there are names of all clusters.
     let is_of_one = |zone: &&Zone| matches!(zone.grammar, Grammar::Cluster(_));
     let mut sorted: Vec<&Zone> = zones.iter().filter(|zone| !is_of_one(zone)).collect();
     if sorted.is_empty() {
         sorted = zones.iter().collect();
+        paths.retain(|_| certain.is_none());
     }
     sorted.sort_by_key(|zone| zone.grammar != Grammar::Global);
-    let mut first = None;
+    let in_zones = |part: Part<'_>| {
+        sorted
+            .iter()
+            .filter_map(|zone| part.name_in(zone))
+            .collect()
+    };
+    let mut names: Vec<String> = certain.map_or_else(Vec::new, in_zones);
     for path in &paths {
         for zone in &sorted {
-            let Some(name) = Name::from_text(&format!("{path}.{}", zone.name_suffix())) else {
-                continue;
-            };
-            if exists(&read(zones, table, &name)) {
-                return Some(name);
-            }
-            first.get_or_insert(name);
+            names.push(format!("{path}.{}", zone.name_suffix()));
         }
+    }
+    names.extend(possible.map_or_else(Vec::new, in_zones));
+    let mut first = None;
+    for name in names.iter().filter_map(|name| Name::from_text(name)) {
+        if read(zones, table, &name).exists() {
+            return Some(name);
+        }
+        first.get_or_insert(name);
     }
     let last = path.rsplit('.').next().unwrap_or_default();
     let short = table.short_name(last);

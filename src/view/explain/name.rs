@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use super::nearest::{part_of_address, part_of_object};
 use crate::model::{ClusterName, Port, Problem, ProblemKind, ServiceKey, list_some};
 use crate::table::{Claim, NoOwner, Service, ShortName, Table};
 use crate::view::endpoint::{ListedEndpoint, NameReply};
@@ -34,11 +35,6 @@ pub(super) struct ReadName<'t> {
     /// The labels below the zone, without `svc` in a zone with the grammar `mcs`.
     labels: Vec<&'t str>,
     grammar: &'t Grammar,
-}
-
-/// Returns whether a name exists (RFC 8020).
-pub(super) fn exists(reading: &Reading<'_>) -> bool {
-    !matches!(reading, Reading::Outside | Reading::Missing(..))
 }
 
 // === impl ReadName ===
@@ -105,13 +101,18 @@ impl<'t> ReadName<'t> {
 
     /// Describes the meaning of the name.
     pub(super) fn describe(&self) -> String {
+        let zones = &self.shown.server.zones;
         match &self.reading {
-            Reading::Outside if self.is_address() => "not the address of an endpoint".to_owned(),
             Reading::Outside => {
-                let zones = self.shown.server.zones.iter();
+                if let Some(address) = self.address() {
+                    let part = part_of_address(self.table, address);
+                    let text = part.and_then(|part| part.describe_without_name(zones));
+                    return text.unwrap_or_else(|| "not the address of an endpoint".to_owned());
+                }
                 format!(
                     "in none of the zones of this server ({})",
                     zones
+                        .iter()
                         .map(|zone| zone.name.as_str())
                         .collect::<Vec<_>>()
                         .join(" ")
@@ -136,13 +137,10 @@ impl<'t> ReadName<'t> {
         }
     }
 
-    /// Returns whether it is an address rather than a name.
-    pub(super) fn is_address(&self) -> bool {
-        self.name
-            .to_string()
-            .trim_end_matches('.')
-            .parse::<IpAddr>()
-            .is_ok()
+    /// Returns the address, if it is one rather than a name.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        let text = self.name.to_string();
+        text.trim_end_matches('.').parse().ok()
     }
 
     /// Describes the part of a service that the name stands for.
@@ -248,7 +246,7 @@ impl<'t> ReadName<'t> {
 
     /// Describes why the name does not exist.
     fn describe_missing(&self, reason: MissingReason) -> String {
-        let watched = &self.shown.server.namespaces;
+        let (watched, zones) = (&self.shown.server.namespaces, &self.shown.server.zones);
         let own = self.labels.iter().filter(|label| !label.starts_with('_'));
         let own: Vec<&str> = own.copied().collect();
         let short = own.last().and_then(|label| self.table.short_name(label));
@@ -269,6 +267,10 @@ impl<'t> ReadName<'t> {
                 return describe_no_owner(name, short);
             }
             (MissingReason::NoService | MissingReason::NoOwner, [.., service, namespace], _) => {
+                let part = part_of_object(self.table, &own.join("."));
+                if let Some(text) = part.and_then(|part| part.describe_without_name(zones)) {
+                    return text;
+                }
                 let is_watched =
                     watched.is_empty() || watched.iter().any(|one| one.as_str() == *namespace);
                 let why = if is_watched {

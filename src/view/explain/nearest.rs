@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::name::exists;
-use crate::model::{ObjectKey, ObjectRef, typing_errors};
+use crate::model::{ObjectKey, ObjectRef, ServiceKey, typing_errors};
 use crate::table::{Service, Table};
 use crate::zone::print::{bases_of_service, names_of_endpoint};
-use crate::zone::{Name, Zone, Zones, read};
+use crate::zone::{Grammar, Name, Zone, Zones, read};
 
 /// Maximum number of similar names.
 const MAX_NAMES: usize = 5;
@@ -17,6 +16,16 @@ const MAX_LABELS: usize = 12;
 const MAX_BASES: usize = 10;
 /// Maximum number of services, and of endpoints of each chosen one, that are looked at.
 const MAX_COMPARED: usize = 2000;
+
+/// A part of a service: one host or cluster of it, or all. A port may be before its name.
+pub(super) struct Part<'t> {
+    /// The labels of the port with a final dot, such as `_sql._tcp.`; or nothing.
+    port: String,
+    /// The hostname and the cluster. They are empty for more than one.
+    host: &'t str,
+    cluster: &'t str,
+    service: &'t ServiceKey,
+}
 
 /// A name that exists, the most similar one first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -53,8 +62,8 @@ pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> 
             .find_map(|text| text.strip_suffix(&suffix))
             .unwrap_or_default()
             .trim_end_matches('.');
-        if let Some(path) = name_of_object(table, path) {
-            add(0, format!("{path}.{suffix}"));
+        if let Some(name) = part_of_object(table, path).and_then(|part| part.name_in(zone)) {
+            add(0, name);
         }
         let has_port = asked[0].starts_with('_');
         for (base, service) in similar_bases(table, zone, &asked) {
@@ -76,7 +85,7 @@ pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> 
     let mut names = Vec::new();
     for Similar { name, .. } in found {
         let question = Name::from_text(&name).filter(|_| !names.contains(&name));
-        if question.is_some_and(|question| exists(&read(zones, table, &question))) {
+        if question.is_some_and(|question| read(zones, table, &question).exists()) {
             names.push(name);
         }
         if names.len() == MAX_NAMES {
@@ -113,37 +122,33 @@ fn similar_bases<'t>(
         .map(|((_, base), service)| (base, service))
 }
 
-/// Returns the name for that of an object of Linkerd, both without a zone: `east.db.prod` for `db-east.prod`, `db-0.east.db.prod` for
+/// Returns what the name of an object of Linkerd stands for: `east.db.prod` for `db-east.prod`, `db-0.east.db.prod` for
 /// `db-0-east.prod`. That of a port may be before it.
-pub(super) fn name_of_object(table: &Table, text: &str) -> Option<String> {
-    let (first, rest) = text.split_once('.')?;
-    if first.starts_with('_') {
-        return Some(format!("{first}.{}", name_of_object(table, rest)?));
-    }
-    let object = ObjectRef::service(&ObjectKey::new(rest, first));
-    for service in table.services_in(rest) {
+pub(super) fn part_of_object<'t>(table: &'t Table, text: &str) -> Option<Part<'t>> {
+    let (port, path) = split_port(text);
+    let (name, namespace) = path.split_once('.')?;
+    let object = ObjectRef::service(&ObjectKey::new(namespace, name));
+    for service in table.services_in(namespace) {
         for (cluster, mirror) in &service.mirrors {
             if *mirror == object {
-                return Some(name_below(service, ["", cluster.as_str()]));
+                return Some(Part::new(port, service, "", cluster.as_str()));
             }
         }
         for endpoint in &service.endpoints {
             if !endpoint.is_local() && endpoint.objects.contains(&object) {
-                return Some(name_below(service, endpoint.labels()));
+                let [host, cluster] = endpoint.labels();
+                return Some(Part::new(port, service, host, cluster));
             }
         }
     }
     None
 }
 
-/// Returns the name for Kubernetes' own name of a pod or a service, without the zone: `db-0.west.db.prod` for `db-0.db.prod` below
-/// `svc` and a domain. That of a port may be before it. The cluster is the only one whose Link says that domain. Below a domain of
-/// several clusters, as `cluster.local` always is, it is the only one that has the pod.
-pub(super) fn name_of_own(table: &Table, path: &str, domain: &str) -> Option<String> {
-    let (first, rest) = path.split_once('.')?;
-    if first.starts_with('_') {
-        return Some(format!("{first}.{}", name_of_own(table, rest, domain)?));
-    }
+/// Returns what Kubernetes' own name of a pod or a service stands for: `db-0.west.db.prod` for `db-0.db.prod` below `svc` and a
+/// domain. That of a port may be before it. The cluster is the only one whose Link says that domain. Below a domain of several
+/// clusters, as `cluster.local` always is, it is the only one that has the pod.
+pub(super) fn part_of_own<'t>(table: &'t Table, text: &'t str, domain: &str) -> Option<Part<'t>> {
+    let (port, path) = split_port(text);
     let (host, service) = match path.split('.').collect::<Vec<_>>()[..] {
         [service, namespace] => ("", table.service(namespace, service)?),
         [host, service, namespace] => (host, table.service(namespace, service)?),
@@ -156,28 +161,70 @@ pub(super) fn name_of_own(table: &Table, path: &str, domain: &str) -> Option<Str
         clusters = service.clusters_of_host(host);
     }
     let cluster = clusters.pop_first().filter(|_| clusters.is_empty())?;
-    Some(name_below(service, [host, cluster]))
+    Some(Part::new(port, service, host, cluster))
 }
 
-/// Returns the name of the first endpoint with an address, without a zone.
-pub(super) fn name_of_address(table: &Table, address: IpAddr) -> Option<String> {
+/// Returns the first endpoint with an address.
+pub(super) fn part_of_address(table: &Table, address: IpAddr) -> Option<Part<'_>> {
     for service in table.sorted_services() {
         for endpoint in service.endpoints.iter().chain(&service.not_ready) {
             if endpoint.addresses.iter().any(|own| own.ip == address) {
-                return Some(name_below(service, endpoint.labels()));
+                let [host, cluster] = endpoint.labels();
+                return Some(Part::new("", service, host, cluster));
             }
         }
     }
     None
 }
 
-/// Returns the name of a part of a service without a zone. `H` and `C` are empty for more than one host or cluster.
-fn name_below(service: &Service, scope: [&str; 2]) -> String {
-    [scope, service.key.labels()]
-        .concat()
-        .join(".")
-        .trim_start_matches('.')
-        .to_owned()
+/// Splits the labels of a port, which begin with underscores, from those after them.
+fn split_port(text: &str) -> (&str, &str) {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('.').filter(|_| rest.starts_with('_')) {
+        rest = after;
+    }
+    text.split_at(text.len() - rest.len())
+}
+
+// === impl Part ===
+
+impl<'t> Part<'t> {
+    fn new(port: &str, service: &'t Service, host: &'t str, cluster: &'t str) -> Self {
+        Self {
+            port: port.to_owned(),
+            host,
+            cluster,
+            service: &service.key,
+        }
+    }
+
+    /// Describes it if no zone of this server has a name for it.
+    pub(super) fn describe_without_name(&self, zones: &Zones) -> Option<String> {
+        let [service, namespace] = self.service.labels();
+        let cluster = self.cluster;
+        let has_name = zones.iter().any(|zone| self.name_in(zone).is_some());
+        (!has_name).then(|| {
+            format!("of service '{service}' in namespace '{namespace}', cluster '{cluster}': no zone of this server has names of that cluster")
+        })
+    }
+
+    /// Returns its name in a zone. A zone of one cluster has that of no other one.
+    pub(super) fn name_in(&self, zone: &Zone) -> Option<String> {
+        let cluster = match &zone.grammar {
+            Grammar::Cluster(own) if own.as_str() != self.cluster => return None,
+            Grammar::Cluster(_) => "",
+            Grammar::Global | Grammar::Mcs => self.cluster,
+        };
+        let [service, namespace] = self.service.labels();
+        let mut name = self.port.clone();
+        for label in [self.host, cluster, service, namespace] {
+            if !label.is_empty() {
+                name += label;
+                name.push('.');
+            }
+        }
+        Some(name + &zone.name_suffix())
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use global_dns::model::{Family, GatewayDown, Problem, ProblemKind};
 use global_dns::table::LocalMembers;
-use global_dns::view::{EndpointState, ListedEndpoint};
 use support::expectations::{Checkpoint, Expectations, Names};
 use support::names::{Answer, Case};
 use support::recordings;
@@ -221,26 +220,21 @@ fn r29_33_34_members_of_a_federation_are_those_of_its_annotations() {
 #[test]
 fn r19_terminating_pod_is_first_not_ready_and_then_removed() {
     let mut replay = Replay::of("19");
-    let states = |replay: &Replay| -> Vec<(String, EndpointState)> {
+    let states = |replay: &Replay| -> Vec<(String, bool)> {
         let now = replay.reader.load();
         let nginx = now.table.as_ref().unwrap().service("default", "nginx");
-        let endpoints = ListedEndpoint::of_service(nginx.unwrap());
-        let local = endpoints.filter(|one| one.cluster() == "hub");
+        let nginx = nginx.unwrap();
+        let endpoints = nginx.endpoints.iter().chain(&nginx.not_ready);
+        let local = endpoints.filter(|one| one.is_local());
         local
-            .map(|one| (one.endpoint.labels()[0].to_owned(), one.state))
+            .map(|one| (one.labels()[0].to_owned(), one.is_alive()))
             .collect()
     };
     let (first, second) = ("nginx-set-0".to_owned(), "nginx-set-1".to_owned());
     replay.step();
-    assert_eq!(
-        states(&replay),
-        [
-            (first.clone(), EndpointState::Alive),
-            (second, EndpointState::NotReady)
-        ]
-    );
+    assert_eq!(states(&replay), [(first.clone(), true), (second, false)]);
     replay.step();
-    assert_eq!(states(&replay), [(first, EndpointState::Alive)]);
+    assert_eq!(states(&replay), [(first, true)]);
 
     let off = global_dns::table::Rules {
         local_members: LocalMembers::None,

@@ -7,7 +7,6 @@ use global_dns::model::{
 };
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Service, ServiceKind, Store, Table, build};
-use global_dns::zone::read_own_name;
 
 use super::answers;
 use super::cluster::Cluster;
@@ -214,12 +213,10 @@ fn check_service(cluster: &Cluster, service: &Service, seen: &mut Seen) {
         .iter()
         .filter(|endpoint| !endpoint.is_alive())
         .count();
-    let is_last = down > 0 && down == service.endpoints.len();
-    let is_last = is_last && service.gateway_down == GatewayDown::LastResort;
-    seen.note("last resort", is_last);
-    let answered = read_own_name(service).map_or(0, |view| view.endpoints().count());
-    let is_omitted = down > 0 && answered < service.endpoints.len();
-    seen.note("omitted endpoint", is_omitted);
+    let are_omitted = down > 0 && service.gateway_down == GatewayDown::LastResort;
+    let is_last = down == service.endpoints.len();
+    seen.note("last resort", are_omitted && is_last);
+    seen.note("omitted endpoint", are_omitted && !is_last);
 }
 
 fn is_label(text: &str) -> bool {
