@@ -38,7 +38,8 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
             for zone in facts::zones(status) {
                 // Each cluster has zones for the names of some of the others.
                 if zone.cluster.is_empty() {
-                    names.push(zone.name);
+                    // It has the grammar: `svc.clusterset.local.`
+                    names.push(zone.suffix);
                 } else {
                     let clusters = clusters_of_zones.entry(zone.name).or_default();
                     clusters.push((zone.cluster.to_owned(), context));
@@ -71,7 +72,7 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
         add(
             "zones".to_owned(),
             seen,
-            failing("set the same zones in every cluster"),
+            failing("set the same zones, with the same grammar, in every cluster"),
         );
     }
     for (zone, clusters) in clusters_of_zones {

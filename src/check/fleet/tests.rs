@@ -84,7 +84,7 @@ fn zones_of_one_cluster_are_no_difference() {
 #[test]
 fn each_difference_is_one_line_with_its_cause() {
     type Change = fn(&mut [Member; 2]);
-    let cases: [(&str, Change, &str); 6] = [
+    let cases: [(&str, Change, &str); 7] = [
         (
             "one zone is that of two clusters",
             |fleet| {
@@ -95,6 +95,11 @@ fn each_difference_is_one_line_with_its_cause() {
                 }
             },
             "fleet-servers: cluster of zone svc.west.example.: north in east; west in hub",
+        ),
+        (
+            "one zone has another grammar",
+            |fleet| status(&mut fleet[0])["nameSuffixes"] = json!(["svc.global."]),
+            "fleet-servers: zones: global. in east; svc.global. in hub",
         ),
         (
             "a Service is not exported",
