@@ -63,6 +63,11 @@ impl ExpectedClusters {
         }
     }
 
+    /// Returns the number of clusters, also of those that cannot be read.
+    pub fn count(&self) -> usize {
+        self.terms.len()
+    }
+
     /// Returns the clusters as text, without the time.
     pub fn clusters(&self) -> String {
         ClusterTerm::join(&self.terms)

@@ -21,7 +21,7 @@ use super::Built;
 use super::content::{Difference, Published, Table};
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{Few, Namespace, Problem, ServiceKey, Timestamp};
+use crate::model::{ClusterTerm, Few, Namespace, Problem, ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
 const STEP: Duration = Duration::from_millis(100);
@@ -325,6 +325,9 @@ fn uncount(octets: &mut BTreeMap<Namespace, usize>, key: &ServiceKey, version: O
     }
 }
 
+/// The size of a cluster of an order or a gate with its text, in octets. The longest text is a label.
+const TERM: usize = size_of::<ClusterTerm>() + 64;
+
 /// Returns the size of a version in octets, without names and ports, which services share.
 fn octets_of(version: Option<&Service>) -> usize {
     let Some(service) = version else {
@@ -342,8 +345,17 @@ fn octets_of(version: Option<&Service>) -> usize {
     if service.alone.is_some() {
         octets += octets_of(service.alone.as_deref());
     }
+    if let Some(failover) = &service.failover {
+        octets += size_of_val(&**failover) + size_of_val(&*failover.steps);
+        octets += TERM * failover.order.terms().count();
+    }
+    if let Some(gate) = &service.gate {
+        octets += size_of_val(&**gate);
+        octets += TERM * (gate.expected.count() + gate.missing.len());
+    }
     octets += size_of_val(&*service.mirrors) + size_of_val(&*service.federated);
-    octets + size_of_val(&*service.missing) + size_of_val(&*service.hosts)
+    octets += size_of_val(&*service.missing) + size_of_val(&*service.hosts);
+    octets + size_of_val(&*service.zone_clusters)
 }
 
 /// Returns the octets of a list that has an allocation.

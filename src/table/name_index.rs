@@ -38,6 +38,7 @@ impl NameIndex {
             + size_of_val(&*self.v6)
             + size_of_val(&*self.properties)
             + size_of_val(&*self.ports)
+            + size_of_val(&*self.shared_ports)
             + bits.sum::<usize>()
     }
 }

@@ -1,4 +1,4 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::table::EndpointLiveness;
@@ -341,4 +341,17 @@ fn another_state_with_the_same_answers_is_a_moment_of_its_own() {
         Some(service?.not_ready.len())
     };
     assert_eq!([2500, 3500].map(not_ready_at), [Some(0), Some(1)]);
+}
+
+/// Else a tenant whose orders change keeps more than the limit.
+#[test]
+fn orders_and_expected_clusters_count() {
+    let octets = |clusters: usize| {
+        let names: Vec<String> = (0..clusters).map(|one| format!("c{one}")).collect();
+        let (order, expected) = (names.join(":"), names.join("+"));
+        let own = json!({"metadata": {"namespace": "prod", "name": "db",
+            "annotations": {"global-dns/failover": order, "global-dns/expected-clusters": expected}}, "spec": {}});
+        octets_of(table(&[own]).service("prod", "db"))
+    };
+    assert!(octets(32) - octets(1) > 31 * 3 * size_of::<ClusterTerm>());
 }
