@@ -60,6 +60,9 @@ pub fn document(view: ViewKind, server: &Server, filter: &Filter) -> Result<Docu
         ViewKind::Status => status::status(&shown, &mut document),
         ViewKind::Zone => zone::zone(&shown, &mut document),
     }?;
-    document.fail_if(0, shown.incomplete());
+    let note = shown.incomplete().filter(|_| filter.next.is_none());
+    // In a zone file, it is a comment.
+    let comment = if view == ViewKind::Zone { "; " } else { "" };
+    document.fail_if(0, note.map(|note| format!("{comment}{note}")));
     Ok(document)
 }
