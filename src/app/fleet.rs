@@ -77,7 +77,8 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
     let mut replicas = join_all(servers.iter().map(async |api| {
         let asked = unix_milliseconds();
         let status = within(STATUS_TIMEOUT, api.status()).await;
-        let now = unix_milliseconds();
+        // The clock of this machine may step back meanwhile.
+        let now = unix_milliseconds().max(asked);
         let time = match &status {
             Ok(status) => Timestamp::from_text(text(status, "time")),
             Err(_) => None,

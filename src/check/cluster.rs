@@ -53,7 +53,11 @@ pub async fn read(
         .filter(|_| !has_server)
         .map(|pods| match pods {
             Ok(pods) => check_pods(pods),
-            Err(why) => Finding::unknown(Check::Pods, why, "see the line above"),
+            Err(why) => Finding::unknown(
+                Check::Pods,
+                why,
+                "repair this; the other lines say what else cannot be read",
+            ),
         });
     let pods = pods.and_then(Result::ok).unwrap_or_default();
     let account = pods.first().map(account);

@@ -136,8 +136,11 @@ fn finding(problems: &[&Value]) -> Option<Finding> {
             [one] => dated(reason(one), one),
             several => {
                 let subjects = list(several.iter().map(|one| subject(one)));
-                let oldest = several.iter().min_by_key(|one| text(one, "since"));
-                dated(joined(&[text(first, "sentence"), &subjects]), oldest?)
+                let mut known = several.to_vec();
+                known.retain(|one| !text(one, "since").is_empty());
+                let oldest = known.into_iter().min_by_key(|one| text(one, "since"));
+                let sentence = joined(&[text(first, "sentence"), &subjects]);
+                dated(sentence, oldest.unwrap_or(first))
             }
         },
         hint: text(first, "hint").to_owned(),

@@ -562,10 +562,15 @@ impl PartialOrd for Problem {
 
 impl Ord for Problem {
     fn cmp(&self, other: &Self) -> Ordering {
-        let content = |one: &Self| (one.count, one.objects.first().cloned(), one.detail.clone());
-        self.fact()
-            .cmp(&other.fact())
-            .then_with(|| (content(self), self.cause).cmp(&(content(other), other.cause)))
+        self.fact().cmp(&other.fact()).then_with(|| {
+            let other = (
+                other.count,
+                other.objects.first(),
+                &other.detail,
+                other.cause,
+            );
+            (self.count, self.objects.first(), &self.detail, self.cause).cmp(&other)
+        })
     }
 }
 

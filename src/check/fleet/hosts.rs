@@ -163,7 +163,7 @@ impl<'m> Hosts<'_, 'm> {
         if differs(
             self.cells
                 .iter()
-                .map(|(one, cell)| (ready(cell).concat(), &*one.name)),
+                .map(|(one, cell)| (ready(cell).join(" "), &*one.name)),
         )
         .is_none()
         {
