@@ -215,11 +215,10 @@ impl Causes {
 
 impl Cause {
     fn state(&self) -> State {
-        let row = self.first.kind.row();
-        match row.level {
+        match self.first.kind.row().level {
             _ if self.counts.failing > 0 => State::Failing,
-            Level::Error if row.family == Family::Server => State::Failing,
-            Level::Error | Level::Warning => State::Attention,
+            Level::Error => State::Failing,
+            Level::Warning => State::Attention,
             Level::Note => State::Ok,
         }
     }
