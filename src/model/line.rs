@@ -44,15 +44,16 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
 /// Maximum number of things that a sentence lists.
 pub const MAX_LISTED: usize = 5;
 
+/// Joins items, with a text between two of them.
+pub fn joined<T: fmt::Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    texts.join(between)
+}
+
 /// Lists the first items of a sentence, and the number of the others: `a, b and 7 more`.
 pub fn list_some<T: fmt::Display>(items: impl IntoIterator<Item = T>, max: usize) -> String {
     let mut items = items.into_iter();
-    let listed = items
-        .by_ref()
-        .take(max)
-        .map(|item| item.to_string())
-        .collect::<Vec<_>>()
-        .join(", ");
+    let listed = joined(items.by_ref().take(max), ", ");
     match items.count() {
         0 => listed,
         more => format!("{listed} and {more} more"),

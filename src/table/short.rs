@@ -25,7 +25,7 @@ use super::rules::{Rules, ShortNames};
 use super::service::Service;
 use super::shared::set;
 use super::store::ServiceKeys;
-use crate::model::{Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
+use crate::model::{Namespace, Problem, ProblemKind, ServiceKey, ServiceName, joined};
 
 /// Assigns the owners of the short names of services that changed, and dates their problems. Returns how
 /// short names differ. `last` is the table before.
@@ -158,8 +158,7 @@ fn short_name(
     short.problems = match short.owner.as_ref().map(service) {
         Ok(Some(owner)) => hidden_names(table, owner).into_iter().collect(),
         Err(NoOwner::Ambiguous) => {
-            let namespaces = short.namespaces(Claim::Headless).map(Namespace::as_str);
-            let namespaces = namespaces.collect::<Vec<_>>().join(", ");
+            let namespaces = joined(short.namespaces(Claim::Headless), ", ");
             let detail = format!(
                 "exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN"
             );

@@ -10,7 +10,7 @@ use strum::{IntoStaticStr, VariantArray};
 use super::age::Age;
 use super::document::{Cells, Report};
 use super::state::OwnName;
-use crate::model::{GatewayDown, Port};
+use crate::model::{GatewayDown, Port, joined};
 use crate::source::SteadyClock;
 use crate::table::{Endpoint, EndpointLiveness, Published, Role, Service};
 use crate::zone::answer::answer_question;
@@ -201,7 +201,7 @@ impl<'t> NameReply<'t> {
             returned: listed.is_returned,
             why: self.why(listed),
             age: problem.map(Age::from).unwrap_or_default().printed(clock),
-            object: join_texts(&endpoint.objects),
+            object: joined(endpoint.objects.iter(), " "),
         }
     }
 
@@ -239,15 +239,8 @@ impl<'t> NameReply<'t> {
             Ok(_) => Some("it lacks the port".to_owned()),
             Err(reason) => Some(reason.clone()),
         };
-        Some(
-            cause
-                .into_iter()
-                .chain(place)
-                .map(str::to_owned)
-                .chain(reply)
-                .collect::<Vec<_>>()
-                .join("; "),
-        )
+        let seen = cause.into_iter().chain(place).map(str::to_owned);
+        Some(joined(seen.chain(reply), "; "))
     }
 }
 
@@ -275,20 +268,12 @@ impl Report for EndpointReport {
             })
             .text("CLUSTER", |one| one.cluster.clone())
             .text("HOST", |one| one.hostname.clone())
-            .text("ADDRESSES", |one| join_texts(&one.addresses))
-            .text("PORTS", |one| join_texts(&one.ports))
+            .text("ADDRESSES", |one| joined(&one.addresses, " "))
+            .text("PORTS", |one| joined(&one.ports, " "))
             .text("STATE", |one| one.state.name().to_owned())
             .time("SINCE", |one| one.age.cell())
             .wide("KIND", |one| one.kind.clone())
             .text("OBJECT", |one| one.object.clone())
             .text("WHY", |one| one.why.clone().unwrap_or_default())
     }
-}
-
-fn join_texts(texts: &[impl ToString]) -> String {
-    texts
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(" ")
 }
