@@ -7,15 +7,24 @@ use super::candidate::{Candidate, cluster_ip, merge};
 use super::choose::{choose, kind_of};
 use super::context::{BuildContext, BuiltService, ServiceTimers};
 use super::endpoint::{Rank, Source};
-use super::failover::{Gate, StepHealth};
+use super::failover::{Failover, Gate, StepHealth};
 use super::local::non_member;
 use super::name_index::compute::name_index;
 use super::order::{kept_order, order, order_of, resolve};
 use super::{NameFailure, Service, headless, local};
 use crate::model::{
-    ClusterName, Item, ItemKind, Kind, MAX_LISTED, ObjectRef, OwnService, Problem, ProblemKind,
-    ServiceKey, list_some,
+    ClusterName, GatewayDown, Item, ItemKind, Kind, MAX_LISTED, ObjectRef, OwnService, Problem,
+    ProblemKind, ServiceKey, list_some,
 };
+
+/// What people have decided about a service, with what follows from it at this moment.
+#[derive(Clone)]
+struct Decision {
+    failover: Option<Box<Failover>>,
+    gate: Option<Box<Gate>>,
+    ttl: u32,
+    gateway_down: GatewayDown,
+}
 
 /// Builds one service.
 pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
@@ -53,19 +62,14 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
         gate.as_ref().and_then(gate_wake),
         debounce.as_ref().and_then(|debounce| debounce.wake(rules)),
     ];
-    let decided = Service {
-        key: key.clone(),
+    let decision = Decision {
         failover: failover.map(Box::new),
         gate: gate.map(Box::new),
         ttl,
         gateway_down,
-        ..Service::default()
     };
-    let decided = Service {
-        alone: alone(&decided, context),
-        ..decided
-    };
-    let service = service(decided, context, candidates);
+    let alone = alone(&decision, context);
+    let service = service(decision, alone, context, candidates);
     let is_any = service.is_known || !service.problems.is_empty() || is_set;
     BuiltService {
         service: is_any.then_some(service),
@@ -123,7 +127,7 @@ fn candidates(context: BuildContext<'_>) -> Vec<Candidate<'_>> {
 }
 
 /// Builds an alias without its sources, for zones of one cluster. It waits for clusters as the alias does.
-fn alone(decided: &Service, context: BuildContext<'_>) -> Option<Box<Service>> {
+fn alone(decision: &Decision, context: BuildContext<'_>) -> Option<Box<Service>> {
     let BuildContext { key, rules, .. } = context;
     if rules.zone_clusters.is_empty() || rules.aliases.sources_of(key).is_empty() {
         return None;
@@ -139,18 +143,18 @@ fn alone(decided: &Service, context: BuildContext<'_>) -> Option<Box<Service>> {
         ..context
     };
     let (ttl, _) = resolve(own); // a source lowers that of the alias
-    let decided = Service {
+    let decision = Decision {
         failover: None,
         ttl,
-        ..decided.clone()
+        ..decision.clone()
     };
-    Some(Box::new(service(decided, own, candidates(own))))
+    Some(Box::new(service(decision, None, own, candidates(own))))
 }
 
-/// Completes a service for which people have decided: with what its candidates say of it, with their endpoints, and with its
-/// problems.
+/// Makes the service of a decision and of its candidates. `alone` is the service without the sources of an alias.
 fn service(
-    decided: Service,
+    decision: Decision,
+    alone: Option<Box<Service>>,
     context: BuildContext<'_>,
     mut candidates: Vec<Candidate<'_>>,
 ) -> Service {
@@ -174,10 +178,16 @@ fn service(
     }
     missing.sort_by_cached_key(|one| (one.cluster.clone(), one.hostname.clone()));
     let kind = kind_of(&candidates, !mirrors.is_empty());
-    let merged = merge(candidates, decided.gateway_down, context);
+    let merged = merge(candidates, decision.gateway_down, context);
     let has_mcs_zones = context.rules.has_mcs_zones;
     let mut service = Service {
+        key: context.key.clone(),
         kind,
+        failover: decision.failover,
+        gate: decision.gate,
+        ttl: decision.ttl,
+        gateway_down: decision.gateway_down,
+        alone,
         is_known,
         is_headless,
         has_headless_own: own.as_ref().is_some_and(OwnService::is_headless),
@@ -185,10 +195,10 @@ fn service(
         federated: federated.into_iter().collect(),
         missing: missing.into(),
         hosts: hosts.into_iter().collect(),
-        names: name_index(&merged.endpoints, decided.gateway_down, has_mcs_zones),
+        names: name_index(&merged.endpoints, decision.gateway_down, has_mcs_zones),
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),
-        ..decided
+        ..Service::default()
     };
     service.failure = failure(&service);
     let of_zones = context.rules.zone_clusters.iter();
