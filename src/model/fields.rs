@@ -23,8 +23,13 @@ pub(super) fn unusable_field<E: fmt::Display>(field: &str) -> impl FnOnce(E) -> 
 
 /// Returns the key of a service in the namespace of an object.
 pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Problem> {
-    let namespace =
-        Namespace::interned(object.namespace()).map_err(unusable_field("metadata.namespace"))?;
+    let namespace = object.namespace();
+    if namespace.is_empty() {
+        return Err(unusable(
+            "metadata.namespace is missing: name the namespace of the Service",
+        ));
+    }
+    let namespace = Namespace::interned(namespace).map_err(unusable_field("metadata.namespace"))?;
     let service =
         ServiceName::interned(service).map_err(unusable_field("the name of its service"))?;
     Ok(ServiceKey { namespace, service })

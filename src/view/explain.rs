@@ -21,7 +21,7 @@ use super::manual::manual_command;
 use super::problem::ProblemReport;
 use super::server::Shown;
 use super::table::ServiceRow;
-use crate::model::{ClusterName, Problem, ServiceKey};
+use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 use crate::source::events::Event;
 use crate::table::Table;
 use crate::zone::{Reading, Zones};
@@ -92,7 +92,7 @@ impl ReadName<'_> {
     }
 
     /// Returns the problems that concern the name, and those of the server, the worst first. Those of other services concern other
-    /// names.
+    /// names. An ambiguous short name of a service comes after what is wrong with the name that exists.
     fn all_problems(&self) -> Vec<Problem> {
         let mut problems = self.problems();
         if !matches!(self.reading, Reading::Outside) {
@@ -101,7 +101,8 @@ impl ReadName<'_> {
             problems.extend(of_server.filter(|one| one.service.as_ref().is_none_or(concerns)));
         }
         let mut problems = Vec::from_iter(problems);
-        problems.sort_by_key(|one| Reverse(one.kind.row().level));
+        let is_other = |one: &Problem| exists(&self.reading) && one.kind == ProblemKind::ShortName;
+        problems.sort_by_key(|one| (is_other(one), Reverse(one.kind.row().level)));
         problems
     }
 
