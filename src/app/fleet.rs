@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::remote::{MAX_REPLICAS, read_table};
 use crate::check::cluster::list_links;
-use crate::check::finding::text;
+use crate::check::finding::{Fact, text};
 use crate::check::fleet::{Member, ReplicaFacts, compare};
 use crate::cli::{Cluster, ClusterAddress, FleetArgs, KubeconfigArgs, note};
 use crate::clock::unix_milliseconds;
@@ -50,25 +50,38 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
     args.print.print(document)
 }
 
-/// Reads clusters at the same time, each within [`CLUSTER_TIMEOUT`].
+/// Reads clusters at the same time. Servers that were not found are not looked for again: a credential plugin runs once.
 async fn read(
     args: &FleetArgs,
-    places: &[(String, ClusterAddress, OnceCell<Servers>)],
+    places: &[(String, ClusterAddress, OnceCell<Fact<Servers>>)],
 ) -> Vec<Member> {
     let members = places.iter().map(async |(name, place, servers)| {
-        let late = format!(
-            "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
-        );
-        let replicas = timeout(CLUSTER_TIMEOUT, async {
-            read_servers(&servers.get_or_try_init(|| find_servers(args, place)).await?.replicas).await
-        }).await.unwrap_or(Err(anyhow!(late)));
+        let servers = servers.get_or_init(|| in_time(find_servers(args, place)));
+        let (replicas, links) = match servers.await {
+            Ok(found) => (
+                in_time(read_servers(&found.replicas)).await,
+                found.links.clone(),
+            ),
+            Err(why) => (Err(why.clone()), Vec::new()),
+        };
         Member {
             context: name.clone(),
-            replicas: replicas.map_err(|error| error_chain(error.as_ref())),
-            links: servers.get().map_or_else(Vec::new, |found| found.links.clone()),
+            replicas,
+            links,
         }
     });
     join_all(members).await
+}
+
+/// Waits for a cluster for [`CLUSTER_TIMEOUT`].
+async fn in_time<T>(response: impl Future<Output = anyhow::Result<T>>) -> Fact<T> {
+    let response = timeout(CLUSTER_TIMEOUT, response).await;
+    let response = response.unwrap_or_else(|_| {
+        Err(anyhow!(
+            "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
+        ))
+    });
+    response.map_err(|error| error_chain(error.as_ref()))
 }
 
 /// Reads the servers of a cluster: all statuses at once, then the tables of those that answer differently. Those with the hash of

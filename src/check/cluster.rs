@@ -88,10 +88,8 @@ pub async fn read(
             findings.extend(nodes);
             (findings, objects)
         }
-        Err(why) => {
-            findings.push(unreachable(&why));
-            (findings, None)
-        }
+        // The pods are not read for the same reason.
+        Err(why) => (vec![unreachable(&why)], None),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hyper::Uri;
 use hyper::header::{HeaderValue, USER_AGENT};
 use kube::client::ClientBuilder;
 use kube::{Client, Config};
@@ -23,8 +24,14 @@ pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
         .headers
         .push((USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE)));
     let url = config.cluster_url.to_string();
-    let url: Arc<str> = Arc::from(url.trim_end_matches('/'));
-    let name_server = move |error: BoxError| unreachable_at(&url, error);
+    let mut way = url.trim_end_matches('/').to_owned();
+    let proxy = config.proxy_url.as_ref().and_then(Uri::authority);
+    // Without a user and a password.
+    if let Some(proxy) = proxy.and_then(|one| one.as_str().rsplit('@').next()) {
+        way += &format!(" through the proxy {proxy}");
+    }
+    let way: Arc<str> = way.into();
+    let name_server = move |error: BoxError| unreachable_at(&way, error);
     let mut sender = ClientBuilder::try_from(config.clone());
     if sender.is_err() && config.root_cert.is_none() {
         // The image has no CA certificates. Without one, kube makes no client, also for http and insecure-skip-tls-verify.
@@ -34,8 +41,9 @@ pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     Ok(sender?.with_layer(&MapErrLayer::new(name_server)).build())
 }
 
-/// Adds the URL to the error of a request. Leaves errors of the client itself, such as unusable credentials, unchanged.
-fn unreachable_at(url: &str, error: BoxError) -> BoxError {
+/// Adds the way to the API server to the error of a request. Leaves errors of the client itself, such as unusable credentials,
+/// unchanged.
+fn unreachable_at(way: &str, error: BoxError) -> BoxError {
     if error.is::<kube::Error>() {
         return error;
     }
@@ -44,7 +52,7 @@ fn unreachable_at(url: &str, error: BoxError) -> BoxError {
     let reason = reason
         .strip_prefix("client error (Connect): ")
         .unwrap_or(&reason);
-    let mut sentence = format!("cannot reach {url}: {reason}");
+    let mut sentence = format!("cannot reach {way}: {reason}");
     if reason.contains("UnknownIssuer") {
         sentence += "; set certificate-authority in the kubeconfig to the CA of the API server";
     }

@@ -119,10 +119,8 @@ fn server_that_is_named_twice_is_one() {
     let mut command = global_dns(&["fleet", "-o", "json"]);
     let named = ["a", "b"].map(|name| format!("--server={name}={}", server.api));
     let output = process::run(command.args(named));
-    let sentences: Vec<String> = findings(&output)
-        .into_iter()
-        .map(|[_, sentence, _]| sentence)
-        .collect();
+    let found = findings(&output).into_iter();
+    let sentences: Vec<String> = found.map(|[_, sentence, _]| sentence).collect();
     assert_eq!(sentences, ["a and b are the same cluster"]);
     assert_eq!(output.code, Some(1));
 }

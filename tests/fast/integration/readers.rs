@@ -88,7 +88,8 @@ fn probes_are_answered_beside_readers_of_a_large_table() {
         assert_eq!(BTreeSet::from_iter(&names).len(), names.len());
     });
     let url = format!("--server=http://{}", server.api);
-    let text = run_global_dns(&["table", &url]).stdout;
+    let text = run_global_dns(&["table", "--cluster=east,nosuch", &url]).stdout;
+    assert_eq!(text.matches("cluster 'nosuch'").count(), 1, "{text}");
     let mut first = text.lines().take(20);
     let wrong = first.find(|line| line.contains("pay.shop"));
     assert!(

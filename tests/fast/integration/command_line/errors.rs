@@ -53,8 +53,9 @@ fn flags_override_environment_variables() {
         let record = ended.stdout.lines().find(|line| !line.starts_with(';'));
         assert!(record.unwrap().starts_with(apex), "{ended:?}");
     }
-    for (variable, value) in [("GLOBAL_DNS_CONTEXT", "x"), ("GLOBAL_DNS_SERVER", "x:1")] {
-        let ended = with_variable(variable, value, &[]);
+    for (variable, value) in [("CONTEXT", "x"), ("SERVER", "x:1"), ("NAMESPACE", "prod")] {
+        let variable = format!("GLOBAL_DNS_{variable}");
+        let ended = with_variable(&variable, value, &["--output=zone"]);
         assert_eq!(ended.code, Some(0), "{variable}: {ended:?}");
     }
     let ended = with_variable("GLOBAL_DNS_FILE", "x", &["--context=y"]);

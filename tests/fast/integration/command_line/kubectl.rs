@@ -147,7 +147,7 @@ fn credential_plugin_runs_once_for_a_command() {
     }
     // Without a replica.
     drop(api_server.server);
-    for arguments in [&["table"][..], &["explain", "db.prod"]] {
+    for arguments in [&["table"][..], &["explain", "db.prod"], &["fleet"]] {
         let ended = run(&mut command(&kubeconfig.path, arguments, &home));
         assert_eq!(ended.code, Some(1), "{ended:#?}");
         let calls = fs::read_to_string(api_server.folder.path().join("calls")).unwrap();
@@ -238,6 +238,10 @@ fn proxies_of_the_kubeconfig_and_of_the_environment_are_used() {
         let connect = "CONNECT api.east.invalid:6443 HTTP/1.1";
         assert!(connects().contains(&connect.to_owned()), "{environment:?}");
     }
+    // The proxy is down.
+    let down = api_server.behind_proxy("proxy-url: 'http://me:secret@127.0.0.1:1'");
+    let error = table(&down.path).stderr;
+    assert!(error.contains(" the proxy 127.0.0.1:1: "), "{error}");
     // The API server needs no proxy.
     let direct = api_server.kubeconfig(&format!("tokenFile: '{}'", api_server.token_file));
     for (kubeconfig, is_reached) in [(&direct, true), (&of_environment, false)] {
