@@ -191,11 +191,14 @@ pub(super) async fn read_table(server: &Api) -> anyhow::Result<ServerTable> {
     let (services, endpoints, problems) = tokio::try_join!(
         server.items(ViewKind::Table, &all),
         server.items(ViewKind::Endpoints, &all),
-        server.items(ViewKind::Problems, &all)
+        server.document(ViewKind::Problems, &all, true)
     )?;
+    let problems = problems.objects().into_iter();
+    let (causes, problems) = problems.partition(|one| one["section"] == "causes");
     Ok(ServerTable {
         services,
         endpoints,
         problems,
+        causes,
     })
 }

@@ -1,6 +1,6 @@
 //! What a server says about itself, its problems first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -26,11 +26,14 @@ pub struct ServerTable {
     pub endpoints: Vec<Value>,
     /// `problems`.
     pub problems: Vec<Value>,
+    /// The causes of them that the server lists: of one kind at most some, because anybody can invent clusters.
+    pub causes: Vec<Value>,
 }
 
 impl ServerFacts {
-    /// Returns the lines about the server, its services and its problems: one for problems of one kind in one cluster. Notes are left
-    /// out: they are intended, or normal for a while. What the scope is not about deserves attention at most.
+    /// Returns the lines about the server, its services and its problems: one for each cause that the server lists, and one for the
+    /// other problems of each kind. Notes are left out: they are intended, or normal for a while. What the scope is not about
+    /// deserves attention at most.
     pub fn findings(&self, scope: CheckScope) -> Vec<Finding> {
         let [replica, cluster, version] =
             ["replica", "cluster", "version"].map(|field| text(&self.status, field));
@@ -44,8 +47,13 @@ impl ServerFacts {
         );
         let mut findings = vec![Finding::ok(Check::Server, sentence)];
         let mut lines: BTreeMap<[&str; 2], (usize, Vec<&Value>)> = BTreeMap::new();
+        let cause_of = |one| ["kind", "cluster"].map(|field| text(one, field));
+        let causes: BTreeSet<[&str; 2]> = self.table.causes.iter().map(cause_of).collect();
         for (place, problem) in self.table.problems.iter().enumerate() {
-            let line = ["kind", "cluster"].map(|field| text(problem, field));
+            let mut line = cause_of(problem);
+            if !causes.contains(&line) {
+                line[1] = "";
+            }
             let (_, problems) = lines.entry(line).or_insert((place, Vec::new()));
             problems.push(problem);
         }
@@ -126,7 +134,7 @@ pub enum CheckScope {
     Server,
 }
 
-/// Returns the line for problems of one kind in one cluster.
+/// Returns the line for problems of one kind.
 fn finding(problems: &[&Value]) -> Option<Finding> {
     let first = *problems.first()?;
     Some(Finding {
@@ -208,8 +216,7 @@ mod tests {
             .skip(1)
             .map(|one| (one.state, one.name, one.sentence))
             .collect();
-        let line =
-            |state, name: &str, sentence: &str| (state, name.to_owned(), sentence.to_owned());
+        let line = |state, name: &str, text: &str| (state, name.to_owned(), text.to_owned());
         let since = "2026-11-24T03:12:00Z";
         let expected = [
             line(
@@ -227,12 +234,14 @@ mod tests {
         assert_eq!(lines, expected);
     }
 
+    /// Those that the server lists as no cause are together.
     #[test]
-    fn problems_of_one_kind_in_one_cluster_are_one_line() {
+    fn problems_of_one_cause_are_one_line() {
         let one = |number: u32| json!({"kind": "unusable-object", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
-        let mut problems: Vec<Value> = (0..1000).map(one).collect();
-        problems.push(json!({"kind": "unusable-object", "level": "warning", "cluster": "east"}));
-        let findings = facts(problems).findings(CheckScope::All);
+        let of_east = json!({"kind": "unusable-object", "level": "warning", "cluster": "east"});
+        let mut facts = facts((0..1000).map(one).chain([of_east.clone()]).collect());
+        facts.table.causes.push(of_east);
+        let findings = facts.findings(CheckScope::All);
         assert_eq!(findings.len(), 3);
         assert_eq!(findings[1].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");
     }

@@ -34,7 +34,7 @@ fn replica(cluster: &str, id: &str) -> ReplicaFacts {
                 json!({"namespace": "prod", "service": "db", "ttl": 5, "endpoints": 2, "ownsShortName": true}),
             ],
             endpoints,
-            problems: Vec::new(),
+            ..ServerTable::default()
         }),
     }
 }
