@@ -258,8 +258,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "correct it: kubectl edit service {service} -n {namespace}, or services of the settings; or link a cluster that is unknown")
             .explains(&[K::StepWithoutEndpoint]),
         row(K::IgnoredSetting, State, Note, "Setting has no effect here",
-            "set an annotation on the Service of this cluster, which alone decides: Linkerd copies that of an exported Service to its \
-            mirrors; for a default order, nothing, or export the service so that each cluster has an address of its own"),
+            "set it on the Service of this cluster, which alone decides: Linkerd copies that of an exported Service to its mirrors; for an \
+            annotation of Linkerd, find out who wrote it; for a default order, nothing, or export the service so that each cluster has an address of its own"),
         row(K::NoHostnames, State, Warning, "Cluster has one address where others have pods",
             "turn on enableHeadlessServices for the link of cluster {cluster}, and export the service as a headless one there"),
         row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
