@@ -268,7 +268,7 @@ impl Cli {
             Command::Explain(args) => args.view.load(false, is_given),
             Command::Table(args) => args.load(is_given),
             Command::Check(args) => args.load(is_given),
-            Command::Fleet(args) => args.check(),
+            Command::Fleet(args) => args.check(is_given),
             Command::Events(_) | Command::Completions(_) | Command::ExtensionMetadata => Ok(()),
         }
     }

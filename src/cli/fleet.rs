@@ -44,8 +44,12 @@ pub enum ClusterAddress {
 // === impl FleetArgs ===
 
 impl FleetArgs {
-    /// Returns an error if two clusters have one name.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Returns an error if two clusters have one name, or if a flag has no effect.
+    pub(super) fn check(&self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
+        let finds = is_given("kubeconfig") || is_given("server_namespace");
+        if finds && self.contexts.is_empty() && !self.fleet_server.is_empty() {
+            return Err("--kubeconfig and --server-namespace are for --contexts; add some, or remove the flag".to_owned());
+        }
         let mut names = BTreeSet::new();
         match self.places().iter().find(|(name, _)| !names.insert(name)) {
             Some((twice, _)) => Err(format!("'{twice}' is named twice")),
