@@ -1,13 +1,12 @@
 //! Reads the settings, and says what is wrong with them.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::Settings;
 use super::shape::{Wrong, find_wrong};
-use crate::source::file::reason;
+use crate::source::file::{MAX_MOUNTED, as_text, read_regular, reason};
 
 /// The environment variable that contains the settings. The chart sets it.
 const VARIABLE: &str = "GLOBAL_DNS_SETTINGS";
@@ -25,7 +24,8 @@ impl Settings {
             .ok()
             .filter(|text| !text.trim().is_empty());
         let place = file.map_or(VARIABLE.to_owned(), |file| file.display().to_string());
-        match (file.map(fs::read_to_string), variable) {
+        let read = |file| read_regular(file, MAX_MOUNTED).and_then(as_text);
+        match (file.map(read), variable) {
             (None, None) => Ok(Self::default()),
             (None, Some(text)) | (Some(Ok(text)), None) => Self::parse(&place, &text),
             (Some(Err(error)), None) => {

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use tracing::info;
 
 pub use objects::{Lists, parse_texts, reason};
-pub use read::FileError;
+pub use read::{FileError, MAX_MOUNTED, as_text, read_regular};
 
 use read::read_text;
 

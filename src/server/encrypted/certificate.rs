@@ -3,11 +3,10 @@
 //! They are loaded together, and again when one of them changes, whatever their times: Kubernetes changes a mounted Secret by
 //! replacing a symbolic link above the files. If a file is unusable, what was loaded before stays in use, and that is a problem.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -27,14 +26,13 @@ use tracing::info;
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::model::{Problem, ProblemKind, Timestamp};
 use crate::server::thread::start;
+use crate::source::file::{MAX_MOUNTED, read_regular};
 use crate::source::{log_ended, log_problem};
 
 /// Interval between two reads of the files. A new certificate is less urgent than a changed endpoint.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval between two reads that must agree. Two files are written one after the other.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
-/// Maximum size of a file in octets.
-const MAX_FILE: u64 = 1 << 20;
 /// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
 /// Automatic renewal usually happens when a third is left, so it has failed by then.
 const MAX_WARNING_TIME: u64 = 7 * 24 * 60 * 60;
@@ -93,7 +91,7 @@ impl CertificateFiles {
             .into_iter()
             .chain(&self.client_ca);
         paths
-            .map(|path| read(path).map_err(|error| unusable(path, error)))
+            .map(|path| read_regular(path, MAX_MOUNTED).map_err(|error| unusable(path, error)))
             .collect()
     }
 
@@ -164,23 +162,6 @@ fn client_verifier(
 fn unusable(path: &Path, reason: impl ToString) -> Problem {
     Problem::new(ProblemKind::CertificateRenewal, reason.to_string())
         .of_name(path.display().to_string())
-}
-
-/// Reads a regular file of limited size. Another one may have no end, or nobody who writes it.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut contents = Vec::new();
-    if fs::metadata(path)?.is_file() {
-        // It may grow meanwhile.
-        fs::File::open(path)?
-            .take(MAX_FILE + 1)
-            .read_to_end(&mut contents)?;
-        if contents.len() as u64 <= MAX_FILE {
-            return Ok(contents);
-        }
-    }
-    Err(io::Error::other(
-        "it is not a regular file of at most 1 MiB",
-    ))
 }
 
 /// Parses the objects of a PEM file. There is at least one.

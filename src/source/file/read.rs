@@ -1,8 +1,15 @@
 //! Reads files, and says why they cannot be used.
 
+use std::fs::{File, metadata};
+use std::io::{Error, ErrorKind, Read};
 use std::path::Path;
 use std::sync::OnceLock;
-use std::{fmt, fs, io};
+use std::{fmt, io};
+
+/// Maximum size of the objects of a file in octets: 100,000 objects of 2.5 KiB.
+const MAX_OBJECTS: u64 = 256 << 20;
+/// Maximum size of another file in octets: that of a ConfigMap or a Secret.
+pub const MAX_MOUNTED: u64 = 1 << 20;
 
 /// The reason why the files cannot be used, as a sentence that names the file.
 #[derive(Debug, thiserror::Error)]
@@ -29,9 +36,10 @@ impl FileError {
         Self::of_content(format!("{}:{place}: {reason}", path.display()))
     }
 
-    fn of_read(path: &Path, error: &io::Error) -> Self {
+    fn of_read(path: &Path, error: &Error) -> Self {
         let remedy = match error.kind() {
-            io::ErrorKind::IsADirectory => "; name each of its files with --file",
+            ErrorKind::IsADirectory => "; name each of its files with --file",
+            ErrorKind::Unsupported => "; --file - reads standard input",
             _ => "",
         };
         Self {
@@ -48,9 +56,59 @@ const STANDARD_INPUT: &str = "-";
 pub(super) fn read_text(path: &Path) -> Result<String, FileError> {
     static TEXT: OnceLock<String> = OnceLock::new();
     let text = match TEXT.get() {
-        _ if path.as_os_str() != STANDARD_INPUT => fs::read_to_string(path),
+        _ if path.as_os_str() != STANDARD_INPUT => {
+            read_regular(path, MAX_OBJECTS).and_then(as_text)
+        }
         Some(text) => Ok(text.clone()),
-        None => io::read_to_string(io::stdin()).map(|text| TEXT.get_or_init(|| text).clone()),
+        None => read_limited(io::stdin(), MAX_OBJECTS)
+            .and_then(as_text)
+            .map(|text| TEXT.get_or_init(|| text).clone()),
     };
     text.map_err(|error| FileError::of_read(path, &error))
+}
+
+/// Reads a regular file of at most `max` octets. Another one may have no end, or nobody who writes it.
+///
+/// # Errors
+///
+/// If it is not such a file, or cannot be read.
+pub fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let metadata = metadata(path)?;
+    if metadata.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "it is not a regular file",
+        ));
+    }
+    // Otherwise, a large file would be read in vain each second.
+    check_size(metadata.len(), max)?;
+    read_limited(File::open(path)?, max)
+}
+
+/// Reads at most `max` octets. A file may grow meanwhile.
+fn read_limited(from: impl Read, max: u64) -> io::Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    from.take(max + 1).read_to_end(&mut contents)?;
+    check_size(contents.len() as u64, max)?;
+    Ok(contents)
+}
+
+fn check_size(size: u64, max: u64) -> io::Result<()> {
+    if size > max {
+        let why = format!("it has more than {} MiB", max >> 20);
+        return Err(Error::new(ErrorKind::FileTooLarge, why));
+    }
+    Ok(())
+}
+
+/// Returns the contents of a file as a text.
+///
+/// # Errors
+///
+/// If they are no UTF-8.
+pub fn as_text(contents: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(contents).map_err(Error::other)
 }
