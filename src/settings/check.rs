@@ -1,5 +1,7 @@
 //! Checks the values that must fit together.
 
+use std::net::SocketAddr;
+
 use super::Settings;
 use crate::table::{Aliases, DEFAULT_CLUSTER_NAME};
 use crate::zone::ZoneName;
@@ -13,7 +15,36 @@ impl Settings {
         self.check_cluster_names()?;
         self.check_zones().map_err(|why| format!("zones: {why}"))?;
         Aliases::new(self.aliases.clone()).map_err(|why| format!("aliases: {why}"))?;
+        self.check_listeners()?;
         self.check_tls()
+    }
+
+    /// Returns an error if two listeners need the same port. DNS has one over UDP and TCP.
+    fn check_listeners(&self) -> Result<(), String> {
+        let listen = &self.listen;
+        let dns = ("listen.dns (--listen)", &listen.dns);
+        let over_tcp = [
+            dns,
+            ("listen.admin (--admin-listen)", &listen.admin),
+            ("listen.api (--api-listen)", &listen.api),
+            ("listen.tls", &listen.tls),
+        ];
+        let over_udp = [dns, ("listen.quic", &listen.quic)];
+        for listeners in [&over_tcp[..], &over_udp] {
+            let mut taken = Vec::new();
+            for (field, given) in listeners {
+                for address in given.iter().flat_map(|one| one.addresses()) {
+                    if let Some((by, other)) = taken.iter().find(|(_, one)| overlap(*one, address))
+                    {
+                        return Err(format!(
+                            "{field}: {address} has the port of {other} in {by}: choose another port"
+                        ));
+                    }
+                    taken.push((field, address));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns an error if a cluster has a name that has another meaning in a failover order (rule K5a). This cluster is `local`
@@ -140,4 +171,13 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Returns whether two sockets cannot have both addresses. The system chooses another port for each port 0.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_wildcard = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port()
+        && one.port() != 0
+        && one.is_ipv4() == other.is_ipv4()
+        && (is_wildcard || one.ip() == other.ip())
 }
