@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_saphyr::{Error, UserMessageFormatter};
 
 use super::read::FileError;
 use crate::model::{Kind, KubeObject, LINK_VERSIONS, ObjectKey, ObjectRef, parse};
@@ -154,15 +155,27 @@ fn options(text: &str) -> serde_saphyr::Options {
     }
 }
 
-/// Returns the message of the parser without the position, which the error has already.
-pub fn reason(error: &serde_saphyr::Error) -> String {
-    let text = error.without_snippet().to_string();
-    match text.split_once(" at line ") {
-        Some((reason, position)) if position.starts_with(|c: char| c.is_ascii_digit()) => {
-            reason.to_owned()
+/// Returns why a text cannot be read, without the position, which the error has already.
+pub fn reason(error: &Error) -> String {
+    let error = match error.without_snippet() {
+        Error::AliasError { error, .. } => error,
+        other => other,
+    };
+    let known = match error {
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            return format!("'{key}' occurs twice");
         }
-        _ => text,
+        Error::MultipleDocuments { .. } => "a second document begins here, and only one is read",
+        Error::UnknownAnchor { .. } => "no anchor before this alias has its name",
+        Error::RecursiveReferencesRequireWeakTypes { .. } => "this alias is within its anchor",
+        Error::Budget { .. } => "it is too large or nested too deeply; aliases count in full",
+        _ => &error.render_with_formatter(&UserMessageFormatter),
+    };
+    match known.split_once(" at line ") {
+        Some((reason, position)) if position.starts_with(|c: char| c.is_ascii_digit()) => reason,
+        _ => known,
     }
+    .to_owned()
 }
 
 /// Visits every object of a text as [`visit_objects`]. Returns whether there is an empty list for relevant objects.
