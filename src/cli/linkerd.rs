@@ -78,11 +78,16 @@ pub(super) fn arguments(command: &clap::Command) -> Vec<OsString> {
 
 /// Adds the flags of Linkerd to those of `check`, which then has Linkerd's formats.
 pub(super) fn with_flags(check: clap::Command) -> clap::Command {
-    LinkerdArgs::augment_args(check).mut_arg("output", |arg| {
-        arg.value_parser(output(["table", "basic", "json", "short"]))
-            .default_value("table")
-            .help("Format of the output; short: only what needs attention")
-    })
+    let texts = [check.get_about(), check.get_long_about()];
+    let [about, long_about] = texts.map(|text| text.cloned().unwrap_or_default());
+    LinkerdArgs::augment_args(check)
+        .about(about)
+        .long_about(long_about)
+        .mut_arg("output", |arg| {
+            arg.value_parser(output(["table", "basic", "json", "short"]))
+                .default_value("table")
+                .help("Format of the output; short: only what needs attention")
+        })
 }
 
 // === impl LinkerdArgs ===
