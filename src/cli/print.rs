@@ -64,21 +64,19 @@ impl PrintArgs {
                 harmless_json(&json) + "\n"
             }
             Output::Text | Output::Short | Output::Wide | Output::Zone => {
-                let mut sections = document.sections;
-                let things = sections
-                    .last()
-                    .map(|one| one.title.clone())
-                    .filter(|title| !title.is_empty());
-                sections.retain(|section| !section.rows.is_empty());
-                if sections.is_empty() {
-                    format!("no {}\n", things.unwrap_or(document.kind))
-                } else {
-                    sections
-                        .iter()
-                        .map(|one| self.section(one))
-                        .collect::<Vec<_>>()
-                        .join("\n")
+                let mut parts = Vec::new();
+                for section in &document.sections {
+                    if !section.rows.is_empty() {
+                        parts.push(self.section(section));
+                    }
                 }
+                // The last list is what the document is about, unless a sentence says why it is empty.
+                let last = document.sections.last();
+                if last.is_none_or(|one| one.rows.is_empty()) {
+                    let title = last.map(|one| &one.title).filter(|one| !one.is_empty());
+                    parts.push(format!("no {}\n", title.unwrap_or(&document.kind)));
+                }
+                parts.join("\n")
             }
         };
         print(&text)?;
