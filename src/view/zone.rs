@@ -11,6 +11,10 @@ use crate::zone::{Grammar, Zone, ZoneName, Zones};
 /// The low bits of a place in a zone: the number of lines before it in its part. The others are the number of the part.
 const LINE_BITS: u32 = 32;
 
+/// The comment of a zone whose server has no known address.
+const UNKNOWN_SERVER: &str = "; the address of the name server is not known (answers.nsAddresses): ns.dns has the loopback address, which \
+                              is that of the server that loads this file";
+
 /// Adds the lines of a zone.
 pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
     let (filter, zones) = (shown.filter, &shown.server.zones);
@@ -20,13 +24,18 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
     let (first, mut line) = (place >> LINE_BITS, place & ((1 << LINE_BITS) - 1));
     let mut section = Section::new("", [Column::text("")]);
     for part in first..file.parts() {
-        let lines = file.part(part);
+        let mut lines = file.part(part);
+        if part == 0 && zone.ns_addresses.is_empty() {
+            lines.insert(0, UNKNOWN_SERVER.to_owned());
+        }
         let room = filter.page_size() - section.rows.len();
-        lines
-            .iter()
-            .skip(line)
-            .take(room)
-            .for_each(|line| section.push([line.clone()], &RecordReport::of_line(line, None)));
+        lines.iter().skip(line).take(room).for_each(|line| {
+            if line.starts_with(';') {
+                section.push_text([line.clone()]);
+            } else {
+                section.push([line.clone()], &RecordReport::of_line(line, None));
+            }
+        });
         if lines.len() > line + room {
             let place = (part << LINE_BITS) | (line + room);
             shown.note_next(format!("{}.{place}", shown.published.version), document);
@@ -52,6 +61,6 @@ fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone, Vi
     let is_usual = |zone: &&Zone| zone.grammar == Grammar::Global || zones.0.len() == 1;
     match zones.iter().filter(is_usual).collect::<Vec<_>>().as_slice() {
         [only] => Ok(only),
-        _ => Err(ViewError::invalid("zone", "", &served)),
+        _ => Err(ViewError::Invalid(format!("name one zone; {served}"))),
     }
 }
