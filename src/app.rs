@@ -19,10 +19,11 @@ use tokio::runtime::Runtime;
 
 use crate::check::linkerd::EXTENSION;
 use crate::cli::{Cli, Command, is_closed, print};
+use crate::http::is_invalid_request;
 use crate::log::{error_chain, start_logging};
 
 /// Reads the arguments, runs the command on a runtime with a thread for each CPU, and returns the exit code: 1 if the command
-/// fails. Invalid usage exits with code 2.
+/// fails. Invalid usage exits with code 2, also if only the server sees it.
 ///
 /// It is not `async`: the compiler would translate all commands a second time, for the binary.
 pub fn main() -> ExitCode {
@@ -36,7 +37,7 @@ pub fn main() -> ExitCode {
             }
             // A standard error stream that cannot be written is ignored.
             _ = writeln!(io::stderr(), "error: {}", error_chain(error.as_ref()));
-            ExitCode::FAILURE
+            ExitCode::from(if is_invalid_request(&error) { 2 } else { 1 })
         })
 }
 

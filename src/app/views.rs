@@ -17,14 +17,10 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
         ..Filter::default()
     };
     if args.print.output == Output::Zone {
-        let zone = args
-            .view
-            .settings
-            .zone
-            .iter()
-            .flatten()
-            .next()
-            .map(|zone| zone.name.to_string());
+        let zone = match args.view.settings.zone.as_deref() {
+            Some([one]) => Some(one.name.to_string()),
+            _ => None,
+        };
         let filter = Filter { zone, ..all };
         return show(&server, ViewKind::Zone, &filter, &args.print).await;
     }

@@ -265,6 +265,7 @@ impl Cli {
         match &mut self.command {
             Command::Serve(args) => args.demo.load(&args.source.namespace, &self.log),
             Command::Demo(args) => args.load(&[], &self.log),
+            Command::Explain(args) if args.kind.is_some() => Ok(()),
             Command::Explain(args) => args.view.load(false, is_given),
             Command::Table(args) => args.load(is_given),
             Command::Check(args) => args.load(is_given),

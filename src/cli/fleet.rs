@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use hyper::Uri;
 
+use super::groups::first_given;
 use super::print::PrintArgs;
 use super::values::parse_server;
 use crate::model::Namespace;
@@ -46,9 +47,13 @@ pub enum ClusterAddress {
 impl FleetArgs {
     /// Returns an error if two clusters have one name, or if a flag has no effect.
     pub(super) fn check(&self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
-        let finds = is_given("kubeconfig") || is_given("server_namespace");
-        if finds && self.contexts.is_empty() && !self.fleet_server.is_empty() {
-            return Err("--kubeconfig and --server-namespace are for --contexts; add some, or remove the flag".to_owned());
+        let has_servers_alone = self.contexts.is_empty() && !self.fleet_server.is_empty();
+        if let Some(flag) = first_given(&["kubeconfig", "server_namespace"], is_given)
+            && has_servers_alone
+        {
+            return Err(format!(
+                "{flag} has an effect on --contexts only; remove it, or name a context"
+            ));
         }
         let mut names = BTreeSet::new();
         match self.places().iter().find(|(name, _)| !names.insert(name)) {

@@ -157,6 +157,12 @@ impl SettingsArgs {
     }
 }
 
+/// Returns the first of these flags that is given.
+pub(super) fn first_given(names: &[&str], is_given: &dyn Fn(&str) -> bool) -> Option<String> {
+    let first = names.iter().find(|name| is_given(name))?;
+    Some(format!("--{}", first.replace('_', "-")))
+}
+
 /// Replaces a setting by the value of a flag, if the flag is given.
 pub(super) fn override_by<T: Clone>(setting: &mut T, flag: &Option<T>) {
     if let Some(value) = flag {
@@ -182,15 +188,21 @@ impl ViewArgs {
         selects_zone: bool,
         is_given: &dyn Fn(&str) -> bool,
     ) -> Result<(), String> {
-        for name in ["config", "cluster_name", "zone"] {
-            let has_effect = self.reads_objects() || selects_zone && name == "zone";
-            if is_given(name) && !has_effect {
-                let flag = name.replace('_', "-");
-                return Err(format!(
-                    "the server decides, not --{flag}; remove it, or read the objects with --file or --direct"
-                ));
-            }
+        let loaded = self.settings.load(&self.source.namespace, |_| {});
+        if self.reads_objects() {
+            return loaded;
         }
-        self.settings.load(&self.source.namespace, |_| {})
+        // A server knows its own settings. Variables are defaults, and may be wrong.
+        let without_effect = if selects_zone {
+            &["config", "cluster_name"][..]
+        } else {
+            &["config", "cluster_name", "zone"]
+        };
+        match first_given(without_effect, is_given) {
+            None => Ok(()),
+            Some(flag) => Err(format!(
+                "the server decides, not {flag}; remove it, or read the objects with --file or --direct"
+            )),
+        }
     }
 }

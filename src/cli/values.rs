@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use hyper::Uri;
+use hyper::http::uri::Authority;
 
 use crate::view::is_subject;
 use crate::zone::Name;
@@ -32,8 +33,12 @@ pub(super) fn parse_server(text: &str) -> Result<Uri, String> {
     } else {
         format!("http://{text}")
     };
+    // A port that is no number up to 65535 is a part of the authority, and no port.
+    let has_host_alone = |url: &Uri| url.authority().map(Authority::as_str) == url.host();
     let url = url.parse().ok().filter(|url: &Uri| {
-        url.scheme_str() == Some("http") && (url.port().is_some() || text.contains("://"))
+        let has_port = url.port_u16().is_some_and(|port| port != 0);
+        url.scheme_str() == Some("http")
+            && (has_port || text.contains("://") && has_host_alone(url))
     });
     let forms =
         "expected HOST:PORT or an http:// URL, as kubectl port-forward provides: localhost:9154";

@@ -13,7 +13,7 @@ use super::values::{parse_name, parse_name_server, parse_subject};
 use crate::model::{ProblemKind, Timestamp};
 use crate::table::change::ChangeKind;
 use crate::view::{State, names, past_time};
-use crate::zone::Name;
+use crate::zone::{Grammar, Name};
 
 /// Flags of `explain`.
 #[derive(Args)]
@@ -23,7 +23,7 @@ pub struct ExplainArgs {
     pub name: Option<String>,
 
     /// Print the section of the manual on a kind of problem, without a server
-    #[arg(long, value_name = "KIND", hide_possible_values = true, conflicts_with = "name", value_parser = PossibleValuesParser::new(names::<ProblemKind>()).try_map(|name| name.parse::<ProblemKind>()))]
+    #[arg(long, value_name = "KIND", hide_possible_values = true, conflicts_with_all = ["name", "at", "server", "server_namespace", "direct", "file", "kubeconfig", "context", "namespace", "config", "cluster_name", "zone", "output"], value_parser = PossibleValuesParser::new(names::<ProblemKind>()).try_map(|name| name.parse::<ProblemKind>()))]
     pub kind: Option<ProblemKind>,
 
     /// Show what was answered at this time: 03:12 (the last such local time), 90m (ago), or RFC 3339; only a running server knows it (history in its settings)
@@ -129,19 +129,32 @@ pub struct CheckArgs {
 // === impl TableArgs ===
 
 impl TableArgs {
-    /// Reads the settings. Returns an error if flags select parts of a zone file.
+    /// Reads the settings. Returns an error if flags select parts of a zone file, or not one zone.
     pub(super) fn load(&mut self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
         let is_zone = self.print.output == Output::Zone;
+        // Reading the settings adds their grammars.
+        let zones = self.view.settings.zone.as_deref().unwrap_or_default();
+        let has_several = zones.len() > 1;
+        let has_grammar = zones.iter().any(|zone| zone.grammar != Grammar::Global);
         self.view.load(is_zone, is_given)?;
+        if !is_zone {
+            return Ok(());
+        }
+        let reads_objects = self.view.reads_objects();
         let is_filtered = !self.filter.is_empty()
             || !self.state.is_empty()
             || !self.cluster.is_empty()
-            || is_given("namespace") && !self.view.reads_objects();
-        if is_zone && is_filtered {
-            Err("--output zone prints a whole zone; remove the filters".to_owned())
+            || is_given("namespace") && !reads_objects;
+        let why = if is_filtered {
+            "a whole zone; remove the filters"
+        } else if is_given("zone") && has_several {
+            "one zone; name it with one --zone"
+        } else if is_given("zone") && has_grammar && !reads_objects {
+            "a zone as the server has it; remove the grammar from --zone"
         } else {
-            Ok(())
-        }
+            return Ok(());
+        };
+        Err(format!("--output zone prints {why}"))
     }
 }
 

@@ -22,7 +22,7 @@ use tokio_util::io::StreamReader;
 use super::stream;
 use crate::log::error_chain;
 use crate::model::Line;
-use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, ViewKind, document};
+use crate::view::{CELLS, Document, Filter, MAX_LIMIT, Server, ViewError, ViewKind, document};
 
 /// Maximum time for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -78,6 +78,19 @@ struct FailedRequest {
     text: Line,
 }
 
+/// Returns the status of a response that is not that of success, if an error is of one.
+fn status_of(error: &anyhow::Error) -> Option<StatusCode> {
+    error
+        .downcast_ref::<FailedRequest>()
+        .map(|failed| failed.status)
+}
+
+/// Returns whether a server cannot use a value of a request, which is that of a flag.
+pub fn is_invalid_request(error: &anyhow::Error) -> bool {
+    status_of(error) == Some(StatusCode::BAD_REQUEST)
+        || matches!(error.downcast_ref(), Some(ViewError::Invalid(_)))
+}
+
 // === impl Api ===
 
 impl fmt::Display for Api {
@@ -107,10 +120,7 @@ impl Api {
             limit: filter.limit.or(view.is_list().then_some(MAX_LIMIT)),
             ..filter.clone()
         };
-        let is_gone = |error: &anyhow::Error| {
-            let failed = error.downcast_ref::<FailedRequest>();
-            failed.is_some_and(|failed| failed.status == StatusCode::GONE)
-        };
+        let is_gone = |error: &anyhow::Error| status_of(error) == Some(StatusCode::GONE);
         let mut beginnings = 1;
         let mut all = self.page(view, &page, has_objects).await?;
         while filter.limit.is_none() && all.next.is_some() {
