@@ -116,7 +116,7 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
             continue;
         }
         hashes.push(hash.clone());
-        match within(TABLE_TIMEOUT, read_table(api)).await {
+        match within(TABLE_TIMEOUT, read_table(api, &[])).await {
             Ok(table) => replica.table = Some(table),
             Err(error) => replica.status = Err(error_chain(error.as_ref())),
         }

@@ -12,7 +12,6 @@ use futures::future::join_all;
 
 use super::source::SelectedSource;
 use crate::check::facts::{ServerFacts, ServerTable};
-use crate::check::finding::text;
 use crate::cli::{
     Cluster, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs, local_text, note, print,
 };
@@ -167,34 +166,33 @@ pub(super) async fn read_facts(
     server: &Api,
     namespaces: &[Namespace],
 ) -> anyhow::Result<ServerFacts> {
-    let status = server.status().await?;
-    let mut table = read_table(server).await?;
-    let is_selected = |name: &str| {
-        let mut selected = namespaces.iter().map(Namespace::as_str);
-        namespaces.is_empty() || selected.any(|one| one == name)
-    };
-    table
-        .services
-        .retain(|one| is_selected(text(one, "namespace")));
-    // The problems of the server matter to every namespace.
-    table.problems.retain(|one| {
-        text(one, "service")
-            .split_once('/')
-            .is_none_or(|(namespace, _)| is_selected(namespace))
-    });
-    Ok(ServerFacts { status, table })
+    Ok(ServerFacts {
+        status: server.status().await?,
+        table: read_table(server, namespaces).await?,
+        namespaces: namespaces.to_vec(),
+    })
 }
 
-/// Reads the table of a server.
-pub(super) async fn read_table(server: &Api) -> anyhow::Result<ServerTable> {
+/// Reads the table of a server, or of it the selected namespaces, and the problems of the server.
+pub(super) async fn read_table(
+    server: &Api,
+    namespaces: &[Namespace],
+) -> anyhow::Result<ServerTable> {
     let all = Filter::default();
+    let filter = Filter {
+        namespace: namespaces.to_vec(),
+        ..Filter::default()
+    };
     let (services, endpoints, problems) = tokio::try_join!(
-        server.items(ViewKind::Table, &all),
-        server.items(ViewKind::Endpoints, &all),
+        server.items(ViewKind::Table, &filter),
+        server.items(ViewKind::Endpoints, &filter),
         server.document(ViewKind::Problems, &all, true)
     )?;
-    let problems = problems.objects().into_iter();
-    let (causes, problems) = problems.partition(|one| one["section"] == "causes");
+    let selected = problems.objects().into_iter().filter(|one| {
+        let own = one["namespace"].as_str();
+        own.is_none_or(|own| filter.has_namespace(own))
+    });
+    let (causes, problems) = selected.partition(|one| one["section"] == "causes");
     Ok(ServerTable {
         services,
         endpoints,

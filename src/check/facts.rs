@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::finding::{Check, Finding, FindingState, items, key_of, list, text};
-use crate::model::{Family, ProblemKind};
+use crate::model::{Family, Namespace, ProblemKind};
 use crate::view;
 
 /// What a server says: items of its API.
@@ -13,8 +13,10 @@ use crate::view;
 pub struct ServerFacts {
     /// `status`.
     pub status: Value,
-    /// Its table.
+    /// Its table, or the selected namespaces of it.
     pub table: ServerTable,
+    /// The selected namespaces. Empty: all.
+    pub namespaces: Vec<Namespace>,
 }
 
 /// The table of a server: items of its API.
@@ -61,6 +63,7 @@ impl ServerFacts {
         let mut lines: Vec<_> = lines.into_values().collect();
         lines.sort_by_key(|(place, _)| *place);
         let mut of_services = Vec::from_iter(self.failing_services());
+        of_services.extend(self.empty_namespaces());
         for finding in lines.iter().filter_map(|(_, problems)| finding(problems)) {
             let kind = finding.name.parse::<ProblemKind>();
             if kind.is_ok_and(|kind| kind.row().family == Family::Server) {
@@ -99,6 +102,17 @@ impl ServerFacts {
             list(described)
         );
         (count > 0).then(|| Finding::failing(Check::Services, sentence, HINT))
+    }
+
+    /// Returns a line about each selected namespace without a service.
+    fn empty_namespaces(&self) -> impl Iterator<Item = Finding> {
+        const HINT: &str = "global-dns table lists the services of all namespaces";
+        let services = &self.table.services;
+        let is_empty = |own: &&Namespace| services.iter().all(|one| key_of(one)[0] != own.as_str());
+        self.namespaces.iter().filter(is_empty).map(|own| {
+            let sentence = format!("no service in namespace '{own}'");
+            Finding::failing(Check::Services, sentence, HINT)
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::facts::ServerFacts;
 use super::finding::{Check, Fact, Finding, FindingState, items, key_of, list, name_of, text};
+use crate::model::Namespace;
 
 /// Selects Services that this cluster exports through its gateway.
 pub const EXPORTED: &str = "mirror.linkerd.io/exported=true";
@@ -63,7 +64,7 @@ fn finding(check: Check, what: &str, wrong: &BTreeSet<String>, hint: &str) -> Fi
     )
 }
 
-/// Finds the Services that Links report as not mirrored, in namespaces that are watched.
+/// Finds the Services that Links report as not mirrored, in the namespaces that are selected or else watched.
 fn check_links<'o>(
     objects: &'o ClusterObjects,
     facts: &ServerFacts,
@@ -72,7 +73,13 @@ fn check_links<'o>(
                         the reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, \
                         or turn on enableNamespaceCreation for the link";
     let settings = &facts.status["settings"];
-    let watched: Vec<&Value> = items(settings, "namespaces").collect();
+    let namespaces: Vec<&str> = if facts.namespaces.is_empty() {
+        items(settings, "namespaces")
+            .filter_map(Value::as_str)
+            .collect()
+    } else {
+        facts.namespaces.iter().map(Namespace::as_str).collect()
+    };
     let mut wrong = BTreeSet::new();
     for link in objects.links.as_ref()? {
         let target = text(&link["spec"], "targetClusterName");
@@ -84,7 +91,7 @@ fn check_links<'o>(
         }
         for service in items(&link["status"], "mirrorServices") {
             let name = ["namespace", "name"].map(|field| text(&service["remoteRef"], field));
-            let is_watched = watched.is_empty() || watched.iter().any(|one| **one == name[0]);
+            let is_watched = namespaces.is_empty() || namespaces.contains(&name[0]);
             let mut conditions = items(service, "conditions");
             let failed = conditions
                 .find(|one| [text(one, "type"), text(one, "status")] == ["Mirrored", "False"]);

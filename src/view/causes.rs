@@ -247,7 +247,7 @@ impl Cause {
     fn report(&self, cluster: Option<&ClusterName>, context: PrintContext<'_>) -> ProblemReport {
         let mut report = ProblemReport::new(&self.first, context);
         if self.counts.count > 1 {
-            report.service = None;
+            (report.service, report.namespace) = (None, None);
             let subject = std::mem::take(&mut report.subject);
             report.detail = match self.first.kind.row().family {
                 Family::Server => report.detail,
@@ -255,7 +255,8 @@ impl Cause {
                 Family::State => Line::default(),
                 Family::Skipped | Family::Conflict => {
                     let more = self.counts.count - 1;
-                    format!("{subject}: {}; and {more} more", report.detail).into()
+                    let first = format!("{subject}: {}", report.detail);
+                    format!("{}; and {more} more", first.trim_start_matches(": ")).into()
                 }
             };
         }

@@ -24,6 +24,9 @@ pub(super) struct ProblemReport {
     /// The service, as `namespace/name`, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// The namespace that it concerns, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The cluster, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
@@ -91,6 +94,7 @@ impl ProblemReport {
             sentence: row.sentence,
             subject: problem.subject(),
             service: problem.service.as_ref().map(ToString::to_string),
+            namespace: problem.namespace().map(ToString::to_string),
             cluster: problem.cluster.as_ref().map(ToString::to_string),
             detail: problem.with_objects(detail),
             cause: problem.cause,

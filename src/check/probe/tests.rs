@@ -232,6 +232,7 @@ fn service_in_a_zone_of_one_cluster_is_one_of_that_cluster() {
     let mut facts = ServerFacts {
         status: json!({"settings": {"aliases": {"prod/alias": ["prod/db"]}}}),
         table: table(&services),
+        ..ServerFacts::default()
     };
     assert_eq!(name_in(zone, &facts), None);
     facts.table.services.push(row("db", "west", 1));
