@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::document::{Column, Section};
+use super::events::selects;
+use super::filter::Filter;
 use super::server::Server;
 use crate::clock::unix_milliseconds;
 use crate::model::{
@@ -50,10 +52,10 @@ struct Departure {
 type Departures = BTreeMap<Departure, Timestamp>;
 
 impl Server {
-    /// Returns what is gone of each namespace.
-    pub(super) fn gone(&self, table: &Table) -> Vec<Gone> {
+    /// Returns what is gone of each namespace, as far as the filter selects it.
+    pub(super) fn gone(&self, table: &Table, filter: &Filter) -> Vec<Gone> {
         let mut by_namespace: BTreeMap<Namespace, Vec<(Departure, Timestamp)>> = BTreeMap::new();
-        for (departure, time) in self.departures(table) {
+        for (departure, time) in self.departures(table, filter) {
             let namespace = departure.service.namespace.clone();
             by_namespace
                 .entry(namespace)
@@ -78,7 +80,7 @@ impl Server {
 
     /// Returns the problem that many services went at once, if they did: all of a namespace, or a tenth of all.
     pub(super) fn gone_problem(&self, table: &Table) -> Option<Problem> {
-        let departures = self.departures(table);
+        let departures = self.departures(table, &Filter::default());
         let services = departures.iter().filter(|(one, _)| one.cluster.is_none());
         let mut times: Vec<(Timestamp, &Namespace)> = services
             .map(|(one, time)| (*time, &one.service.namespace))
@@ -94,15 +96,17 @@ impl Server {
     }
 
     /// Returns what went within the last hour and did not come back.
-    fn departures(&self, table: &Table) -> Departures {
+    fn departures(&self, table: &Table, filter: &Filter) -> Departures {
         let begin = Timestamp(unix_milliseconds()).before(WINDOW);
         let mut departures = Departures::new();
         let (events, _) = self.feeds.events.all();
         for event in events {
-            if event.change.kind != ChangeKind::Left || event.moment < begin {
+            let is_left = event.change.kind == ChangeKind::Left && event.moment >= begin;
+            if !is_left || !selects(filter, &event) {
                 continue;
             }
-            for key in &event.change.services {
+            let keys = event.change.services.iter();
+            for key in keys.filter(|key| filter.has_service(key.labels())) {
                 let now = table.find(key).filter(|one| is_answered(one));
                 let cluster = event.change.cluster.as_ref().filter(|_| now.is_some());
                 let is_back = now.is_some_and(|service| {

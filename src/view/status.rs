@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::cluster::{ClusterDetail, ClusterReport};
 use super::document::{Document, Section};
 use super::error::ViewError;
+use super::filter::Filter;
 use super::gone::Gone;
 use super::server::Shown;
 use super::state::State;
@@ -119,7 +120,7 @@ impl Status {
             level: causes.state().max(facts.worst_state()),
             services: facts.states.clone(),
             problems: causes.levels(),
-            gone: table.map_or_else(Vec::new, |table| server.gone(table)),
+            gone: table.map_or_else(Vec::new, |table| server.gone(table, &Filter::default())),
             clusters,
             more_clusters,
             settings: Value::clone(&server.settings),

@@ -127,8 +127,8 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
             .sections
             .push(shown.causes().above_services(shown.print_context(), filter));
     }
-    if filter.next.is_none() && !filter.selects_rows() && filter.at.is_none() {
-        let gone = shown.table().map(|table| shown.server.gone(table));
+    if filter.next.is_none() && filter.state.is_empty() && filter.at.is_none() {
+        let gone = shown.table().map(|table| shown.server.gone(table, filter));
         let gone = gone.filter(|gone| !gone.is_empty());
         document.sections.extend(gone.map(gone::section));
     }
