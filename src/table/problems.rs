@@ -187,16 +187,9 @@ impl Service {
     /// Returns the clusters with an endpoint mirror of this service that cannot be used, each with the reason. One search for all of
     /// them: everybody who can create a Service can invent clusters.
     fn unusable_mirrors(&self, context: BuildContext<'_>) -> BTreeMap<ClusterName, ProblemKind> {
-        let namespace = self.key.namespace.text();
-        let services = context.store.objects(Kind::Service);
-        let services = services.range(ObjectKey::new(namespace, "")..);
         let mut unusable = BTreeMap::new();
-        for (object, service) in services.take(MAX_SEARCHED) {
-            if object.namespace != *namespace {
-                break;
-            }
-            if let Object::Skipped(problem) = service
-                && problem.service.as_ref() == Some(&self.key)
+        for (_, object) in context.store.objects_of(&self.key) {
+            if let Object::Skipped(problem) = object
                 && let Some(link) = &problem.cluster
             {
                 let cluster = context.rules.name_of(link);

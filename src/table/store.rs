@@ -49,7 +49,7 @@ pub struct Cursor<'s> {
 pub struct Store {
     /// The objects of each kind.
     objects: [Objects; Kind::ALL.len()],
-    /// The Services that belong to each service, by name. They are in its namespace (rule M1).
+    /// The Services that belong to each service, by name, also those that cannot be used. They are in its namespace (rule M1).
     services: BTreeSet<(ServiceKey, Text)>,
     /// Slices with a name that does not start with the name of their Service: the Service and the name of the slice.
     unprefixed_slices: BTreeSet<(ObjectKey, ObjectName)>,
@@ -198,12 +198,12 @@ impl Store {
 
     /// Adds an object to the indexes, or removes it from them.
     fn index(&mut self, kind: Kind, key: &ObjectKey, object: &Object, is_added: bool) {
-        if let Some(service) = object.service() {
-            put(
-                &mut self.services,
-                (key.service(service), key.name.text()),
-                is_added,
-            );
+        let service = match object {
+            Object::Skipped(problem) if kind == Kind::Service => problem.service.clone(),
+            item => item.service().map(|service| key.service(service)),
+        };
+        if let Some(service) = service.filter(|one| *one.namespace.text() == key.namespace) {
+            put(&mut self.services, (service, key.name.text()), is_added);
         }
         if let Some(owner) = object.owner().filter(|owner| *owner != key.name.stem()) {
             let entry = (key.sibling(owner), key.name.clone());
@@ -245,6 +245,17 @@ impl Store {
 
     /// Returns the items of a service, with the keys of their objects.
     pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = Source<'_>> {
+        self.objects_of(service).filter_map(|(object, found)| {
+            let item = found.item()?;
+            Some(Source { object, item })
+        })
+    }
+
+    /// Returns the Services that belong to a service, also those that cannot be used.
+    pub(super) fn objects_of(
+        &self,
+        service: &ServiceKey,
+    ) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         let names = self
             .services
             .range((service.clone(), Text::new())..)
@@ -253,9 +264,7 @@ impl Store {
         let mut cursor = self.cursor(Kind::Service);
         names.filter_map(move |(_, name)| {
             let key = own.sibling(name);
-            let (object, found) = cursor.seek(&key).next()?;
-            let item = found.item().filter(|_| *object == key)?;
-            Some(Source { object, item })
+            cursor.seek(&key).next().filter(|(found, _)| **found == key)
         })
     }
 
