@@ -13,6 +13,7 @@ use tracing::warn;
 use super::serve::{RunningServer, serve};
 use crate::cli::{DemoArgs, SourceArgs, print};
 use crate::settings::{Period, Settings};
+use crate::table::DEFAULT_CLUSTER_NAME;
 
 /// The built-in sample.
 const SAMPLE: &str = include_str!("../demo.yaml");
@@ -40,8 +41,10 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
 async fn serve_sample(mut settings: Settings, sample: PathBuf) -> anyhow::Result<ExitCode> {
     fs::write(&sample, SAMPLE)
         .with_context(|| format!("cannot write the sample to {}", sample.display()))?;
-    let name = "hub".parse();
-    settings.cluster_name = name.context("the sample has an invalid cluster name")?;
+    if settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
+        let name = "hub".parse();
+        settings.cluster_name = name.context("the sample has an invalid cluster name")?;
+    }
     if settings.zones == Settings::default().zones {
         let mcs = MCS_ZONE.parse().map_err(anyhow::Error::msg)?;
         settings.zones.push(mcs);
