@@ -108,17 +108,39 @@ impl FailoverOrder {
         named.or_else(|| steps.position(|step| step.contains(&ClusterTerm::Others)))
     }
 
+    /// Returns an order that is held with the same steps, of which that of a cluster is the first. It has only clusters that are known,
+    /// each once. Returns `None` if it would not be read as it is written.
+    pub fn led_by(
+        &self,
+        first: &ClusterName,
+        local: &ClusterName,
+        is_known: &dyn Fn(&ClusterName) -> bool,
+    ) -> Option<Self> {
+        let mut seen = BTreeSet::new();
+        let mut is_kept = |term: &ClusterTerm| match term {
+            ClusterTerm::Local => seen.insert(local.to_string()),
+            ClusterTerm::Named(name) => is_known(name) && seen.insert(name.to_string()),
+            ClusterTerm::Others => seen.insert(term.to_string()),
+            ClusterTerm::Unreadable(_) | ClusterTerm::Nothing(_) => false,
+        };
+        let place = self.step_of(first, local);
+        let mut steps = Vec::from_iter(place.is_none().then(|| first.to_string()));
+        for (index, step) in self.steps.iter().enumerate() {
+            let kept = step.iter().filter(|term| is_kept(term));
+            let text = kept.map(ToString::to_string).collect::<Vec<_>>().join("+");
+            match text.as_str() {
+                "" => {}
+                _ if Some(index) == place => steps.insert(0, text),
+                _ => steps.push(text),
+            }
+        }
+        let order: Self = steps.join(":").parse().ok()?;
+        (!order.is_auto && order.step_of(first, local) == Some(0)).then_some(order)
+    }
+
     /// Returns the number of steps, which is at least one.
     pub fn count(&self) -> usize {
         self.steps.len()
-    }
-
-    /// Returns the texts of the steps.
-    pub fn step_texts(&self) -> Vec<String> {
-        self.steps
-            .iter()
-            .map(|step| ClusterTerm::join(step))
-            .collect()
     }
 
     /// Returns the text of a step, counted from zero.
@@ -166,7 +188,8 @@ impl FromStr for FailoverOrder {
 impl fmt::Display for FailoverOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let auto = if self.is_auto { "auto:" } else { "" };
-        write!(f, "{auto}{}", self.step_texts().join(":"))
+        let steps = self.steps.iter().map(|step| ClusterTerm::join(step));
+        write!(f, "{auto}{}", steps.collect::<Vec<_>>().join(":"))
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Problem {
     pub cause: Option<ProblemKind>,
     /// A name of a cluster in a setting that nothing here knows. Who prints the problem searches the nearest one.
     pub unknown: Option<Text>,
+    /// What a person does in this case, if that is not the hint of the kind.
+    pub remedy: Option<Line>,
     /// The time since which it holds, as far as this process knows. A change of the detail does not change it.
     pub since: Option<Timestamp>,
     /// Whether it held in the first table of this process, so that it began at an unknown time before `since`.
@@ -231,8 +233,7 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::NamespaceMismatch, Skipped, Warning, "Mirror of a service in another namespace",
             "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name"),
         row(K::LeftOut, Skipped, Note, "Object is not used on purpose",
-            "nothing; or remove the cluster from excludeClusters; or export the Service of this cluster: kubectl label service \
-            {service} -n {namespace} mirror.linkerd.io/exported=true --overwrite"),
+            "nothing; if that is not intended, change the setting or the label that the detail names"),
         row(K::ShortName, Conflict, Error, "Short name is ambiguous",
             "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
             shortNames.which: pinned"),
@@ -255,18 +256,18 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "change the Service as the detail says, or do not export it: kubectl label service {service} -n {namespace} \
             mirror.linkerd.io/exported-"),
         row(K::SettingWithoutEffect, State, Error, "Setting of a service is wrong",
-            "correct it: kubectl edit service {service} -n {namespace}, or services of the settings; or link a cluster that is unknown")
+            "correct it: kubectl edit service {service} -n {namespace}")
             .explains(&[K::StepWithoutEndpoint]),
         row(K::IgnoredSetting, State, Note, "Setting has no effect here",
-            "set it on the Service of this cluster, which alone decides: Linkerd copies that of an exported Service to its mirrors; for an \
-            annotation of Linkerd, find out who wrote it; for a default order, nothing, or export the service so that each cluster has an address of its own"),
+            "set an annotation on the Service of this cluster, which alone decides; correct a wrong one on the exported Service: Linkerd \
+            copies it to its mirrors; for an annotation of Linkerd, find out who wrote it"),
         row(K::NoHostnames, State, Warning, "Cluster has one address where others have pods",
             "turn on enableHeadlessServices for the link of cluster {cluster}, and export the service as a headless one there"),
         row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
             "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each")
             .told_by(&["step"]),
         row(K::StepWithoutEndpoint, State, Error, "Failover step has no endpoint",
-            "export the service in a cluster of this step; if its cluster is lost, let another step answer with the command in the detail")
+            "export the service in a cluster of this step")
             .told_by(&["failing"]),
         row(K::UnknownAlias, State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct aliases"),
@@ -290,7 +291,7 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             answers meanwhile")
             .told_by(&["down"]),
         row(K::HeldStepDown, State, Warning, "Step of a held failover order is down",
-            "repair the cluster of the step, or let another step answer with the command in the detail"),
+            "repair the cluster of the step"),
         row(K::PodNotReady, State, Note, "Pods are not ready",
             "kubectl describe pod -n {namespace} shows the readiness probe that fails")
             .told_by(&["left", "shrank"]),
@@ -355,6 +356,7 @@ impl Problem {
             cluster: None,
             name: None,
             unknown: None,
+            remedy: None,
             detail: detail.into().truncated(MAX_DETAIL),
             cause: None,
             since: None,
@@ -387,6 +389,12 @@ impl Problem {
         self
     }
 
+    /// Sets what a person does in this case.
+    pub fn with_remedy(mut self, remedy: impl Into<Line>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
     /// Adds another problem of the same kind, service and cluster: its objects and its detail, the first ones of many.
     pub fn merge(&mut self, other: Self) {
         let is_known = self.detail.contains(&*other.detail);
@@ -408,6 +416,12 @@ impl Problem {
             self.detail = Line::from(detail).truncated(MAX_DETAIL);
         }
         self.unknown = self.unknown.take().or(other.unknown);
+        self.remedy = match (self.remedy.take(), other.remedy) {
+            (Some(own), Some(other)) if !own.contains(&*other) => {
+                Some(format!("{own}; {other}").into())
+            }
+            (own, other) => own.or(other),
+        };
     }
 
     /// Returns why it is so, without the value: what the detail says before a colon.
@@ -527,6 +541,9 @@ impl Problem {
         if self.cause.is_some() {
             return String::new();
         }
+        if let Some(remedy) = &self.remedy {
+            return remedy.to_string();
+        }
         let [service, namespace] = match &self.service {
             Some(service) => service.labels(),
             None => ["SERVICE", "NAMESPACE"],
@@ -563,13 +580,13 @@ impl PartialOrd for Problem {
 impl Ord for Problem {
     fn cmp(&self, other: &Self) -> Ordering {
         self.fact().cmp(&other.fact()).then_with(|| {
-            let other = (
+            let content = (&self.detail, &self.remedy, self.cause);
+            let others = (&other.detail, &other.remedy, other.cause);
+            (self.count, self.objects.first(), content).cmp(&(
                 other.count,
                 other.objects.first(),
-                &other.detail,
-                other.cause,
-            );
-            (self.count, self.objects.first(), &self.detail, self.cause).cmp(&other)
+                others,
+            ))
         })
     }
 }
@@ -595,11 +612,6 @@ impl ProblemKind {
     /// Returns the kind's name in logs, metrics and reports.
     pub fn name(self) -> &'static str {
         self.into()
-    }
-
-    /// Returns what a person does, without the names of a case.
-    pub fn hint(self) -> String {
-        Problem::new(self, "").hint()
     }
 
     /// Returns the page and the anchor of the kind's section in the manual.

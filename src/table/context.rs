@@ -16,8 +16,8 @@ use super::links::{LinkList, Links};
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use crate::model::{
-    ClusterName, FailoverOrder, Item, ItemKind, Line, ObjectKey, OwnForm, OwnService, Problem,
-    ProblemKind, ServiceKey, ServiceSettings, Slice, Timestamp,
+    ClusterName, FailoverOrder, Item, ItemKind, Kind, Line, Object, ObjectKey, OwnForm, OwnService,
+    Problem, ProblemKind, ServiceKey, ServiceSettings, Slice, Timestamp,
 };
 
 /// What the build of one service reads.
@@ -125,6 +125,13 @@ impl<'b> BuildContext<'b> {
             .iter()
             .find(|one| one.item.own().is_some() && one.service() == *self.key)
             .map(|one| one.item)
+    }
+
+    /// Returns whether a Service of this cluster has the name of the service, so that an annotation can be written.
+    pub(super) fn has_own(&self) -> bool {
+        let services = self.store.objects(Kind::Service);
+        let other = services.get(&ObjectKey::of_service(self.key));
+        self.own().is_some() || matches!(other, Some(Object::Plain))
     }
 
     /// Returns what the annotations of that Service set.

@@ -19,7 +19,7 @@ use strum::Display;
 use super::rules::Rules;
 use crate::model::{
     ClusterName, ExpectedClusters, FailoverOrder, Item, Line, MAX_LISTED, Problem, ProblemKind,
-    ServiceKey, Timestamp, list_some,
+    ServiceKey, Timestamp, key, list_some,
 };
 
 /// What a step has, the best first. Reports print it as text.
@@ -137,67 +137,18 @@ impl Failover {
     pub fn answering_health(&self) -> StepHealth {
         self.steps[self.answering].health
     }
+}
 
-    /// Returns what is wrong with the step that answers, if something is. `standby` are the clusters that are alive and do not answer.
-    pub(super) fn problem(
-        &self,
-        key: &ServiceKey,
-        standby: &BTreeSet<ClusterName>,
-        own: &ClusterName,
-    ) -> Option<Problem> {
-        let number = self.answering + 1;
-        let order = &self.order;
-        let step = format!("step {number} of {order}, {}", self.answering_text());
-        let (kind, detail) = match self.answering_health() {
-            StepHealth::Empty if order.is_auto => (ProblemKind::StepWithoutEndpoint, step),
-            StepHealth::Empty => {
-                let remedy = self.remedy(key, standby, own);
-                (
-                    ProblemKind::StepWithoutEndpoint,
-                    format!("{step}; {remedy}"),
-                )
-            }
-            StepHealth::Down if !order.is_auto => {
-                let remedy = self.remedy(key, standby, own);
-                let detail = format!("{step}: no other takes over; {remedy}");
-                (ProblemKind::HeldStepDown, detail)
-            }
-            _ if self.answering > 0 => (ProblemKind::StandbyAnswers, step),
-            _ => return None,
-        };
-        Some(Problem::new(kind, detail))
-    }
+// === impl OrderOrigin ===
 
-    /// Says which clusters could answer in place of the first step of an order that is held, and what makes the first of them answer.
-    fn remedy(
-        &self,
-        ServiceKey { namespace, service }: &ServiceKey,
-        standby: &BTreeSet<ClusterName>,
-        own: &ClusterName,
-    ) -> String {
-        let place = |one: &&ClusterName| self.order.step_of(one, own).unwrap_or(usize::MAX);
-        let Some(first) = standby.iter().min_by_key(place) else {
-            return "no other cluster is alive".to_owned();
-        };
-        let mut steps = self.order.step_texts();
-        match self.order.step_of(first, own) {
-            Some(step) => steps[..=step].rotate_right(1),
-            None => steps.insert(0, first.to_string()),
+impl OrderOrigin {
+    /// Returns the setting of a service, as sentences name it.
+    pub(super) fn setting(self, service: &ServiceKey) -> String {
+        match self {
+            Self::Annotation => format!("annotation {}", key::FAILOVER),
+            Self::ServiceSetting => format!("services.{service}.failover"),
+            Self::DefaultSetting => "failover.default".to_owned(),
         }
-        // What cannot be read must not reach a shell.
-        let is_readable = |c: char| c.is_ascii_alphanumeric() || "-+*".contains(c);
-        steps.retain(|step| step.chars().all(is_readable));
-        let alive = list_some(standby, MAX_LISTED);
-        let order = steps.join(":");
-        let command = match self.origin {
-            OrderOrigin::Annotation => format!(
-                "kubectl annotate service {service} -n {namespace} --overwrite 'global-dns/failover={order}'"
-            ),
-            OrderOrigin::ServiceSetting | OrderOrigin::DefaultSetting => {
-                format!("set services.{namespace}/{service}.failover to {order}")
-            }
-        };
-        format!("alive: {alive}; to let {} answer: {command}", steps[0])
     }
 }
 

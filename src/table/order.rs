@@ -9,8 +9,8 @@ use super::context::{BuildContext, KeptOrder};
 use super::endpoint::{Endpoint, Role};
 use super::failover::{Answering, Debounce, Failover, OrderOrigin, Step, StepHealth, StepMemory};
 use crate::model::{
-    ClusterTerm, FailoverOrder, GatewayDown, MAX_LISTED, ObjectKey, ObjectRef, Problem,
-    ProblemKind, list_some, shorten,
+    ClusterName, ClusterTerm, FailoverOrder, GatewayDown, Line, MAX_LISTED, ObjectKey, ObjectRef,
+    Problem, ProblemKind, key, list_some, shorten,
 };
 
 /// An order with the setting that it comes from.
@@ -19,6 +19,9 @@ pub(super) type Order = (FailoverOrder, OrderOrigin);
 /// How long the order of a Service that is gone applies. A Service whose type changes is deleted and created again, and must
 /// not join the steps meanwhile.
 const KEPT: Duration = Duration::from_secs(10);
+
+/// Maximum number of characters of an order, and of a step, in a sentence.
+const MAX_ORDER: usize = 100;
 
 // === Settings ===
 
@@ -62,26 +65,51 @@ pub(super) fn order_of(
     };
     if offering.clone().next().is_some() && offering.all(Candidate::covers_several) {
         // Nothing but addresses that belong to no single cluster (rule K1).
-        let (kind, setting) = match origin {
-            OrderOrigin::DefaultSetting => (ProblemKind::IgnoredSetting, "failover.default: "),
-            _ => (ProblemKind::SettingWithoutEffect, ""),
-        };
-        let detail =
-            format!("ignored: {setting}{order}: the service has one address for all its clusters");
-        context.report([Problem::new(kind, detail)]);
+        let what =
+            format!("ignored, because the service has one address for all its clusters: {order}");
+        let mut problem = wrong(origin, &what, "", context);
+        if origin == OrderOrigin::DefaultSetting {
+            problem.kind = ProblemKind::IgnoredSetting;
+            let remedy = "nothing, or export the service so that each cluster has an address";
+            problem = problem.with_remedy(remedy);
+        }
+        context.report([problem]);
         return None;
     }
     // With one step, nothing moves.
     if has_pods && order.is_auto && order.count() > 1 {
-        context.report([Problem::new(ProblemKind::AutoWithPods, order.to_string())]);
+        let kind = ProblemKind::AutoWithPods;
+        let place = place(origin, context).unwrap_or_default();
+        let problem = Problem::new(kind, order.to_string());
+        context.report([problem.with_remedy(format!("{}{place}", kind.row().hint))]);
     }
-    report_terms(&order, context);
+    report_terms(&order, origin, context);
     Some((order, origin))
+}
+
+/// Returns where a person changes an order: `: `, and a command or a setting. Returns `None` if its Service is gone.
+fn place(origin: OrderOrigin, context: BuildContext<'_>) -> Option<String> {
+    let [service, namespace] = context.key.labels();
+    match origin {
+        OrderOrigin::Annotation if !context.has_own() => None,
+        OrderOrigin::Annotation => Some(format!(": kubectl edit service {service} -n {namespace}")),
+        _ => Some(format!(": {} in the settings", origin.setting(context.key))),
+    }
+}
+
+/// Makes the problem of an order that does not do what it says. `other` is another remedy than to correct it.
+fn wrong(origin: OrderOrigin, what: &str, other: &str, context: BuildContext<'_>) -> Problem {
+    let detail = format!("{}: {what}", origin.setting(context.key));
+    let remedy = match place(origin, context) {
+        Some(place) => format!("correct it{place}{other}"),
+        None => "nothing: its Service is gone, and the order ends within ten seconds".to_owned(),
+    };
+    Problem::new(ProblemKind::SettingWithoutEffect, detail).with_remedy(remedy)
 }
 
 /// Reports clusters of an order that nothing here knows or whose name cannot be read, and this cluster if it occurs twice (rules K5,
 /// K5a).
-fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
+fn report_terms(order: &FailoverOrder, origin: OrderOrigin, context: BuildContext<'_>) {
     let own = &context.rules.cluster_name;
     let text = shorten(&order.to_string());
     let mut unknown = Vec::new();
@@ -95,19 +123,22 @@ fn report_terms(order: &FailoverOrder, context: BuildContext<'_>) {
             _ => {}
         }
     }
-    for (names, reason) in [
-        (unknown, "no mirror and no Link names it"),
-        (unreadable, "it is not the name of a cluster"),
+    let link = unknown
+        .first()
+        .map(|first| format!("; or link cluster {first}"));
+    for (names, reason, other) in [
+        (unknown, "no mirror and no Link names it", link.as_deref()),
+        (unreadable, "it is not the name of a cluster", None),
     ] {
         let Some(first) = names.first() else { continue };
         let listed = list_some(names.iter().map(|name| format!("'{name}'")), MAX_LISTED);
-        let detail = format!("counts as a cluster without endpoints, {reason}: {listed} in {text}");
-        let problem = Problem::new(ProblemKind::SettingWithoutEffect, detail);
+        let what = format!("counts as a cluster without endpoints, {reason}: {listed} in {text}");
+        let problem = wrong(origin, &what, other.unwrap_or_default(), context);
         context.report([problem.of_unknown(first)]);
     }
     if order.terms().filter(|term| term.is(own, own)).count() > 1 {
-        let detail = format!("corrected, its first place counts: 'local' and '{own}' in {text}");
-        context.report([Problem::new(ProblemKind::SettingWithoutEffect, detail)]);
+        let what = format!("corrected, its first place counts: 'local' and '{own}' in {text}");
+        context.report([wrong(origin, &what, "", context)]);
     }
 }
 
@@ -153,10 +184,10 @@ pub(super) fn order(
     // Behind it, no step answers.
     if order.is_auto && always_alive + 1 < order.count() {
         let step = order.step_text(always_alive);
-        let detail = format!(
-            "{order}: step {step} is flat or federated, which is alive while its mirror exists"
+        let what = format!(
+            "no step behind {step} answers, which is flat or federated and alive while its mirror exists: {order}"
         );
-        context.report([Problem::new(ProblemKind::SettingWithoutEffect, detail)]);
+        context.report([wrong(origin, &what, "", context)]);
     }
     let steps = health.iter().enumerate().map(|(index, health)| Step {
         health: *health,
@@ -168,8 +199,82 @@ pub(super) fn order(
         origin,
         answering,
     };
-    context.report(failover.problem(context.key, &standby, own));
+    context.report(problem_of_step(&failover, &standby, context));
     (failover, debounce)
+}
+
+/// Returns what is wrong with the step that answers, if something is. `standby` are the clusters that are alive and do not answer. Of
+/// an order that is held, the detail has the command that makes one of them answer, unless it is too long.
+fn problem_of_step(
+    failover: &Failover,
+    standby: &BTreeSet<ClusterName>,
+    context: BuildContext<'_>,
+) -> Option<Problem> {
+    let order = &failover.order;
+    let [whole, step] = [order.to_string(), failover.answering_text()]
+        .map(|text| Line::from(text).truncated(MAX_ORDER));
+    let detail = format!("step {} of {whole}, {step}", failover.answering + 1);
+    let (kind, detail) = match failover.answering_health() {
+        StepHealth::Empty => (ProblemKind::StepWithoutEndpoint, detail),
+        StepHealth::Down if !order.is_auto => {
+            let detail = format!("{detail}: no other takes over");
+            (ProblemKind::HeldStepDown, detail)
+        }
+        _ if failover.answering > 0 => (ProblemKind::StandbyAnswers, detail),
+        _ => return None,
+    };
+    if kind == ProblemKind::StandbyAnswers {
+        return Some(Problem::new(kind, detail));
+    }
+    let detail = match list_some(standby, MAX_LISTED).as_str() {
+        _ if order.is_auto => detail,
+        "" => format!("{detail}; no other cluster is alive"),
+        alive => format!("{detail}; alive: {alive}"),
+    };
+    let command = takeover(failover, standby, context).unwrap_or_default();
+    let whole = Problem::new(kind, format!("{detail}; {command}"));
+    let hint = kind.row().hint;
+    if !command.is_empty() && whole.detail.ends_with(&command) {
+        let other = "or let another step answer with the command in the detail";
+        return Some(whole.with_remedy(format!("{hint}; {other}")));
+    }
+    let problem = Problem::new(kind, detail);
+    Some(match place(failover.origin, context) {
+        Some(place) if kind == ProblemKind::StepWithoutEndpoint => {
+            problem.with_remedy(format!("{hint}; or change the order{place}"))
+        }
+        _ => problem,
+    })
+}
+
+/// Says what makes the first of the clusters that are alive answer in place of the first step of an order that is held. An annotation
+/// wins over the settings (rule K6). Returns `None` if the order moves by itself or no valid one does it, or if its Service is gone.
+fn takeover(
+    failover: &Failover,
+    standby: &BTreeSet<ClusterName>,
+    context: BuildContext<'_>,
+) -> Option<String> {
+    if failover.order.is_auto {
+        return None;
+    }
+    let own = &context.rules.cluster_name;
+    let is_known = |name: &ClusterName| context.store.knows(name, context.rules);
+    let place = |one: &&ClusterName| failover.order.step_of(one, own).unwrap_or(usize::MAX);
+    let first = standby.iter().min_by_key(place)?;
+    let order = failover.order.led_by(first, own, &is_known)?;
+    let [service, namespace] = context.key.labels();
+    let command = match failover.origin {
+        _ if context.has_own() => format!(
+            "kubectl annotate service {service} -n {namespace} --overwrite '{}={order}'",
+            key::FAILOVER
+        ),
+        OrderOrigin::Annotation => return None,
+        _ => {
+            let setting = OrderOrigin::ServiceSetting.setting(context.key);
+            format!("set {setting} to {order} in the settings")
+        }
+    };
+    Some(format!("to let {} answer: {command}", order.step_text(0)))
 }
 
 /// Returns what is remembered of the steps of an order that moves by itself, with the one that answers (rule K7). Returns `None` if
@@ -219,7 +324,12 @@ pub(super) fn resolve(context: BuildContext<'_>) -> (u32, GatewayDown) {
     let mut ttl = set.clone().find_map(|one| one.ttl).unwrap_or(rules.ttl);
     let gateway_down = set.find_map(|one| one.gateway_down);
     let unused = own.into_iter().flat_map(|own| own.unused.iter().cloned());
-    context.report(unused.map(|one| Problem::new(ProblemKind::SettingWithoutEffect, one)));
+    let remedy = format!(
+        "correct it{}",
+        place(OrderOrigin::Annotation, context).unwrap_or_default()
+    );
+    let kind = ProblemKind::SettingWithoutEffect;
+    context.report(unused.map(|one| Problem::new(kind, one).with_remedy(&*remedy)));
     for (object, copy) in context.copied_settings() {
         ttl = copy.ttl.map_or(ttl, |lower| ttl.min(lower));
         let unused = copy
