@@ -1,8 +1,9 @@
 //! The clusters that a service expects (rule K8), as an annotation sets them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::failover_order::{MaxSize, TermReader};
+use super::failover_order::{Defect, MaxSize, TermReader};
 use super::fields::shorten;
 use super::{ClusterName, ClusterTerm, Line, Timestamp};
 
@@ -13,8 +14,8 @@ pub struct ExpectedClusters {
     terms: Box<[ClusterTerm]>,
     /// The time until which the name waits, if there is one.
     pub until: Option<Timestamp>,
-    /// The first thing that is wrong, as a sentence.
-    pub defect: Option<Line>,
+    /// The first thing that is wrong.
+    pub defect: Option<Defect>,
 }
 
 /// The largest setting that is read: 128 names of 63 octets with what joins them, and a time.
@@ -23,8 +24,8 @@ const MAX_SIZE: MaxSize = MaxSize {
     names: 128,
 };
 
-/// What is between the clusters and the time.
-const UNTIL: &str = " until ";
+/// The word between the clusters and the time.
+const UNTIL: &str = "until";
 
 // === impl ExpectedClusters ===
 
@@ -32,32 +33,46 @@ impl ExpectedClusters {
     /// Reads expected clusters from an annotation. Spaces are ignored, and upper case is lower case. A part that still cannot
     /// be read is a cluster that is missing, and so is a setting that is too large. Empty parts at the end are ignored.
     pub fn read(text: &str) -> Self {
-        let mut reader = TermReader::default();
-        let (clusters, time) = match text.to_ascii_lowercase().find(UNTIL) {
-            Some(at) if text.len() <= MAX_SIZE.octets => {
-                (&text[..at], Some(&text[at + UNTIL.len()..]))
+        let mut reader = TermReader {
+            effect: "counts as a missing cluster",
+            ..TermReader::default()
+        };
+        let mut words = text.split_whitespace();
+        let (clusters, time) = match words.position(|word| word.eq_ignore_ascii_case(UNTIL)) {
+            Some(count) if text.len() <= MAX_SIZE.octets => {
+                let clusters: String = text.split_whitespace().take(count).collect();
+                (
+                    Cow::Owned(clusters),
+                    Some(words.collect::<Vec<_>>().join(" ")),
+                )
             }
-            _ => (text, None),
+            _ => (Cow::Borrowed(text), None),
         };
         let mut terms: Box<[ClusterTerm]> = Box::default();
-        if let Some(text) = reader.normalize(clusters, MAX_SIZE.octets) {
+        if let Some(text) = reader.normalize(&clusters, MAX_SIZE.octets) {
+            if text.is_empty() {
+                let reason = "it names no cluster: remove it, if none is expected";
+                reader.note(reader.effect, reason);
+            }
             let names = text.trim_end_matches(['+', ',']).split(['+', ',']);
             let mut read = |(index, term)| reader.read(term, &format!("cluster {}", index + 1));
             terms = names.enumerate().filter_map(&mut read).collect();
             reader.limit_names(terms.len(), MAX_SIZE.names);
         }
         if reader.is_too_large {
-            terms = [ClusterTerm::too_large(clusters)].into();
+            terms = [ClusterTerm::too_large(&clusters)].into();
         }
-        let until = time.and_then(Timestamp::from_text);
+        let until = time.as_deref().and_then(Timestamp::from_text);
         if let (Some(time), None) = (time, until) {
-            let time = shorten(time);
-            reader.note(format!(
-                "the time is ignored: '{time}' is not written like 2026-12-01T12:00Z"
-            ));
+            let time = shorten(&time);
+            let reason = format!("'{time}' is not written like 2026-12-01T12:00Z");
+            reader.note("the time is ignored", reason);
         }
+        let effect = reader.effect;
+        let unreadable = terms.iter().find_map(ClusterTerm::defect);
+        let unreadable = unreadable.map(|reason| Defect { effect, reason });
         Self {
-            defect: terms.iter().find_map(ClusterTerm::defect).or(reader.defect),
+            defect: unreadable.or(reader.defect),
             terms,
             until,
         }
@@ -96,6 +111,11 @@ mod tests {
         names.iter().map(|name| name.parse().unwrap()).collect()
     }
 
+    fn defect_of(text: &str) -> String {
+        let defect = ExpectedClusters::read(text).defect;
+        defect.map_or_else(String::new, |one| one.to_string())
+    }
+
     fn missing(text: &str, present: &[&str]) -> Vec<String> {
         let local = "hub".parse().unwrap();
         let missing = ExpectedClusters::read(text).missing(&set(present), &local);
@@ -123,13 +143,18 @@ mod tests {
             let until = read.until.map(Timestamp::to_text);
             assert_eq!(until.as_deref(), expected, "{text}");
             assert_eq!(
-                (read.clusters(), read.defect.as_deref()),
+                (read.clusters(), read.defect),
                 ("east+west".to_owned(), None)
             );
         }
-        let read = ExpectedClusters::read("east until tomorrow");
-        let defect = "the time is ignored: 'tomorrow' is not written like 2026-12-01T12:00Z";
-        assert_eq!((read.until, read.defect.as_deref()), (None, Some(defect)));
+        for (text, time) in [("east until tomorrow", "tomorrow"), ("east UNTIL ", "")] {
+            let ignored =
+                format!("the time is ignored: '{time}' is not written like 2026-12-01T12:00Z");
+            assert_eq!(
+                (missing(text, &["east"]).len(), defect_of(text)),
+                (0, ignored)
+            );
+        }
         // Without a space, it is a part of a name.
         assert_eq!(missing("eastuntil 2026", &["east"]), ["eastuntil2026"]);
     }
@@ -137,7 +162,11 @@ mod tests {
     #[test]
     fn unreadable_part_is_a_missing_cluster() {
         for (text, named, defect) in [
-            ("", "''", "cluster 1 is empty"),
+            (
+                "",
+                "''",
+                "it names no cluster: remove it, if none is expected",
+            ),
             ("east++west", "''", "cluster 2 is empty"),
             (
                 "east+we_st",
@@ -155,13 +184,13 @@ mod tests {
                 "'*' stands for all other clusters of a failover order, as a step of its own",
             ),
         ] {
-            let read = ExpectedClusters::read(text);
+            let defect = format!("counts as a missing cluster: {defect}");
             assert_eq!(missing(text, &["east", "west"]), [named], "{text}");
-            assert_eq!(read.defect.as_deref(), Some(defect));
+            assert_eq!(defect_of(text), defect);
         }
         // A name that occurs twice may stand for another one. It is reported, and changes nothing.
-        let twice = ExpectedClusters::read("east+west+east");
-        assert_eq!(twice.defect.as_deref(), Some("'east' occurs twice"));
+        let twice = "corrected, its first place counts: 'east' occurs twice";
+        assert_eq!(defect_of("east+west+east"), twice);
         assert_eq!(missing("east+west+east", &["east", "west"]), [""; 0]);
         let names: Vec<String> = (0..129).map(|number| format!("{number:063}")).collect();
         let until = " until 2026-12-01T12:00Z";
@@ -180,7 +209,8 @@ mod tests {
             ),
         ] {
             let large = ExpectedClusters::read(&text);
-            assert_eq!((large.until, large.defect.as_deref()), (None, Some(defect)));
+            let defect = format!("counts as a missing cluster: {defect}");
+            assert_eq!((large.until, defect_of(&text)), (None, defect));
             assert_eq!(missing(&text, &["east", "c1"]).len(), 1);
         }
         assert_eq!(ExpectedClusters::read(&names[..128].join("+")).defect, None);

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use thiserror::Error;
+
 use super::fields::shorten;
 use super::{ClusterName, Line};
 
@@ -20,8 +22,18 @@ pub struct FailoverOrder {
     pub is_auto: bool,
     /// The clusters of each step, joined by `+` in text. At least one step.
     steps: Box<[Box<[ClusterTerm]>]>,
-    /// The first thing that is wrong, besides names that cannot be read, as a sentence.
-    pub defect: Option<Line>,
+    /// The first thing that is wrong, besides names that cannot be read.
+    pub defect: Option<Defect>,
+}
+
+/// What is wrong with a setting of clusters. As text, it is a sentence without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{effect}: {reason}")]
+pub struct Defect {
+    /// What becomes of the part that is wrong. The settings of the server refuse it instead.
+    pub(super) effect: &'static str,
+    /// What is wrong.
+    pub(super) reason: Line,
 }
 
 /// A cluster as a setting names it.
@@ -42,12 +54,17 @@ pub enum ClusterTerm {
 /// Reads the terms of one setting.
 #[derive(Debug, Default)]
 pub(super) struct TermReader {
+    /// What becomes of a term that is none.
+    pub(super) effect: &'static str,
     pub(super) seen: BTreeSet<String>,
-    /// The first thing that is wrong, besides names that cannot be read, as a sentence without a full stop.
-    pub(super) defect: Option<Line>,
+    /// The first thing that is wrong, besides names that cannot be read.
+    pub(super) defect: Option<Defect>,
     /// Whether the setting has more octets or names than are read.
     pub(super) is_too_large: bool,
 }
+
+/// What becomes of a term that occurs again.
+const TWICE: &str = "corrected, its first place counts";
 
 /// A term without a name, in text.
 const EMPTY: &str = "''";
@@ -79,7 +96,10 @@ impl FailoverOrder {
     }
 
     fn of_text(text: &str) -> Self {
-        let mut reader = TermReader::default();
+        let mut reader = TermReader {
+            effect: "counts as a cluster without endpoints",
+            ..TermReader::default()
+        };
         let mut is_auto = false;
         let mut steps = Box::default();
         if let Some(text) = reader.normalize(text, MAX_ORDER.octets) {
@@ -177,8 +197,8 @@ impl FromStr for FailoverOrder {
 
     fn from_str(text: &str) -> Result<Self, Line> {
         let order = Self::of_text(text);
-        let defect = order.terms().find_map(ClusterTerm::defect);
-        match order.defect.clone().or(defect) {
+        let defect = order.defect.as_ref().map(|one| one.reason.clone());
+        match defect.or_else(|| order.terms().find_map(ClusterTerm::defect)) {
             Some(defect) => Err(defect),
             None => Ok(order),
         }
@@ -264,7 +284,8 @@ impl TermReader {
 
     fn refuse(&mut self, defect: String) {
         self.is_too_large = true;
-        self.defect = Some(defect.into());
+        self.defect = None;
+        self.note(self.effect, defect);
     }
 
     /// Reads one term of a normalized setting. `place` names its place for people, such as `step 2`. Returns `None` if the term
@@ -275,7 +296,7 @@ impl TermReader {
         let defect = match text {
             "" => format!("{place} is empty"),
             _ if !self.seen.insert(text.to_owned()) => {
-                self.note(format!("'{shown}' occurs twice"));
+                self.note(TWICE, format!("'{shown}' occurs twice"));
                 return None;
             }
             "local" => return Some(ClusterTerm::Local),
@@ -287,13 +308,14 @@ impl TermReader {
                 return Some(name.unwrap_or(ClusterTerm::Unreadable(shown)));
             }
         };
-        self.note(defect);
+        self.note(self.effect, defect);
         Some(ClusterTerm::Nothing(shown))
     }
 
-    /// Notes what is wrong.
-    pub(super) fn note(&mut self, defect: String) {
-        self.defect.get_or_insert(defect.into());
+    /// Notes what is wrong, and what becomes of it.
+    pub(super) fn note(&mut self, effect: &'static str, reason: impl Into<Line>) {
+        let reason = reason.into();
+        self.defect.get_or_insert(Defect { effect, reason });
     }
 }
 

@@ -247,11 +247,11 @@ fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterNam
         }
     }
     if let Some(item) = invalid {
-        let reason = format!("it is not SERVICE@CLUSTER: {}", shorten(item));
+        let reason = format!("ignored: it is not SERVICE@CLUSTER: {}", shorten(item));
         settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
     if let Some(cluster) = twice {
-        let reason = format!("it names cluster '{cluster}' twice");
+        let reason = format!("corrected: it names cluster '{cluster}' twice");
         settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
     if count > MAX_CLUSTERS {
@@ -271,7 +271,10 @@ fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Few<ClusterNam
 fn is_own_member(name: &str, settings: &mut ServiceSettings) -> bool {
     let is_valid = name.parse::<ServiceName>().is_ok();
     if !is_valid {
-        let reason = format!("it is not the name of a Service: {}", shorten(name));
+        let reason = format!(
+            "ignored: it is not the name of a Service: {}",
+            shorten(name)
+        );
         settings.note_unreadable(key::LOCAL_DISCOVERY, &reason);
     }
     is_valid

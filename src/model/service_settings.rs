@@ -3,6 +3,7 @@
 //! Linkerd copies the annotations of an exported Service to its mirrors in all clusters. This cluster alone decides what it
 //! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -89,13 +90,13 @@ impl ServiceSettings {
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
             // The build reports names that cannot be read, with the nearest name.
-            let defect = order.as_ref().and_then(|order| order.defect.as_deref());
+            let defect = order.as_ref().and_then(|order| order.defect.clone());
             settings.note_defect(key::FAILOVER, value, defect);
             settings.failover = Some(order);
         }
         if let Some(value) = service.annotation(key::EXPECTED_CLUSTERS) {
             let expected = ExpectedClusters::read(value);
-            settings.note_defect(key::EXPECTED_CLUSTERS, value, expected.defect.as_deref());
+            settings.note_defect(key::EXPECTED_CLUSTERS, value, expected.defect.clone());
             settings.expected = Some(expected);
         }
         settings
@@ -141,7 +142,7 @@ impl ServiceSettings {
         if octets > MAX_OCTETS {
             let reason =
                 format!("ignored: it has {octets} octets; at most {MAX_OCTETS} are allowed");
-            self.note_defect(key, value, Some(&reason));
+            self.note_defect(key, value, Some(reason));
             return None;
         }
         let parsed = value.trim().parse().ok();
@@ -152,9 +153,13 @@ impl ServiceSettings {
     }
 
     /// Notes the first thing that is wrong with an annotation. More would not help.
-    fn note_defect(&mut self, key: &str, value: &str, defect: Option<&str>) {
-        if let Some(defect) = defect {
-            self.note_unreadable(key, &format!("{defect}: {}", shorten(value)));
+    fn note_defect(&mut self, key: &str, value: &str, defect: Option<impl Display>) {
+        match (defect, shorten(value.trim())) {
+            (None, _) => {}
+            (Some(defect), value) if value.is_empty() => {
+                self.note_unreadable(key, &defect.to_string());
+            }
+            (Some(defect), value) => self.note_unreadable(key, &format!("{defect}: {value}")),
         }
     }
 
