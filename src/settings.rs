@@ -84,10 +84,10 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Clients and limits.
     pub limits: LimitSettings,
-    /// Time for which earlier tables are kept in memory, for `--at`. `0s`: not at all.
+    /// Time for which earlier tables are kept in memory, for `--at`, at most 720h. `0s`: not at all.
     #[default(Period(Duration::from_hours(24)))]
     pub history: Period,
-    /// Time during which queries are still answered after SIGTERM or SIGINT. `/readyz` fails 12 seconds before its end.
+    /// Time during which queries are still answered after SIGTERM or SIGINT, at most 1h. `/readyz` fails 12 seconds before its end.
     #[default(Period(Duration::from_secs(20)))]
     pub grace: Period,
     /// Log messages, on standard error.
@@ -100,7 +100,7 @@ pub struct Settings {
 pub struct ShortNameSettings {
     /// Services that have a short name.
     pub which: ShortNames,
-    /// Namespace whose services have the short names, unless `pinned` says otherwise. Empty: none.
+    /// Namespace, such as `prod`, whose services have the short names, unless `pinned` says otherwise. Empty: none.
     #[serde(with = "or_empty")]
     #[schemars(with = "String")]
     pub default_namespace: Option<Namespace>,
@@ -116,10 +116,10 @@ pub struct FailoverSettings {
     #[serde(with = "or_empty")]
     #[schemars(with = "String")]
     pub default: Option<FailoverOrder>,
-    /// Time that a step of an `auto:` order must be down before another one answers.
+    /// Time that a step of an `auto:` order must be down before another one answers, at most 1h.
     #[default(Period(Duration::from_secs(2)))]
     pub delay: Period,
-    /// Time that an earlier step of an `auto:` order must be alive before it answers again.
+    /// Time that an earlier step of an `auto:` order must be alive before it answers again, at most 24h.
     #[default(Period(Duration::from_secs(30)))]
     pub back: Period,
 }
@@ -134,7 +134,7 @@ pub struct LinkSettings {
     /// Namespaces of the Links. Those in other namespaces are ignored, because tenants may create them.
     #[default(vec![constant("linkerd-multicluster")])]
     pub namespaces: Vec<Namespace>,
-    /// Time without a Link after which a cluster counts as unlinked.
+    /// Time without a Link after which a cluster counts as unlinked, at most 168h.
     #[default(Period(Duration::from_mins(5)))]
     pub unlinked_after: Period,
 }

@@ -1,6 +1,7 @@
 //! Checks the values that must fit together.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::Settings;
 use crate::table::{Aliases, DEFAULT_CLUSTER_NAME};
@@ -12,6 +13,7 @@ impl Settings {
         if self.answers.server_id.len() > 64 {
             return Err("answers.serverId: it has more than 64 octets".to_owned());
         }
+        self.check_periods()?;
         self.check_cluster_names()?;
         self.check_zones().map_err(|why| format!("zones: {why}"))?;
         Aliases::new(self.aliases.clone()).map_err(|why| format!("aliases: {why}"))?;
@@ -42,6 +44,22 @@ impl Settings {
                     }
                     taken.push((field, address));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an error if a duration is longer than anybody waits.
+    fn check_periods(&self) -> Result<(), String> {
+        for (path, period, hours) in [
+            ("failover.delay", self.failover.delay, 1),
+            ("failover.back", self.failover.back, 24),
+            ("links.unlinkedAfter", self.links.unlinked_after, 168),
+            ("history", self.history, 720),
+            ("grace", self.grace, 1),
+        ] {
+            if period.0 > Duration::from_hours(hours) {
+                return Err(format!("{path}: {period} is more than {hours}h"));
             }
         }
         Ok(())

@@ -43,7 +43,8 @@ enum ZoneForm {
         grammar: Option<Grammar>,
         /// Cluster whose services have Kubernetes' own names in it, such as `db-0.db.prod.svc.west.example`.
         #[serde(skip_serializing_if = "Option::is_none")]
-        cluster: Option<ClusterName>,
+        #[schemars(with = "Option<ClusterName>")]
+        cluster: Option<String>,
     },
 }
 
@@ -93,7 +94,10 @@ impl TryFrom<ZoneForm> for ZoneSetting {
         };
         let grammar = match (grammar, cluster) {
             (grammar, None) => grammar.unwrap_or(Grammar::Global),
-            (None, Some(cluster)) => Grammar::Cluster(cluster),
+            (None, Some(cluster)) => {
+                let cluster = cluster.parse::<ClusterName>();
+                Grammar::Cluster(cluster.map_err(|why| format!("cluster of zone {name}: {why}"))?)
+            }
             (Some(_), Some(_)) => {
                 return Err(format!(
                     "zone {name} has a grammar and a cluster; remove one of them"
@@ -111,7 +115,7 @@ impl From<ZoneSetting> for ZoneForm {
         let (grammar, cluster) = match grammar {
             Grammar::Global => return Self::Name(name),
             Grammar::Mcs => (Some(grammar), None),
-            Grammar::Cluster(cluster) => (None, Some(cluster)),
+            Grammar::Cluster(cluster) => (None, Some(cluster.to_string())),
         };
         Self::Full {
             name,

@@ -101,7 +101,7 @@ impl ReadName<'_> {
             problems.extend(of_server.filter(|one| one.service.as_ref().is_none_or(concerns)));
         }
         let mut problems = Vec::from_iter(problems);
-        let is_other = |one: &Problem| exists(&self.reading) && one.kind == ProblemKind::ShortName;
+        let is_other = |one: &Problem| self.reading.exists() && one.kind == ProblemKind::ShortName;
         problems.sort_by_key(|one| (is_other(one), Reverse(one.kind.row().level)));
         problems
     }

@@ -138,7 +138,7 @@ fn wrong_settings_stop_the_start_with_one_sentence() {
         (
             &[],
             Some("ttl: 0"),
-            format!("{VARIABLE}: ttl: 0 is not a number from 1 to 30"),
+            format!("{VARIABLE}: ttl: 0 is not a whole number from 1 to 30"),
         ),
         (
             &[&*config],
