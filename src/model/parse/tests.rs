@@ -239,7 +239,7 @@ fn federated_service_lists_its_members() {
     for name in ["web.bank", "", "Web"] {
         let local = federated("web-federated", json!({key::LOCAL_DISCOVERY: name})).unwrap();
         let detail = format!(
-            "annotation {}: it is not the name of a Service: {name}",
+            "annotation {}: ignored: it is not the name of a Service: {name}",
             key::LOCAL_DISCOVERY
         );
         let invalid = vec![detail.into()];
@@ -251,7 +251,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(
         foreign.2,
         [&*format!(
-            "annotation {}: it is not SERVICE@CLUSTER: web.bank@east",
+            "annotation {}: ignored: it is not SERVICE@CLUSTER: web.bank@east",
             key::REMOTE_DISCOVERY
         )]
     );
@@ -260,7 +260,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(
         twice.2,
         [&*format!(
-            "annotation {}: it names cluster 'east' twice",
+            "annotation {}: corrected: it names cluster 'east' twice",
             key::REMOTE_DISCOVERY
         )]
     );
