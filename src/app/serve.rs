@@ -106,14 +106,15 @@ impl RunningServer {
         };
         let source = open(settings, args).await?;
         let addresses = &settings.listen;
+        // They listen at once. So an address of DNS, which listens later, cannot be one of theirs.
+        let admin = bind_tcp(&addresses.admin, "admin")?;
+        let api = bind_tcp(&addresses.api, "api")?;
         let certificate = settings.certificate().map(Certificate::open).transpose()?;
         let encrypted = certificate
             .clone()
             .map(|one| Encrypted::bind(one, &addresses.tls, &addresses.quic))
             .transpose()?;
         let dns = bind_dns(&addresses.dns)?;
-        let admin = bind_tcp(&addresses.admin, "admin")?;
-        let api = bind_tcp(&addresses.api, "api")?;
         let mut tasks = JoinSet::new();
         let (feeds, reader) = source.start(settings, true, &mut tasks)?;
         if let Some(certificate) = &certificate {

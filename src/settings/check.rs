@@ -1,6 +1,6 @@
 //! Checks the values that must fit together.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Settings;
@@ -21,28 +21,24 @@ impl Settings {
         self.check_tls()
     }
 
-    /// Returns an error if two listeners need the same port. DNS has one over UDP and TCP.
+    /// Returns an error if two listeners over TCP have one address. DNS binds it at the start, and listens when there is a table.
     fn check_listeners(&self) -> Result<(), String> {
         let listen = &self.listen;
-        let dns = ("listen.dns (--listen)", &listen.dns);
-        let over_tcp = [
-            dns,
+        let mut taken = BTreeMap::new();
+        for (field, given) in [
+            ("listen.dns (--listen)", &listen.dns),
             ("listen.admin (--admin-listen)", &listen.admin),
             ("listen.api (--api-listen)", &listen.api),
             ("listen.tls", &listen.tls),
-        ];
-        let over_udp = [dns, ("listen.quic", &listen.quic)];
-        for listeners in [&over_tcp[..], &over_udp] {
-            let mut taken = Vec::new();
-            for (field, given) in listeners {
-                for address in given.iter().flat_map(|one| one.addresses()) {
-                    if let Some((by, other)) = taken.iter().find(|(_, one)| overlap(*one, address))
-                    {
-                        return Err(format!(
-                            "{field}: {address} has the port of {other} in {by}: choose another port"
-                        ));
-                    }
-                    taken.push((field, address));
+        ] {
+            for address in given.iter().flat_map(|one| one.addresses()) {
+                // The system chooses another port for each port 0.
+                if let Some(other) = taken.insert(address, field)
+                    && address.port() != 0
+                {
+                    return Err(format!(
+                        "{other} and {field} have one address, {address}: choose another port"
+                    ));
                 }
             }
         }
@@ -189,13 +185,4 @@ impl Settings {
         }
         Ok(())
     }
-}
-
-/// Returns whether two sockets cannot have both addresses. The system chooses another port for each port 0.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let is_wildcard = one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() == other.port()
-        && one.port() != 0
-        && one.is_ipv4() == other.is_ipv4()
-        && (is_wildcard || one.ip() == other.ip())
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Settings;
 use super::shape::{Wrong, find_wrong};
-use crate::source::file::{MAX_MOUNTED, as_text, read_regular, reason};
+use crate::source::file::{MAX_MOUNTED, read_text, reason};
 
 /// The environment variable that contains the settings. The chart sets it.
 const VARIABLE: &str = "GLOBAL_DNS_SETTINGS";
@@ -24,8 +24,7 @@ impl Settings {
             .ok()
             .filter(|text| !text.trim().is_empty());
         let place = file.map_or(VARIABLE.to_owned(), |file| file.display().to_string());
-        let read = |file| read_regular(file, MAX_MOUNTED).and_then(as_text);
-        match (file.map(read), variable) {
+        match (file.map(|file| read_text(file, MAX_MOUNTED)), variable) {
             (None, None) => Ok(Self::default()),
             (None, Some(text)) | (Some(Ok(text)), None) => Self::parse(&place, &text),
             (Some(Err(error)), None) => {

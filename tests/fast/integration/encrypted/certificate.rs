@@ -110,7 +110,12 @@ fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
             "(for the certificate in ",
         ),
         ("no key", &key, Some(""), "it has no private key"),
-        ("a long file", &key, Some(&long), "it has more than 1 MiB"),
+        (
+            "a long file",
+            &key,
+            Some(&long),
+            "it is not a regular file of at most 1 MiB",
+        ),
         ("no file", &certificate, None, "No such file or directory"),
     ];
     for (index, (what, path, content, message)) in cases.into_iter().enumerate() {

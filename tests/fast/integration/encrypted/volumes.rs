@@ -34,7 +34,7 @@ fn pipe_instead_of_a_file_is_refused_without_a_read() {
     }
     remove_file(path(&key)).unwrap();
     let fields = server.log.wait(mark, "Certificate must be renewed");
-    let expected = "it is not a regular file";
+    let expected = "it is not a regular file of at most 1 MiB";
     assert_eq!(fields["detail"], expected);
     let offer = Offer::of(&["dot"]).with(&identity);
     let client = Client::new(&issued, offer);
