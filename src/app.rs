@@ -19,8 +19,8 @@ use tokio::runtime::Runtime;
 
 use crate::check::linkerd::EXTENSION;
 use crate::cli::{Cli, Command, is_closed, print};
-use crate::http::is_invalid_request;
 use crate::log::{error_chain, start_logging};
+use crate::view::ViewError;
 
 /// Reads the arguments, runs the command on a runtime with a thread for each CPU, and returns the exit code: 1 if the command
 /// fails. Invalid usage exits with code 2, also if only the server sees it.
@@ -37,7 +37,8 @@ pub fn main() -> ExitCode {
             }
             // A standard error stream that cannot be written is ignored.
             _ = writeln!(io::stderr(), "error: {}", error_chain(error.as_ref()));
-            ExitCode::from(if is_invalid_request(&error) { 2 } else { 1 })
+            let is_usage = matches!(error.downcast_ref(), Some(ViewError::Invalid(_)));
+            ExitCode::from(1 + u8::from(is_usage))
         })
 }
 

@@ -33,7 +33,7 @@ use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
 use tracing::debug;
 
-pub use client::{Api, CloseReason, Connect, Unreachable, is_invalid_request, within};
+pub use client::{Api, CloseReason, Connect, Unreachable, within};
 pub use host::ApiHosts;
 pub use liveness::Liveness;
 pub use metrics::Metrics;

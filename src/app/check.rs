@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::remote::{Found, find, read_facts};
 use crate::check::cluster::Caller;
-use crate::check::facts::{self, CheckScope, ServerFacts};
+use crate::check::facts::{self, ServerFacts};
 use crate::check::finding::{Check, Fact, Finding, FindingState, document, text};
 use crate::check::linkerd::CheckOutput;
 use crate::check::probe::{Question, name_in};
@@ -95,12 +95,7 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
             };
         }
     };
-    let scope = if is_server || args.linkerd.is_some() {
-        CheckScope::Server
-    } else {
-        CheckScope::All
-    };
-    let mut lines = facts.findings(scope);
+    let mut lines = facts.findings(is_server || args.linkerd.is_some());
     lines.extend(silent.into_iter().map(|one| {
         let hint = "kubectl describe pod and kubectl logs show more; the other replicas answer";
         Finding::new(FindingState::Attention, Check::Server, one, hint)
@@ -191,7 +186,6 @@ async fn question(server: &Api, name: &str) -> anyhow::Result<Question> {
 
 /// Returns whether a line says why no server, or no objects, can be read.
 fn is_cause(line: &Finding) -> bool {
-    let causes = [Check::Permissions, Check::ApiServer];
-    line.state == FindingState::Failing
-        && causes.iter().any(|check| line.name == <&str>::from(check))
+    let causes = [Check::Permissions, Check::ApiServer].map(<&str>::from);
+    line.state == FindingState::Failing && causes.contains(&&*line.name)
 }

@@ -34,9 +34,9 @@ pub struct ServerTable {
 
 impl ServerFacts {
     /// Returns the lines about the server, its services and its problems: one for each cause that the server lists, and one for the
-    /// other problems of each kind. Notes are left out: they are intended, or normal for a while. What the scope is not about
-    /// deserves attention at most.
-    pub fn findings(&self, scope: CheckScope) -> Vec<Finding> {
+    /// other problems of each kind. Notes are left out: they are intended, or normal for a while. With `is_about_server`, what is not
+    /// about the server alone deserves attention at most: a person who tests an installation may not be in charge of the services.
+    pub fn findings(&self, is_about_server: bool) -> Vec<Finding> {
         let [replica, cluster, version] =
             ["replica", "cluster", "version"].map(|field| text(&self.status, field));
         let replica = match replica {
@@ -63,7 +63,14 @@ impl ServerFacts {
         let mut lines: Vec<_> = lines.into_values().collect();
         lines.sort_by_key(|(place, _)| *place);
         let mut of_services = Vec::from_iter(self.failing_services());
-        of_services.extend(self.empty_namespaces());
+        for own in &self.namespaces {
+            let mut services = self.table.services.iter();
+            if services.all(|one| key_of(one)[0] != own.as_str()) {
+                let sentence = format!("no service in namespace '{own}'");
+                let hint = "global-dns table lists the services of all namespaces";
+                of_services.push(Finding::failing(Check::Services, sentence, hint));
+            }
+        }
         for finding in lines.iter().filter_map(|(_, problems)| finding(problems)) {
             let kind = finding.name.parse::<ProblemKind>();
             if kind.is_ok_and(|kind| kind.row().family == Family::Server) {
@@ -73,7 +80,7 @@ impl ServerFacts {
             }
         }
         for mut finding in of_services {
-            if scope == CheckScope::Server {
+            if is_about_server {
                 finding.state = finding.state.min(FindingState::Attention);
             }
             findings.push(finding);
@@ -103,17 +110,6 @@ impl ServerFacts {
         );
         (count > 0).then(|| Finding::failing(Check::Services, sentence, HINT))
     }
-
-    /// Returns a line about each selected namespace without a service.
-    fn empty_namespaces(&self) -> impl Iterator<Item = Finding> {
-        const HINT: &str = "global-dns table lists the services of all namespaces";
-        let services = &self.table.services;
-        let is_empty = |own: &&Namespace| services.iter().all(|one| key_of(one)[0] != own.as_str());
-        self.namespaces.iter().filter(is_empty).map(|own| {
-            let sentence = format!("no service in namespace '{own}'");
-            Finding::failing(Check::Services, sentence, HINT)
-        })
-    }
 }
 
 /// A zone of a server.
@@ -137,15 +133,6 @@ pub fn zones(status: &Value) -> impl Iterator<Item = ZoneFacts<'_>> {
             suffix: status["nameSuffixes"][index].as_str().unwrap_or(name),
             cluster: text(&status["settings"]["zones"][index], "cluster"),
         })
-}
-
-/// What the exit code is about.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum CheckScope {
-    /// The server and its services.
-    All,
-    /// The server alone: a person who tests an installation may not be in charge of the services.
-    Server,
 }
 
 /// Returns the line for problems of one kind.
@@ -225,7 +212,7 @@ mod tests {
         ];
         let facts = facts(problems.to_vec());
         let lines: Vec<(FindingState, String, String)> = facts
-            .findings(CheckScope::All)
+            .findings(false)
             .into_iter()
             .skip(1)
             .map(|one| (one.state, one.name, one.sentence))
@@ -255,7 +242,7 @@ mod tests {
         let of_east = json!({"kind": "unusable-object", "level": "warning", "cluster": "east"});
         let mut facts = facts((0..1000).map(one).chain([of_east.clone()]).collect());
         facts.table.causes.push(of_east);
-        let findings = facts.findings(CheckScope::All);
+        let findings = facts.findings(false);
         assert_eq!(findings.len(), 3);
         assert_eq!(findings[1].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");
     }

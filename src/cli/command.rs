@@ -237,10 +237,8 @@ fn local(flag: Arg, address: &'static str) -> Arg {
 fn command() -> clap::Command {
     let with_examples = |command: clap::Command| {
         let text = command.get_long_about().map(ToString::to_string);
-        let examples = text
-            .iter()
-            .find_map(|text| text.split_once("\n\n"))
-            .map_or_else(String::new, |(_, rest)| rest.to_owned());
+        let text = text.unwrap_or_default();
+        let examples = text.split_once("\n\n").unwrap_or_default().1.to_owned();
         command
             .long_about(Resettable::<StyledStr>::Reset)
             .after_help(examples)
@@ -265,7 +263,6 @@ impl Cli {
         match &mut self.command {
             Command::Serve(args) => args.demo.load(&args.source.namespace, &self.log),
             Command::Demo(args) => args.load(&[], &self.log),
-            Command::Explain(args) if args.kind.is_some() => Ok(()),
             Command::Explain(args) => args.view.load(false, is_given),
             Command::Table(args) => args.load(is_given),
             Command::Check(args) => args.load(is_given),

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::Args;
 use hyper::Uri;
 
-use super::groups::first_given;
 use super::print::PrintArgs;
 use super::values::parse_server;
 use crate::model::Namespace;
@@ -48,12 +47,9 @@ impl FleetArgs {
     /// Returns an error if two clusters have one name, or if a flag has no effect.
     pub(super) fn check(&self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
         let has_servers_alone = self.contexts.is_empty() && !self.fleet_server.is_empty();
-        if let Some(flag) = first_given(&["kubeconfig", "server_namespace"], is_given)
-            && has_servers_alone
-        {
-            return Err(format!(
-                "{flag} has an effect on --contexts only; remove it, or name a context"
-            ));
+        if has_servers_alone && (is_given("kubeconfig") || is_given("server_namespace")) {
+            let why = "--kubeconfig and --server-namespace have an effect on --contexts only; remove them, or name a context";
+            return Err(why.to_owned());
         }
         let mut names = BTreeSet::new();
         match self.places().iter().find(|(name, _)| !names.insert(name)) {
@@ -64,16 +60,13 @@ impl FleetArgs {
 
     /// Returns the clusters with their names; without flags, that of the current context.
     pub fn places(&self) -> Vec<(String, ClusterAddress)> {
-        let servers = self
-            .fleet_server
-            .iter()
-            .map(|(name, url): &(String, Uri)| (name.clone(), ClusterAddress::Server(url.clone())));
-        let mut places: Vec<_> = self
-            .contexts
-            .iter()
-            .map(|name: &String| (name.clone(), ClusterAddress::Context(Some(name.clone()))))
-            .chain(servers)
-            .collect();
+        let mut places = Vec::new();
+        for name in &self.contexts {
+            places.push((name.clone(), ClusterAddress::Context(Some(name.clone()))));
+        }
+        for (name, url) in &self.fleet_server {
+            places.push((name.clone(), ClusterAddress::Server(url.clone())));
+        }
         if places.is_empty() {
             places.push(("this cluster".to_owned(), ClusterAddress::Context(None)));
         }

@@ -157,12 +157,6 @@ impl SettingsArgs {
     }
 }
 
-/// Returns the first of these flags that is given.
-pub(super) fn first_given(names: &[&str], is_given: &dyn Fn(&str) -> bool) -> Option<String> {
-    let first = names.iter().find(|name| is_given(name))?;
-    Some(format!("--{}", first.replace('_', "-")))
-}
-
 /// Replaces a setting by the value of a flag, if the flag is given.
 pub(super) fn override_by<T: Clone>(setting: &mut T, flag: &Option<T>) {
     if let Some(value) = flag {
@@ -192,17 +186,15 @@ impl ViewArgs {
         if self.reads_objects() {
             return loaded;
         }
-        // A server knows its own settings. Variables are defaults, and may be wrong.
-        let without_effect = if selects_zone {
-            &["config", "cluster_name"][..]
-        } else {
-            &["config", "cluster_name", "zone"]
-        };
-        match first_given(without_effect, is_given) {
-            None => Ok(()),
-            Some(flag) => Err(format!(
-                "the server decides, not {flag}; remove it, or read the objects with --file or --direct"
-            )),
+        for name in ["config", "cluster_name", "zone"] {
+            if is_given(name) && !(selects_zone && name == "zone") {
+                let flag = name.replace('_', "-");
+                return Err(format!(
+                    "the server decides, not --{flag}; remove it, or read the objects with --file or --direct"
+                ));
+            }
         }
+        // A server knows its own settings, and variables may be wrong: they are defaults.
+        Ok(())
     }
 }

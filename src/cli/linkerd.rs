@@ -69,25 +69,22 @@ pub(super) fn arguments(command: &clap::Command) -> Vec<OsString> {
             .any(|one| one.get_long() == Some(flag))
     };
     arguments.retain(|argument| {
-        let flag = argument.to_str().and_then(|text| text.strip_prefix("--"));
-        flag.and_then(|flag| flag.split_once('='))
-            .is_none_or(|(name, _)| is_known(name))
+        let text = argument.to_str();
+        let flag = text.and_then(|text| text.strip_prefix("--")?.split_once('='));
+        flag.is_none_or(|(name, _)| is_known(name))
     });
     arguments
 }
 
 /// Adds the flags of Linkerd to those of `check`, which then has Linkerd's formats.
 pub(super) fn with_flags(check: clap::Command) -> clap::Command {
-    let texts = [check.get_about(), check.get_long_about()];
-    let [about, long_about] = texts.map(|text| text.cloned().unwrap_or_default());
-    LinkerdArgs::augment_args(check)
-        .about(about)
-        .long_about(long_about)
-        .mut_arg("output", |arg| {
-            arg.value_parser(output(["table", "basic", "json", "short"]))
-                .default_value("table")
-                .help("Format of the output; short: only what needs attention")
-        })
+    let flags = LinkerdArgs::augment_args(clap::Command::new(""));
+    let check = check.args(flags.get_arguments());
+    check.mut_arg("output", |arg| {
+        arg.value_parser(output(["table", "basic", "json", "short"]))
+            .default_value("table")
+            .help("Format of the output; short: only what needs attention")
+    })
 }
 
 // === impl LinkerdArgs ===

@@ -33,12 +33,11 @@ pub(super) fn parse_server(text: &str) -> Result<Uri, String> {
     } else {
         format!("http://{text}")
     };
-    // A port that is no number up to 65535 is a part of the authority, and no port.
-    let has_host_alone = |url: &Uri| url.authority().map(Authority::as_str) == url.host();
     let url = url.parse().ok().filter(|url: &Uri| {
-        let has_port = url.port_u16().is_some_and(|port| port != 0);
+        // A port that is no number up to 65535 is a part of the authority, and no port.
         url.scheme_str() == Some("http")
-            && (has_port || text.contains("://") && has_host_alone(url))
+            && (url.port().is_some()
+                || text.contains("://") && url.authority().map(Authority::as_str) == url.host())
     });
     let forms =
         "expected HOST:PORT or an http:// URL, as kubectl port-forward provides: localhost:9154";

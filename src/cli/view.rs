@@ -132,29 +132,23 @@ impl TableArgs {
     /// Reads the settings. Returns an error if flags select parts of a zone file, or not one zone.
     pub(super) fn load(&mut self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
         let is_zone = self.print.output == Output::Zone;
-        // Reading the settings adds their grammars.
-        let zones = self.view.settings.zone.as_deref().unwrap_or_default();
-        let has_several = zones.len() > 1;
-        let has_grammar = zones.iter().any(|zone| zone.grammar != Grammar::Global);
+        // The server decides the grammar of its zones.
+        let is_one = match self.view.settings.zone.as_deref() {
+            Some([one]) => self.view.reads_objects() || one.grammar == Grammar::Global,
+            _ => !is_given("zone"),
+        };
         self.view.load(is_zone, is_given)?;
-        if !is_zone {
-            return Ok(());
-        }
-        let reads_objects = self.view.reads_objects();
         let is_filtered = !self.filter.is_empty()
             || !self.state.is_empty()
             || !self.cluster.is_empty()
-            || is_given("namespace") && !reads_objects;
-        let why = if is_filtered {
-            "a whole zone; remove the filters"
-        } else if is_given("zone") && has_several {
-            "one zone; name it with one --zone"
-        } else if is_given("zone") && has_grammar && !reads_objects {
-            "a zone as the server has it; remove the grammar from --zone"
+            || is_given("namespace") && !self.view.reads_objects();
+        if is_zone && is_filtered {
+            Err("--output zone prints a whole zone; remove the filters".to_owned())
+        } else if is_zone && !is_one {
+            Err("--output zone prints one zone: name it with one --zone, for a server without its grammar".to_owned())
         } else {
-            return Ok(());
-        };
-        Err(format!("--output zone prints {why}"))
+            Ok(())
+        }
     }
 }
 

@@ -69,28 +69,6 @@ impl From<anyhow::Error> for Unreachable {
     }
 }
 
-/// A response that is not that of success.
-#[derive(Debug, thiserror::Error)]
-#[error("{what} returned {status}: {text}")]
-struct FailedRequest {
-    what: String,
-    status: StatusCode,
-    text: Line,
-}
-
-/// Returns the status of a response that is not that of success, if an error is of one.
-fn status_of(error: &anyhow::Error) -> Option<StatusCode> {
-    error
-        .downcast_ref::<FailedRequest>()
-        .map(|failed| failed.status)
-}
-
-/// Returns whether a server cannot use a value of a request, which is that of a flag.
-pub fn is_invalid_request(error: &anyhow::Error) -> bool {
-    status_of(error) == Some(StatusCode::BAD_REQUEST)
-        || matches!(error.downcast_ref(), Some(ViewError::Invalid(_)))
-}
-
 // === impl Api ===
 
 impl fmt::Display for Api {
@@ -120,7 +98,7 @@ impl Api {
             limit: filter.limit.or(view.is_list().then_some(MAX_LIMIT)),
             ..filter.clone()
         };
-        let is_gone = |error: &anyhow::Error| status_of(error) == Some(StatusCode::GONE);
+        let is_gone = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(ViewError::Gone));
         let mut beginnings = 1;
         let mut all = self.page(view, &page, has_objects).await?;
         while filter.limit.is_none() && all.next.is_some() {
@@ -246,7 +224,11 @@ impl Api {
         }
         let text = read(response.into_body()).await?;
         let text = Line::from(String::from_utf8_lossy(&text).trim());
-        bail!(FailedRequest { what, status, text })
+        match status {
+            StatusCode::BAD_REQUEST => bail!(ViewError::Invalid(format!("{what}: {text}"))),
+            StatusCode::GONE => bail!(ViewError::Gone),
+            _ => bail!("{what} returned {status}: {text}"),
+        }
     }
 
     /// Sends a request on a new connection.

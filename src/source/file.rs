@@ -10,15 +10,15 @@
 mod objects;
 mod read;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tracing::info;
 
 pub use objects::{Lists, parse_texts, reason};
-pub use read::{FileError, MAX_MOUNTED, as_text, read_regular};
+pub use read::{FileError, MAX_MOUNTED, read_regular, read_text};
 
-use read::read_text;
+use read::read_objects;
 
 use super::inbox::Closed;
 use super::{Feed, Feeds, Update, Updates, log_problem};
@@ -57,10 +57,7 @@ impl Files {
     /// If a file cannot be read, is not YAML or JSON, contains no relevant object, or repeats an object.
     pub fn open(paths: Vec<PathBuf>) -> Result<Self, FileError> {
         let stamps = Some(read_stamps(&paths));
-        let texts = paths
-            .iter()
-            .map(|path| Ok((path.as_path(), read_text(path)?)));
-        let first = Some(parse_texts(&texts.collect::<Result<Vec<_>, FileError>>()?)?);
+        let first = Some(parse_texts(&read_all(&paths)?)?);
         Ok(Self {
             paths,
             stamps,
@@ -120,25 +117,31 @@ impl Files {
 
     /// Reads the files twice, with a pause. Returns `None` if the reads differ.
     async fn read_settled(&mut self) -> Option<Result<Lists, FileError>> {
-        let texts = || -> Vec<_> { self.paths.iter().map(|path| read_text(path)).collect() };
-        let first = texts();
+        let first = read_all(&self.paths);
         tokio::time::sleep(self.settle).await;
-        let second = texts();
-        let mut same = Vec::new();
-        for (path, reads) in self.paths.iter().zip(first.into_iter().zip(second)) {
-            match reads {
-                (Ok(one), Ok(other)) if one == other => same.push((path.as_path(), other)),
-                (Err(_), Err(error)) => return Some(Err(error)),
-                (Ok(one), Ok(other)) if !other.starts_with(&one) => {
-                    self.settle = (self.settle / 2).max(MIN_SETTLE);
-                    return None;
-                }
-                _ => return None, // still being written
+        match (first, read_all(&self.paths)) {
+            (Ok(first), Ok(second)) if first == second => {
+                self.settle = MAX_SETTLE;
+                Some(parse_texts(&second))
             }
+            (Ok(first), Ok(second)) => {
+                let mut both = first.iter().zip(&second);
+                // Otherwise, they are still being written.
+                if both.any(|(one, other)| !other.1.starts_with(&one.1)) {
+                    self.settle = (self.settle / 2).max(MIN_SETTLE);
+                }
+                None
+            }
+            (Err(_), Err(error)) => Some(Err(error)),
+            _ => None,
         }
-        self.settle = MAX_SETTLE;
-        Some(parse_texts(&same))
     }
+}
+
+/// Reads the texts of files.
+fn read_all(paths: &[PathBuf]) -> Result<Vec<(&Path, String)>, FileError> {
+    let texts = paths.iter().map(|path| Ok((&**path, read_objects(path)?)));
+    texts.collect()
 }
 
 /// Reports files that cannot be used: in the log once for each change and failure, and in `/readyz` until they are valid.

@@ -199,10 +199,10 @@ impl Store {
     /// Adds an object to the indexes, or removes it from them.
     fn index(&mut self, kind: Kind, key: &ObjectKey, object: &Object, is_added: bool) {
         let service = match object {
-            Object::Skipped(problem) if kind == Kind::Service => problem.service.clone(),
+            Object::Skipped(problem) => problem.service.clone(),
             item => item.service().map(|service| key.service(service)),
         };
-        if let Some(service) = service.filter(|one| *one.namespace.text() == key.namespace) {
+        if let Some(service) = service {
             put(&mut self.services, (service, key.name.text()), is_added);
         }
         if let Some(owner) = object.owner().filter(|owner| *owner != key.name.stem()) {
@@ -245,9 +245,12 @@ impl Store {
 
     /// Returns the items of a service, with the keys of their objects.
     pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = Source<'_>> {
-        self.objects_of(service).filter_map(|(object, found)| {
-            let item = found.item()?;
-            Some(Source { object, item })
+        let objects = self.objects_of(service);
+        objects.filter_map(|(object, found)| {
+            Some(Source {
+                object,
+                item: found.item()?,
+            })
         })
     }
 

@@ -247,7 +247,8 @@ impl Cause {
     fn report(&self, cluster: Option<&ClusterName>, context: PrintContext<'_>) -> ProblemReport {
         let mut report = ProblemReport::new(&self.first, context);
         if self.counts.count > 1 {
-            (report.service, report.namespace) = (None, None);
+            report.service = None;
+            report.namespace = None;
             let subject = std::mem::take(&mut report.subject);
             report.detail = match self.first.kind.row().family {
                 Family::Server => report.detail,
@@ -255,8 +256,7 @@ impl Cause {
                 Family::State => Line::default(),
                 Family::Skipped | Family::Conflict => {
                     let more = self.counts.count - 1;
-                    let first = format!("{subject}: {}", report.detail);
-                    format!("{}; and {more} more", first.trim_start_matches(": ")).into()
+                    format!("{subject}: {}; and {more} more", report.detail).into()
                 }
             };
         }

@@ -54,25 +54,17 @@ type Departures = BTreeMap<Departure, Timestamp>;
 impl Server {
     /// Returns what is gone of each namespace, as far as the filter selects it.
     pub(super) fn gone(&self, table: &Table, filter: &Filter) -> Vec<Gone> {
-        let mut by_namespace: BTreeMap<Namespace, Vec<(Departure, Timestamp)>> = BTreeMap::new();
-        for (departure, time) in self.departures(table, filter) {
-            let namespace = departure.service.namespace.clone();
-            by_namespace
-                .entry(namespace)
-                .or_default()
-                .push((departure, time));
-        }
+        let departures = Vec::from_iter(self.departures(table, filter));
         let mut gone = Vec::new();
-        for (namespace, departures) in by_namespace {
+        // They are sorted by namespace.
+        for some in departures
+            .chunk_by(|(one, _), (next, _)| one.service.namespace == next.service.namespace)
+        {
             gone.push(Gone {
-                namespace: namespace.to_string(),
-                since: departures
-                    .iter()
-                    .map(|(_, time)| *time)
-                    .min()
-                    .unwrap_or_default(),
-                count: departures.len(),
-                what: list_some(departures.iter().map(|(one, _)| one.to_text()), MAX_LISTED),
+                namespace: some[0].0.service.namespace.to_string(),
+                since: some.iter().map(|(_, time)| *time).min().unwrap_or_default(),
+                count: some.len(),
+                what: list_some(some.iter().map(|(one, _)| one.to_text()), MAX_LISTED),
             });
         }
         gone
@@ -142,9 +134,7 @@ fn went_at_once<'n>(
         *within.entry(namespace).or_default() += 1;
         while end.since(times[first].0) > MINUTE {
             let left_behind = times[first].1;
-            if let Some(count) = within.get_mut(left_behind) {
-                *count -= 1;
-            }
+            *within.entry(left_behind).or_default() -= 1;
             within.retain(|_, count| *count > 0);
             first += 1;
         }

@@ -12,8 +12,8 @@ use crate::zone::{Grammar, Zone, ZoneName, Zones};
 const LINE_BITS: u32 = 32;
 
 /// The comment of a zone whose server has no known address.
-const UNKNOWN_SERVER: &str = "; the address of the name server is not known (answers.nsAddresses): ns.dns has the loopback address, which \
-                              is that of the server that loads this file";
+const UNKNOWN_SERVER: &str =
+    "; the address of the name server is not known (answers.nsAddresses): ns.dns has a placeholder";
 
 /// Adds the lines of a zone.
 pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
@@ -24,24 +24,23 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
     let (first, mut line) = (place >> LINE_BITS, place & ((1 << LINE_BITS) - 1));
     let mut section = Section::new("", [Column::text("")]);
     for part in first..file.parts() {
-        let mut lines = file.part(part);
-        if part == 0 && zone.ns_addresses.is_empty() {
-            lines.insert(0, UNKNOWN_SERVER.to_owned());
-        }
+        let lines = file.part(part);
         let room = filter.page_size() - section.rows.len();
-        lines.iter().skip(line).take(room).for_each(|line| {
-            if line.starts_with(';') {
-                section.push_text([line.clone()]);
-            } else {
-                section.push([line.clone()], &RecordReport::of_line(line, None));
-            }
-        });
+        lines
+            .iter()
+            .skip(line)
+            .take(room)
+            .for_each(|line| section.push([line.clone()], &RecordReport::of_line(line, None)));
         if lines.len() > line + room {
             let place = (part << LINE_BITS) | (line + room);
             shown.note_next(format!("{}.{place}", shown.published.version), document);
             break;
         }
         line = 0;
+    }
+    if place == 0 && zone.ns_addresses.is_empty() {
+        section.push_text([UNKNOWN_SERVER.to_owned()]);
+        section.rows.rotate_right(1);
     }
     document.sections.push(section);
     Ok(())

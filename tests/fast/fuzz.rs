@@ -216,8 +216,8 @@ fn manifest_checks_cover_every_kind_of_file() {
         ("lists-nested", "lists are nested more than 4 deep"),
         ("twice", "occurs twice"),
         ("list-items-number", "cannot parse a List"),
-        ("bomb", "budget"),
-        ("deep-dashes", "budget"),
+        ("bomb", "too large"),
+        ("deep-dashes", "too large"),
     ] {
         let error = manifest::check(&input("manifest", name)).error;
         assert!(error.contains(expected), "expected {expected}, got {error}");

@@ -90,8 +90,7 @@ impl<'p> MergedObjects<'p> {
             key: key.clone(),
         };
         if let Some(first) = self.seen.insert(name.clone(), path) {
-            let first = first.display();
-            let second = path.display();
+            let (first, second) = (first.display(), path.display());
             return Err(format!("{name} occurs twice, in {first} and in {second}"));
         }
         if let Some(object) = parse::read(kind, object) {
@@ -155,27 +154,18 @@ fn options(text: &str) -> serde_saphyr::Options {
     }
 }
 
-/// Returns why a text cannot be read, without the position, which the error has already.
+/// Returns why a text cannot be read, in the words for users, without the position, which the error has already, and without the numbers
+/// of a limit.
 pub fn reason(error: &Error) -> String {
-    let error = match error.without_snippet() {
-        Error::AliasError { error, .. } => error,
-        other => other,
+    let error = error.without_snippet();
+    let text = match error {
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("'{key}' occurs twice"),
+        Error::MultipleDocuments { .. } => "a second document begins here".to_owned(),
+        _ => error.render_with_formatter(&UserMessageFormatter),
     };
-    let known = match error {
-        Error::DuplicateMappingKey { key: Some(key), .. } => {
-            return format!("'{key}' occurs twice");
-        }
-        Error::MultipleDocuments { .. } => "a second document begins here, and only one is read",
-        Error::UnknownAnchor { .. } => "no anchor before this alias has its name",
-        Error::RecursiveReferencesRequireWeakTypes { .. } => "this alias is within its anchor",
-        Error::Budget { .. } => "it is too large or nested too deeply; aliases count in full",
-        _ => &error.render_with_formatter(&UserMessageFormatter),
-    };
-    match known.split_once(" at line ") {
-        Some((reason, position)) if position.starts_with(|c: char| c.is_ascii_digit()) => reason,
-        _ => known,
-    }
-    .to_owned()
+    let parts = text.split(" at line ");
+    let mut parts = parts.flat_map(|part| part.split(": limits breached"));
+    parts.next().unwrap_or_default().to_owned()
 }
 
 /// Visits every object of a text as [`visit_objects`]. Returns whether there is an empty list for relevant objects.

@@ -52,19 +52,24 @@ impl FileError {
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// Reads a file, or standard input. The latter can be read only once, so its text is kept.
-pub(super) fn read_text(path: &Path) -> Result<String, FileError> {
+/// Reads the objects of a file, or of standard input. The latter can be read only once, so its text is kept.
+pub(super) fn read_objects(path: &Path) -> Result<String, FileError> {
     static TEXT: OnceLock<String> = OnceLock::new();
     let text = match TEXT.get() {
-        _ if path.as_os_str() != STANDARD_INPUT => {
-            read_regular(path, MAX_OBJECTS).and_then(as_text)
-        }
+        _ if path.as_os_str() != STANDARD_INPUT => read_text(path, MAX_OBJECTS),
         Some(text) => Ok(text.clone()),
-        None => read_limited(io::stdin(), MAX_OBJECTS)
-            .and_then(as_text)
-            .map(|text| TEXT.get_or_init(|| text).clone()),
+        None => io::read_to_string(io::stdin()).map(|text| TEXT.get_or_init(|| text).clone()),
     };
     text.map_err(|error| FileError::of_read(path, &error))
+}
+
+/// Reads a text as [`read_regular`].
+///
+/// # Errors
+///
+/// As [`read_regular`], and if it is no UTF-8.
+pub fn read_text(path: &Path, max: u64) -> io::Result<String> {
+    String::from_utf8(read_regular(path, max)?).map_err(Error::other)
 }
 
 /// Reads a regular file of at most `max` octets. Another one may have no end, or nobody who writes it.
@@ -74,41 +79,13 @@ pub(super) fn read_text(path: &Path) -> Result<String, FileError> {
 /// If it is not such a file, or cannot be read.
 pub fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let metadata = metadata(path)?;
-    if metadata.is_dir() {
-        return Err(ErrorKind::IsADirectory.into());
+    // To read a directory is an error of the system.
+    if metadata.is_dir() || metadata.is_file() && metadata.len() <= max {
+        let mut contents = Vec::new();
+        // A file that grows meanwhile is read again.
+        File::open(path)?.take(max).read_to_end(&mut contents)?;
+        return Ok(contents);
     }
-    if !metadata.is_file() {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "it is not a regular file",
-        ));
-    }
-    // Otherwise, a large file would be read in vain each second.
-    check_size(metadata.len(), max)?;
-    read_limited(File::open(path)?, max)
-}
-
-/// Reads at most `max` octets. A file may grow meanwhile.
-fn read_limited(from: impl Read, max: u64) -> io::Result<Vec<u8>> {
-    let mut contents = Vec::new();
-    from.take(max + 1).read_to_end(&mut contents)?;
-    check_size(contents.len() as u64, max)?;
-    Ok(contents)
-}
-
-fn check_size(size: u64, max: u64) -> io::Result<()> {
-    if size > max {
-        let why = format!("it has more than {} MiB", max >> 20);
-        return Err(Error::new(ErrorKind::FileTooLarge, why));
-    }
-    Ok(())
-}
-
-/// Returns the contents of a file as a text.
-///
-/// # Errors
-///
-/// If they are no UTF-8.
-pub fn as_text(contents: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(contents).map_err(Error::other)
+    let why = format!("it is not a regular file of at most {} MiB", max >> 20);
+    Err(Error::new(ErrorKind::Unsupported, why))
 }
