@@ -236,8 +236,7 @@ fn service_in_a_zone_of_one_cluster_is_one_of_that_cluster() {
     };
     assert_eq!(name_in(zone, &facts), None);
     facts.table.services.push(row("db", "west", 1));
-    let name = name_in(zone, &facts);
-    assert_eq!(name.as_deref(), Some("db.prod.svc.west.example."));
+    assert_eq!(name_in(zone, &facts).unwrap(), "db.prod.svc.west.example.");
 }
 
 /// The server says what it answers for a name, whatever the other names of the service are.
