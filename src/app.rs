@@ -37,8 +37,10 @@ pub fn main() -> ExitCode {
             }
             // A standard error stream that cannot be written is ignored.
             _ = writeln!(io::stderr(), "error: {}", error_chain(error.as_ref()));
-            let is_usage = matches!(error.downcast_ref(), Some(ViewError::Invalid(_)));
-            ExitCode::from(1 + u8::from(is_usage))
+            ExitCode::from(match error.downcast_ref() {
+                Some(ViewError::Invalid(_)) => 2,
+                _ => 1,
+            })
         })
 }
 

@@ -42,8 +42,7 @@ async fn serve_sample(mut settings: Settings, sample: PathBuf) -> anyhow::Result
     fs::write(&sample, SAMPLE)
         .with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     if settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
-        let name = "hub".parse();
-        settings.cluster_name = name.context("the sample has an invalid cluster name")?;
+        settings.cluster_name = "hub".parse().map_err(anyhow::Error::msg)?;
     }
     if settings.zones == Settings::default().zones {
         let mcs = MCS_ZONE.parse().map_err(anyhow::Error::msg)?;

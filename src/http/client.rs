@@ -98,14 +98,16 @@ impl Api {
             limit: filter.limit.or(view.is_list().then_some(MAX_LIMIT)),
             ..filter.clone()
         };
-        let is_gone = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(ViewError::Gone));
         let mut beginnings = 1;
         let mut all = self.page(view, &page, has_objects).await?;
         while filter.limit.is_none() && all.next.is_some() {
             page.next = all.next.take();
             match self.page(view, &page, has_objects).await {
                 Ok(next) => all.append(next),
-                Err(error) if is_gone(&error) && beginnings < MAX_BEGINNINGS => {
+                Err(error)
+                    if matches!(error.downcast_ref(), Some(ViewError::Gone))
+                        && beginnings < MAX_BEGINNINGS =>
+                {
                     beginnings += 1;
                     page.next = None;
                     all = self.page(view, &page, has_objects).await?;
