@@ -129,6 +129,7 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     }
     if filter.next.is_none() && filter.state.is_empty() && filter.at.is_none() {
         let gone = shown.table().map(|table| shown.server.gone(table, filter));
+        let gone = gone.filter(|gone| !gone.is_empty());
         document.sections.extend(gone.map(gone::section));
     }
     let rows = rows
