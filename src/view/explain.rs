@@ -21,7 +21,7 @@ use super::manual::manual_command;
 use super::problem::ProblemReport;
 use super::server::Shown;
 use super::table::ServiceRow;
-use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
+use crate::model::{ClusterName, Level, Problem, ProblemKind, ServiceKey};
 use crate::source::events::Event;
 use crate::table::Table;
 use crate::zone::{Reading, Zones};
@@ -32,6 +32,8 @@ pub(super) use answers::{AnswerReport, RecordReport};
 
 /// Maximum number of changes in an explanation.
 const MAX_CHANGES: usize = 10;
+/// Maximum number of problems in an explanation. The others are counted: a tenant can invent any number of clusters.
+const MAX_PROBLEMS: usize = 50;
 
 /// Adds the explanation of a name, or of that of an address.
 pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
@@ -76,12 +78,18 @@ impl ReadName<'_> {
             .columns
             .iter_mut()
             .for_each(|column| column.priority = 0);
-        let (problems, answers) = (self.all_problems(), AnswerReport::all(self));
+        let (mut problems, answers) = (self.all_problems(), AnswerReport::all(self));
+        let more = problems.len().saturating_sub(MAX_PROBLEMS);
+        problems.truncate(MAX_PROBLEMS);
+        let mut listed = ProblemReport::section(&problems, self.shown.print_context());
+        if more > 0 {
+            listed.push_text([String::new(), format!("and {more} more")]);
+        }
         vec![
             self.head(),
             service,
             Section::of::<AnswerReport>("answers", &answers),
-            ProblemReport::section(&problems, self.shown.print_context()),
+            listed,
             what_to_do(&problems),
             self.records(&answers),
             endpoints,
@@ -101,8 +109,10 @@ impl ReadName<'_> {
             problems.extend(of_server.filter(|one| one.service.as_ref().is_none_or(concerns)));
         }
         let mut problems = Vec::from_iter(problems);
-        let is_other = |one: &Problem| self.reading.exists() && one.kind == ProblemKind::ShortName;
-        problems.sort_by_key(|one| (is_other(one), Reverse(one.kind.row().level)));
+        problems.sort_by_key(|one| match one.kind {
+            ProblemKind::ShortName if self.reading.exists() => (Reverse(Level::Warning), true),
+            kind => (Reverse(kind.row().level), false),
+        });
         problems
     }
 

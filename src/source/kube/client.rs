@@ -1,7 +1,5 @@
 //! The Kubernetes client, with a user agent and errors that name the server.
 
-use std::sync::Arc;
-
 use hyper::Uri;
 use hyper::header::{HeaderValue, USER_AGENT};
 use kube::client::ClientBuilder;
@@ -30,7 +28,6 @@ pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     if let Some(proxy) = proxy.and_then(|one| one.as_str().rsplit('@').next()) {
         way += &format!(" through the proxy {proxy}");
     }
-    let way: Arc<str> = way.into();
     let name_server = move |error: BoxError| unreachable_at(&way, error);
     let mut sender = ClientBuilder::try_from(config.clone());
     if sender.is_err() && config.root_cert.is_none() {
