@@ -100,7 +100,7 @@ pub struct Settings {
 pub struct ShortNameSettings {
     /// Services that have a short name.
     pub which: ShortNames,
-    /// Namespace, such as `prod`, whose services have the short names, unless `pinned` says otherwise. Empty: none.
+    /// Namespace whose services have the short names, unless `pinned` says otherwise. Empty: none.
     #[serde(with = "or_empty")]
     #[schemars(with = "String")]
     pub default_namespace: Option<Namespace>,

@@ -11,11 +11,10 @@ use kube::{Client, Resource};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::facts::joined;
 use super::finding::{self, Check, Fact, Finding, FindingState, condition, items, name_of, text};
 use super::objects::{ClusterObjects, EXPORTED, GATEWAYS};
 use super::permissions::{self, NamespaceScope, Permission};
-use crate::model::{LINK_VERSIONS, Namespace};
+use crate::model::{LINK_VERSIONS, Namespace, joined};
 use crate::source::kube::{RequestFailure, within};
 
 /// Maximum time for a request.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::finding::{Check, Finding, FindingState, items, key_of, list, text};
-use crate::model::{Family, Namespace, ProblemKind};
+use crate::model::{Family, Namespace, ProblemKind, joined};
 use crate::view;
 
 /// What a server says: items of its API.
@@ -90,16 +90,17 @@ impl ServerFacts {
 
     /// Returns the line about services that clients cannot reach, if there are any.
     fn failing_services(&self) -> Option<Finding> {
-        const HINT: &str = "global-dns explain SERVICE.NAMESPACE shows why for each; global-dns table --state failing lists them";
         let services = self.table.services.iter();
         let failing =
             services.filter(|one| text(one, "state") == <&str>::from(view::State::Failing));
+        let [namespace, service] = key_of(failing.clone().next()?);
         let described = failing.map(|one| {
             let name = key_of(one).join("/");
-            match (text(one, "problem"), text(one, "answer")) {
-                ("", answer) => format!("{name} ({answer})"),
-                (problem, _) => format!("{name} ({problem})"),
-            }
+            let why = match text(one, "problem") {
+                "" => text(one, "answer"),
+                problem => problem,
+            };
+            format!("{name} ({why})")
         });
         let described: Vec<String> = described.collect();
         let count = described.len();
@@ -108,7 +109,10 @@ impl ServerFacts {
             self.table.services.len(),
             list(described)
         );
-        (count > 0).then(|| Finding::failing(Check::Services, sentence, HINT))
+        let hint = format!(
+            "global-dns explain {service}.{namespace} shows why; global-dns table --state failing lists all"
+        );
+        Some(Finding::failing(Check::Services, sentence, hint))
     }
 }
 
@@ -157,16 +161,6 @@ fn finding(problems: &[&Value]) -> Option<Finding> {
     })
 }
 
-/// Joins the parts of a sentence that are not empty.
-pub(super) fn joined(parts: &[&str]) -> String {
-    parts
-        .iter()
-        .filter(|part| !part.is_empty())
-        .copied()
-        .collect::<Vec<_>>()
-        .join(": ")
-}
-
 /// Returns what a problem concerns, with the detail.
 pub(super) fn subject(problem: &Value) -> String {
     joined(&["subject", "detail"].map(|field| text(problem, field)))
@@ -179,10 +173,8 @@ pub(super) fn reason(problem: &Value) -> String {
 
 /// Returns a sentence with since when a problem holds.
 fn dated(sentence: String, problem: &Value) -> String {
-    let word = match problem["isOlder"].as_bool() {
-        Some(true) => "before",
-        _ => "since",
-    };
+    let is_older = problem["isOlder"] == true;
+    let word = if is_older { "before" } else { "since" };
     match text(problem, "since") {
         "" => sentence,
         since => format!("{sentence} ({word} {since})"),

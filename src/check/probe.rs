@@ -247,13 +247,16 @@ impl Probe {
         const CHECK: Check = Check::DirectAnswer;
         const REACH: &str = "check the Pods at this address (/readyz names what is missing), and whether a NetworkPolicy or \
                              firewall blocks UDP or TCP";
-        const EXPLAIN: &str = "global-dns explain NAME says why; or --dns is another server; REFUSED: the name is in none of its \
-                               zones, or limits.allow excludes this machine";
         let question = &self.question;
+        let explain = format!(
+            "global-dns explain {} says why; or --dns is another server; REFUSED: the name is in none of its zones, or limits.allow \
+             excludes this machine",
+            question.name
+        );
         let Some(Direct { server, udp, tcp }) = &self.direct else {
             let is_missing = !question.exists && question.failure.is_none();
             let sentence = format!("the server has no {question}");
-            return is_missing.then(|| Finding::failing(CHECK, sentence, EXPLAIN));
+            return is_missing.then(|| Finding::failing(CHECK, sentence, explain));
         };
         let reply = match (udp, tcp) {
             (Ok(reply), Ok(_)) => reply,
@@ -288,7 +291,7 @@ impl Probe {
             }
             _ => {
                 let sentence = format!("{server} answers {code} for {question}, without a record");
-                Finding::failing(CHECK, sentence, EXPLAIN)
+                Finding::failing(CHECK, sentence, explain)
             }
         })
     }

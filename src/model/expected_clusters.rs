@@ -1,9 +1,8 @@
 //! The clusters that a service expects (rule K8), as an annotation sets them.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::failover_order::{Defect, MaxSize, TermReader};
+use super::failover_order::{MaxSize, TWICE, TermReader};
 use super::fields::shorten;
 use super::{ClusterName, ClusterTerm, Line, Timestamp};
 
@@ -14,8 +13,8 @@ pub struct ExpectedClusters {
     terms: Box<[ClusterTerm]>,
     /// The time until which the name waits, if there is one.
     pub until: Option<Timestamp>,
-    /// The first thing that is wrong.
-    pub defect: Option<Defect>,
+    /// The first thing that is wrong, as a sentence.
+    pub defect: Option<Line>,
 }
 
 /// The largest setting that is read: 128 names of 63 octets with what joins them, and a time.
@@ -24,8 +23,11 @@ const MAX_SIZE: MaxSize = MaxSize {
     names: 128,
 };
 
-/// The word between the clusters and the time.
-const UNTIL: &str = "until";
+/// What is between the clusters and the time.
+const UNTIL: &str = " until ";
+
+/// What becomes of a part that cannot be read.
+const MISSING: &str = "counts as a missing cluster: ";
 
 // === impl ExpectedClusters ===
 
@@ -34,25 +36,22 @@ impl ExpectedClusters {
     /// be read is a cluster that is missing, and so is a setting that is too large. Empty parts at the end are ignored.
     pub fn read(text: &str) -> Self {
         let mut reader = TermReader {
-            effect: "counts as a missing cluster",
+            effects: [MISSING, TWICE],
             ..TermReader::default()
         };
-        let mut words = text.split_whitespace();
-        let (clusters, time) = match words.position(|word| word.eq_ignore_ascii_case(UNTIL)) {
-            Some(count) if text.len() <= MAX_SIZE.octets => {
-                let clusters: String = text.split_whitespace().take(count).collect();
-                (
-                    Cow::Owned(clusters),
-                    Some(words.collect::<Vec<_>>().join(" ")),
-                )
+        // The time may be missing.
+        let whole = text.to_ascii_lowercase() + " ";
+        let (clusters, time) = match whole.find(UNTIL) {
+            Some(at) if text.len() <= MAX_SIZE.octets => {
+                let time = text.get(at + UNTIL.len()..);
+                (&text[..at], Some(time.unwrap_or_default()))
             }
-            _ => (Cow::Borrowed(text), None),
+            _ => (text, None),
         };
         let mut terms: Box<[ClusterTerm]> = Box::default();
-        if let Some(text) = reader.normalize(&clusters, MAX_SIZE.octets) {
+        if let Some(text) = reader.normalize(clusters, MAX_SIZE.octets) {
             if text.is_empty() {
-                let reason = "it names no cluster: remove it, if none is expected";
-                reader.note(reader.effect, reason);
+                reader.note(MISSING, "it names none; remove it if none is expected");
             }
             let names = text.trim_end_matches(['+', ',']).split(['+', ',']);
             let mut read = |(index, term)| reader.read(term, &format!("cluster {}", index + 1));
@@ -60,17 +59,15 @@ impl ExpectedClusters {
             reader.limit_names(terms.len(), MAX_SIZE.names);
         }
         if reader.is_too_large {
-            terms = [ClusterTerm::too_large(&clusters)].into();
+            terms = [ClusterTerm::too_large(clusters)].into();
         }
-        let until = time.as_deref().and_then(Timestamp::from_text);
+        let until = time.and_then(Timestamp::from_text);
         if let (Some(time), None) = (time, until) {
-            let time = shorten(&time);
-            let reason = format!("'{time}' is not written like 2026-12-01T12:00Z");
-            reader.note("the time is ignored", reason);
+            let reason = format!("'{}' is not written like 2026-12-01T12:00Z", shorten(time));
+            reader.note("the time is ignored: ", &reason);
         }
-        let effect = reader.effect;
         let unreadable = terms.iter().find_map(ClusterTerm::defect);
-        let unreadable = unreadable.map(|reason| Defect { effect, reason });
+        let unreadable = unreadable.map(|why| format!("{MISSING}{why}").into());
         Self {
             defect: unreadable.or(reader.defect),
             terms,
@@ -113,7 +110,7 @@ mod tests {
 
     fn defect_of(text: &str) -> String {
         let defect = ExpectedClusters::read(text).defect;
-        defect.map_or_else(String::new, |one| one.to_string())
+        defect.unwrap_or_default().to_string()
     }
 
     fn missing(text: &str, present: &[&str]) -> Vec<String> {
@@ -124,36 +121,22 @@ mod tests {
 
     #[test]
     fn time_follows_the_clusters() {
-        for (text, expected) in [
-            (
-                "east + west until 2026-12-01T12:00Z",
-                Some("2026-12-01T12:00:00Z"),
-            ),
-            (
-                "East,west, UNTIL 2026-12-01T12:00:30Z ",
-                Some("2026-12-01T12:00:30Z"),
-            ),
-            (
-                "east+west until 2026-12-01T13:00+01:00",
-                Some("2026-12-01T12:00:00Z"),
-            ),
-            ("east+west", None),
+        for case in [
+            "east + west until 2026-12-01T12:00Z = 2026-12-01T12:00:00Z",
+            "East,west, UNTIL 2026-12-01T12:00:30Z  = 2026-12-01T12:00:30Z",
+            "east+west until 2026-12-01T13:00+01:00 = 2026-12-01T12:00:00Z",
+            "east+west = ",
         ] {
+            let (text, expected) = case.split_once(" = ").unwrap();
             let read = ExpectedClusters::read(text);
-            let until = read.until.map(Timestamp::to_text);
-            assert_eq!(until.as_deref(), expected, "{text}");
-            assert_eq!(
-                (read.clusters(), read.defect),
-                ("east+west".to_owned(), None)
-            );
+            let until = read.until.map(Timestamp::to_text).unwrap_or_default();
+            assert_eq!((&*read.clusters(), &*until), ("east+west", expected));
+            assert_eq!(read.defect, None);
         }
-        for (text, time) in [("east until tomorrow", "tomorrow"), ("east UNTIL ", "")] {
-            let ignored =
-                format!("the time is ignored: '{time}' is not written like 2026-12-01T12:00Z");
-            assert_eq!(
-                (missing(text, &["east"]).len(), defect_of(text)),
-                (0, ignored)
-            );
+        for (text, time) in [("east until tomorrow", "tomorrow"), ("east UNTIL", "")] {
+            let ignored = format!("'{time}' is not written like 2026-12-01T12:00Z");
+            assert_eq!(defect_of(text), format!("the time is ignored: {ignored}"));
+            assert_eq!(missing(text, &["east"]), [""; 0]);
         }
         // Without a space, it is a part of a name.
         assert_eq!(missing("eastuntil 2026", &["east"]), ["eastuntil2026"]);
@@ -161,35 +144,19 @@ mod tests {
 
     #[test]
     fn unreadable_part_is_a_missing_cluster() {
-        for (text, named, defect) in [
-            (
-                "",
-                "''",
-                "it names no cluster: remove it, if none is expected",
-            ),
-            ("east++west", "''", "cluster 2 is empty"),
-            (
-                "east+we_st",
-                "'we_st'",
-                "'we_st' is not the name of a cluster",
-            ),
-            (
-                "east:west",
-                "'east:west'",
-                "'east:west' is not the name of a cluster",
-            ),
-            (
-                "*",
-                "'*'",
-                "'*' stands for all other clusters of a failover order, as a step of its own",
-            ),
+        for case in [
+            " | '' | it names none; remove it if none is expected",
+            "east++west | '' | cluster 2 is empty",
+            "east+we_st | 'we_st' | 'we_st' is not the name of a cluster",
+            "east:west | 'east:west' | 'east:west' is not the name of a cluster",
+            "* | '*' | '*' stands for all other clusters of a failover order, as a step of its own",
         ] {
-            let defect = format!("counts as a missing cluster: {defect}");
-            assert_eq!(missing(text, &["east", "west"]), [named], "{text}");
-            assert_eq!(defect_of(text), defect);
+            let parts: Vec<&str> = case.split(" | ").collect();
+            assert_eq!(missing(parts[0], &["east", "west"]), [parts[1]], "{case}");
+            assert_eq!(defect_of(parts[0]), format!("{MISSING}{}", parts[2]));
         }
         // A name that occurs twice may stand for another one. It is reported, and changes nothing.
-        let twice = "corrected, its first place counts: 'east' occurs twice";
+        let twice = format!("{TWICE}'east' occurs twice");
         assert_eq!(defect_of("east+west+east"), twice);
         assert_eq!(missing("east+west+east", &["east", "west"]), [""; 0]);
         let names: Vec<String> = (0..129).map(|number| format!("{number:063}")).collect();
@@ -209,8 +176,10 @@ mod tests {
             ),
         ] {
             let large = ExpectedClusters::read(&text);
-            let defect = format!("counts as a missing cluster: {defect}");
-            assert_eq!((large.until, defect_of(&text)), (None, defect));
+            assert_eq!(
+                (large.until, defect_of(&text)),
+                (None, format!("{MISSING}{defect}"))
+            );
             assert_eq!(missing(&text, &["east", "c1"]).len(), 1);
         }
         assert_eq!(ExpectedClusters::read(&names[..128].join("+")).defect, None);

@@ -9,8 +9,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use thiserror::Error;
-
 use super::fields::shorten;
 use super::{ClusterName, Line};
 
@@ -22,18 +20,8 @@ pub struct FailoverOrder {
     pub is_auto: bool,
     /// The clusters of each step, joined by `+` in text. At least one step.
     steps: Box<[Box<[ClusterTerm]>]>,
-    /// The first thing that is wrong, besides names that cannot be read.
-    pub defect: Option<Defect>,
-}
-
-/// What is wrong with a setting of clusters. As text, it is a sentence without a full stop.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{effect}: {reason}")]
-pub struct Defect {
-    /// What becomes of the part that is wrong. The settings of the server refuse it instead.
-    pub(super) effect: &'static str,
-    /// What is wrong.
-    pub(super) reason: Line,
+    /// The first thing that is wrong, besides names that cannot be read, as a sentence with what becomes of it.
+    pub defect: Option<Line>,
 }
 
 /// A cluster as a setting names it.
@@ -54,17 +42,17 @@ pub enum ClusterTerm {
 /// Reads the terms of one setting.
 #[derive(Debug, Default)]
 pub(super) struct TermReader {
-    /// What becomes of a term that is none.
-    pub(super) effect: &'static str,
+    /// What becomes of a term that is none, and of one that occurs again.
+    pub(super) effects: [&'static str; 2],
     pub(super) seen: BTreeSet<String>,
-    /// The first thing that is wrong, besides names that cannot be read.
-    pub(super) defect: Option<Defect>,
+    /// The first thing that is wrong, besides names that cannot be read, as a sentence without a full stop.
+    pub(super) defect: Option<Line>,
     /// Whether the setting has more octets or names than are read.
     pub(super) is_too_large: bool,
 }
 
 /// What becomes of a term that occurs again.
-const TWICE: &str = "corrected, its first place counts";
+pub(super) const TWICE: &str = "corrected, its first place counts: ";
 
 /// A term without a name, in text.
 const EMPTY: &str = "''";
@@ -92,12 +80,13 @@ impl FailoverOrder {
     /// An empty annotation is no order. One that is too large is a held order of one step without endpoints, also if it begins with
     /// `auto:` (rule K5a).
     pub fn read(text: &str) -> Option<Self> {
-        (!text.trim().is_empty()).then(|| Self::of_text(text))
+        let effects = ["counts as a cluster without endpoints: ", TWICE];
+        (!text.trim().is_empty()).then(|| Self::of_text(text, effects))
     }
 
-    fn of_text(text: &str) -> Self {
+    fn of_text(text: &str, effects: [&'static str; 2]) -> Self {
         let mut reader = TermReader {
-            effect: "counts as a cluster without endpoints",
+            effects,
             ..TermReader::default()
         };
         let mut is_auto = false;
@@ -126,36 +115,6 @@ impl FailoverOrder {
         let named = steps.position(|step| step.iter().any(|term| term.is(cluster, local)));
         let mut steps = self.steps.iter();
         named.or_else(|| steps.position(|step| step.contains(&ClusterTerm::Others)))
-    }
-
-    /// Returns an order that is held with the same steps, of which that of a cluster is the first. It has only clusters that are known,
-    /// each once. Returns `None` if it would not be read as it is written.
-    pub fn led_by(
-        &self,
-        first: &ClusterName,
-        local: &ClusterName,
-        is_known: &dyn Fn(&ClusterName) -> bool,
-    ) -> Option<Self> {
-        let mut seen = BTreeSet::new();
-        let mut is_kept = |term: &ClusterTerm| match term {
-            ClusterTerm::Local => seen.insert(local.to_string()),
-            ClusterTerm::Named(name) => is_known(name) && seen.insert(name.to_string()),
-            ClusterTerm::Others => seen.insert(term.to_string()),
-            ClusterTerm::Unreadable(_) | ClusterTerm::Nothing(_) => false,
-        };
-        let place = self.step_of(first, local);
-        let mut steps = Vec::from_iter(place.is_none().then(|| first.to_string()));
-        for (index, step) in self.steps.iter().enumerate() {
-            let kept = step.iter().filter(|term| is_kept(term));
-            let text = kept.map(ToString::to_string).collect::<Vec<_>>().join("+");
-            match text.as_str() {
-                "" => {}
-                _ if Some(index) == place => steps.insert(0, text),
-                _ => steps.push(text),
-            }
-        }
-        let order: Self = steps.join(":").parse().ok()?;
-        (!order.is_auto && order.step_of(first, local) == Some(0)).then_some(order)
     }
 
     /// Returns the number of steps, which is at least one.
@@ -196,9 +155,9 @@ impl FromStr for FailoverOrder {
     type Err = Line;
 
     fn from_str(text: &str) -> Result<Self, Line> {
-        let order = Self::of_text(text);
-        let defect = order.defect.as_ref().map(|one| one.reason.clone());
-        match defect.or_else(|| order.terms().find_map(ClusterTerm::defect)) {
+        let order = Self::of_text(text, [""; 2]);
+        let defect = order.terms().find_map(ClusterTerm::defect);
+        match order.defect.clone().or(defect) {
             Some(defect) => Err(defect),
             None => Ok(order),
         }
@@ -285,7 +244,7 @@ impl TermReader {
     fn refuse(&mut self, defect: String) {
         self.is_too_large = true;
         self.defect = None;
-        self.note(self.effect, defect);
+        self.note(self.effects[0], &defect);
     }
 
     /// Reads one term of a normalized setting. `place` names its place for people, such as `step 2`. Returns `None` if the term
@@ -296,7 +255,7 @@ impl TermReader {
         let defect = match text {
             "" => format!("{place} is empty"),
             _ if !self.seen.insert(text.to_owned()) => {
-                self.note(TWICE, format!("'{shown}' occurs twice"));
+                self.note(self.effects[1], &format!("'{shown}' occurs twice"));
                 return None;
             }
             "local" => return Some(ClusterTerm::Local),
@@ -308,14 +267,14 @@ impl TermReader {
                 return Some(name.unwrap_or(ClusterTerm::Unreadable(shown)));
             }
         };
-        self.note(self.effect, defect);
+        self.note(self.effects[0], &defect);
         Some(ClusterTerm::Nothing(shown))
     }
 
-    /// Notes what is wrong, and what becomes of it.
-    pub(super) fn note(&mut self, effect: &'static str, reason: impl Into<Line>) {
-        let reason = reason.into();
-        self.defect.get_or_insert(Defect { effect, reason });
+    /// Notes what is wrong, behind what becomes of it.
+    pub(super) fn note(&mut self, effect: &str, reason: &str) {
+        self.defect
+            .get_or_insert_with(|| format!("{effect}{reason}").into());
     }
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Line(String);
+pub struct Line(Box<str>);
 
 /// Returns whether a character can end a line, control a terminal, or change the order of the text around it: controls,
 /// separators of lines and paragraphs (Unicode Zl, Zp), and marks of direction (Unicode `Bidi_Control`).
@@ -45,7 +45,7 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
 pub const MAX_LISTED: usize = 5;
 
 /// Joins items, with a text between two of them.
-pub fn joined<T: fmt::Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
+pub fn join<T: fmt::Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
     let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     texts.join(between)
 }
@@ -53,11 +53,18 @@ pub fn joined<T: fmt::Display>(items: impl IntoIterator<Item = T>, between: &str
 /// Lists the first items of a sentence, and the number of the others: `a, b and 7 more`.
 pub fn list_some<T: fmt::Display>(items: impl IntoIterator<Item = T>, max: usize) -> String {
     let mut items = items.into_iter();
-    let listed = joined(items.by_ref().take(max), ", ");
+    let listed = join(items.by_ref().take(max), ", ");
     match items.count() {
         0 => listed,
         more => format!("{listed} and {more} more"),
     }
+}
+
+/// Joins the parts of a sentence that are not empty.
+pub fn joined(parts: &[&str]) -> String {
+    let mut parts = parts.to_vec();
+    parts.retain(|part| !part.is_empty());
+    parts.join(": ")
 }
 
 // === impl Line ===
@@ -69,19 +76,17 @@ impl Line {
     }
 
     /// Cuts the text after `max` characters.
-    pub fn truncated(mut self, max: usize) -> Self {
-        if let Some((end, _)) = self.0.char_indices().nth(max) {
-            self.0.truncate(end);
-            self.0.push('…');
-            self.0.shrink_to_fit();
+    pub fn truncated(self, max: usize) -> Self {
+        match self.0.char_indices().nth(max) {
+            Some((end, _)) => Self(format!("{}…", &self.0[..end]).into()),
+            None => self,
         }
-        self
     }
 }
 
 impl<T: AsRef<str>> From<T> for Line {
     fn from(text: T) -> Self {
-        Self(escaped(text.as_ref()).into_owned())
+        Self(escaped(text.as_ref()).into())
     }
 }
 
@@ -101,7 +106,7 @@ impl fmt::Display for Line {
 
 impl PartialEq<&str> for Line {
     fn eq(&self, other: &&str) -> bool {
-        self.0 == **other
+        *self.0 == **other
     }
 }
 

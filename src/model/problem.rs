@@ -10,7 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
-use super::{ClusterName, Line, MAX_LISTED, ObjectRef, ServiceKey, Text, Timestamp, list_some};
+use super::{
+    ClusterName, Line, MAX_LISTED, ObjectRef, ServiceKey, Text, Timestamp, joined, list_some,
+};
 
 /// One fact that a person may have to know.
 ///
@@ -259,8 +261,8 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "correct it: kubectl edit service {service} -n {namespace}")
             .explains(&[K::StepWithoutEndpoint]),
         row(K::IgnoredSetting, State, Note, "Setting has no effect here",
-            "set an annotation on the Service of this cluster, which alone decides; correct a wrong one on the exported Service: Linkerd \
-            copies it to its mirrors; for an annotation of Linkerd, find out who wrote it"),
+            "nothing; or annotate the Service of this cluster, which alone decides; or correct the annotation of the exported Service; or \
+            export it so that each cluster has an address; for an annotation of Linkerd, find out who wrote it"),
         row(K::NoHostnames, State, Warning, "Cluster has one address where others have pods",
             "turn on enableHeadlessServices for the link of cluster {cluster}, and export the service as a headless one there"),
         row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
@@ -389,17 +391,16 @@ impl Problem {
         self
     }
 
-    /// Sets what a person does in this case.
-    pub fn with_remedy(mut self, remedy: impl Into<Line>) -> Self {
-        self.remedy = Some(remedy.into());
-        self
-    }
-
     /// Adds another problem of the same kind, service and cluster: its objects and its detail, the first ones of many.
     pub fn merge(&mut self, other: Self) {
         let is_known = self.detail.contains(&*other.detail);
         if is_known && other.objects.iter().all(|one| self.objects.contains(one)) {
             return;
+        }
+        if self.remedy != other.remedy {
+            let (own, other) = (self.hint(), other.hint());
+            let both = format!("{own}; {other}");
+            self.remedy = Some(if own.contains(&other) { own } else { both }.into());
         }
         self.count += other.count;
         if self.objects.len() < MAX_LISTED {
@@ -416,12 +417,6 @@ impl Problem {
             self.detail = Line::from(detail).truncated(MAX_DETAIL);
         }
         self.unknown = self.unknown.take().or(other.unknown);
-        self.remedy = match (self.remedy.take(), other.remedy) {
-            (Some(own), Some(other)) if !own.contains(&*other) => {
-                Some(format!("{own}; {other}").into())
-            }
-            (own, other) => own.or(other),
-        };
     }
 
     /// Returns why it is so, without the value: what the detail says before a colon.
@@ -596,8 +591,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = self.with_objects(self.detail.clone());
         let parts = [self.kind.row().sentence, &self.subject(), &detail];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        f.write_str(&parts.join(": "))
+        f.write_str(&joined(&parts))
     }
 }
 

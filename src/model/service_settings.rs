@@ -3,7 +3,6 @@
 //! Linkerd copies the annotations of an exported Service to its mirrors in all clusters. This cluster alone decides what it
 //! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
-use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -12,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::{EnumString, IntoStaticStr};
 
 use super::fields::shorten;
-use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar};
+use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, joined, key, most_similar};
 use crate::setting_text::or_empty;
 
 /// The TTL that can be set, in seconds.
@@ -90,13 +89,13 @@ impl ServiceSettings {
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
             // The build reports names that cannot be read, with the nearest name.
-            let defect = order.as_ref().and_then(|order| order.defect.clone());
+            let defect = order.as_ref().and_then(|order| order.defect.as_deref());
             settings.note_defect(key::FAILOVER, value, defect);
             settings.failover = Some(order);
         }
         if let Some(value) = service.annotation(key::EXPECTED_CLUSTERS) {
             let expected = ExpectedClusters::read(value);
-            settings.note_defect(key::EXPECTED_CLUSTERS, value, expected.defect.clone());
+            settings.note_defect(key::EXPECTED_CLUSTERS, value, expected.defect.as_deref());
             settings.expected = Some(expected);
         }
         settings
@@ -142,7 +141,7 @@ impl ServiceSettings {
         if octets > MAX_OCTETS {
             let reason =
                 format!("ignored: it has {octets} octets; at most {MAX_OCTETS} are allowed");
-            self.note_defect(key, value, Some(reason));
+            self.note_defect(key, value, Some(&reason));
             return None;
         }
         let parsed = value.trim().parse().ok();
@@ -153,13 +152,9 @@ impl ServiceSettings {
     }
 
     /// Notes the first thing that is wrong with an annotation. More would not help.
-    fn note_defect(&mut self, key: &str, value: &str, defect: Option<impl Display>) {
-        match (defect, shorten(value.trim())) {
-            (None, _) => {}
-            (Some(defect), value) if value.is_empty() => {
-                self.note_unreadable(key, &defect.to_string());
-            }
-            (Some(defect), value) => self.note_unreadable(key, &format!("{defect}: {value}")),
+    fn note_defect(&mut self, key: &str, value: &str, defect: Option<&str>) {
+        if let Some(defect) = defect {
+            self.note_unreadable(key, &joined(&[defect, &shorten(value.trim())]));
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Settings;
+use crate::model::ClusterName;
 use crate::table::{Aliases, DEFAULT_CLUSTER_NAME};
 use crate::zone::ZoneName;
 
@@ -64,19 +65,17 @@ impl Settings {
     /// Returns an error if a cluster has a name that has another meaning in a failover order (rule K5a). This cluster is `local`
     /// there, whatever its name is.
     fn check_cluster_names(&self) -> Result<(), String> {
-        let mut named = Vec::new();
+        let check = |path: &str, name: &ClusterName| match name.as_str() {
+            "auto" | "local" => Err(format!(
+                "{path}: '{name}' is a word of failover orders, and no name"
+            )),
+            _ => Ok(()),
+        };
         if self.cluster_name.as_str() != DEFAULT_CLUSTER_NAME {
-            named.push(("clusterName".to_owned(), &self.cluster_name));
+            check("clusterName", &self.cluster_name)?;
         }
         for (link, name) in &self.cluster_aliases {
-            named.push((format!("clusterAliases.{link}"), name));
-        }
-        for (path, name) in named {
-            if matches!(name.as_str(), "auto" | "local") {
-                return Err(format!(
-                    "{path}: '{name}' is a word of failover orders, and no name"
-                ));
-            }
+            check(&format!("clusterAliases.{link}"), name)?;
         }
         Ok(())
     }

@@ -38,10 +38,14 @@ fn find_in(schema: &Value, default: &Value, value: &Value, path: &str) -> Option
             path,
         );
     }
-    let given = flow(value);
     let documentation = schema["description"].as_str().unwrap_or_default();
     let types = &schema["type"]; // an optional value has `null`, too
-    let (form, example) = match (types.as_str().or(types[0].as_str())?, value) {
+    let expected = types.as_str().or(types[0].as_str())?;
+    let given = match expected {
+        "boolean" | "integer" => value.to_string(), // with its quotes
+        _ => flow(value),
+    };
+    let (form, example) = match (expected, value) {
         ("object", Value::Object(fields)) => {
             return fields
                 .iter()
@@ -68,18 +72,14 @@ fn find_in(schema: &Value, default: &Value, value: &Value, path: &str) -> Option
                 .map_or_else(|| flow(default), str::to_owned),
         ),
         ("array", _) => ("a list", format!("[{given}]")),
-        ("boolean", _) => {
-            let why = format!("expected true or false, and not {value}");
-            return Some(Wrong::new(path, why));
-        }
-        ("string", _) => {
-            let example = documentation.split_once("such as `").map(|(_, rest)| rest);
-            let example = example.and_then(|rest| rest.split('`').next());
-            match default.as_str().filter(|text| !text.is_empty()).or(example) {
-                None => ("a text", format!("\"{given}\"")),
-                Some(example) => ("a text", example.to_owned()),
+        ("boolean", _) => ("true or false", flow(default)),
+        ("string", _) => match default.as_str() {
+            None | Some("") => {
+                let first = given.trim_matches(['[', ']']).split(',').next();
+                ("a text", format!("\"{}\"", first.unwrap_or_default()))
             }
-        }
+            Some(default) => ("a text", default.to_owned()),
+        },
         (_, number) => {
             let (least, most) = (&schema["minimum"], &schema["maximum"]);
             let is_allowed =
@@ -90,7 +90,7 @@ fn find_in(schema: &Value, default: &Value, value: &Value, path: &str) -> Option
             let what = documentation.split('.').next().unwrap_or_default();
             let example = default.as_u64().or(least.as_u64()).unwrap_or_default();
             let range = format!("from {least} to {most}, such as {example}");
-            let why = format!("{number} is not a whole number {range} ({what})");
+            let why = format!("{given} is not a whole number {range} ({what})");
             return Some(Wrong::new(path, why));
         }
     };

@@ -94,10 +94,11 @@ impl TryFrom<ZoneForm> for ZoneSetting {
         };
         let grammar = match (grammar, cluster) {
             (grammar, None) => grammar.unwrap_or(Grammar::Global),
-            (None, Some(cluster)) => {
-                let cluster = cluster.parse::<ClusterName>();
-                Grammar::Cluster(cluster.map_err(|why| format!("cluster of zone {name}: {why}"))?)
-            }
+            (None, Some(cluster)) => Grammar::Cluster(
+                cluster
+                    .parse()
+                    .map_err(|why| format!("cluster of zone {name}: {why}"))?,
+            ),
             (Some(_), Some(_)) => {
                 return Err(format!(
                     "zone {name} has a grammar and a cluster; remove one of them"

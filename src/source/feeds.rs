@@ -14,7 +14,7 @@ use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::histogram::Histogram;
-use crate::model::{Kind, Line, Namespace, Problem, ProblemKind, Timestamp, list_some};
+use crate::model::{Kind, Line, Namespace, Problem, ProblemKind, Timestamp, joined, list_some};
 use crate::table::links::LinkList;
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
@@ -291,10 +291,14 @@ impl FeedState {
 
     /// Returns the problem that it fails, or is not listed yet.
     fn problem(&self) -> Problem {
-        let missing = (!self.is_listed()).then_some("not listed yet");
-        let failure = self.failure.as_ref().map(|(reason, _)| reason.as_str());
-        let detail: Vec<&str> = missing.into_iter().chain(failure).collect();
-        Problem::new(ProblemKind::SourceUnavailable, detail.join(": "))
+        let missing = if self.is_listed() {
+            ""
+        } else {
+            "not listed yet"
+        };
+        let failure = self.failure.as_ref().map_or("", |(reason, _)| reason);
+        let detail = joined(&[missing, failure]);
+        Problem::new(ProblemKind::SourceUnavailable, detail)
     }
 }
 

@@ -260,7 +260,7 @@ impl Change {
             Failing if self.cause.is_some() && self.after.is_some() => {
                 format!("Hosts of {of} fail")
             }
-            Failing if self.cause.is_some() => format!("Hosts of {of} do not fail any more"),
+            Failing if self.cause.is_some() => format!("Names of {of} do not fail any more"),
             Failing if self.after.is_some() => format!("The name of {of} fails"),
             Failing => format!("The name of {of} answers again"),
             ShortName => setting("The short name"),

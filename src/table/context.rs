@@ -16,8 +16,8 @@ use super::links::{LinkList, Links};
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use crate::model::{
-    ClusterName, FailoverOrder, Item, ItemKind, Kind, Line, Object, ObjectKey, OwnForm, OwnService,
-    Problem, ProblemKind, ServiceKey, ServiceSettings, Slice, Timestamp,
+    ClusterName, FailoverOrder, Item, ItemKind, Line, ObjectKey, OwnForm, OwnService, Problem,
+    ProblemKind, ServiceKey, ServiceSettings, Slice, Timestamp,
 };
 
 /// What the build of one service reads.
@@ -95,10 +95,11 @@ impl<'b> BuildContext<'b> {
         let found: Vec<Problem> = found.into_iter().collect(); // may report others
         let mut problems = self.problems.borrow_mut();
         for problem in found {
+            let problem = problem.of_service(self.key);
             let key = (problem.kind, problem.cluster.clone(), problem.name.clone());
             match problems.entry(key) {
                 Entry::Occupied(mut known) => known.get_mut().merge(problem),
-                Entry::Vacant(new) => _ = new.insert(problem.of_service(self.key)),
+                Entry::Vacant(new) => _ = new.insert(problem),
             }
         }
     }
@@ -129,9 +130,8 @@ impl<'b> BuildContext<'b> {
 
     /// Returns whether a Service of this cluster has the name of the service, so that an annotation can be written.
     pub(super) fn has_own(&self) -> bool {
-        let services = self.store.objects(Kind::Service);
-        let other = services.get(&ObjectKey::of_service(self.key));
-        self.own().is_some() || matches!(other, Some(Object::Plain))
+        let object = ObjectKey::of_service(self.key);
+        self.own().is_some() || self.store.has_other_service(&object)
     }
 
     /// Returns what the annotations of that Service set.

@@ -132,6 +132,7 @@ fn describe(kind: ChangeKind, service: &Service) -> Option<String> {
 /// other setting.
 fn setting_changes(old: &Service, new: &Service, exists_in_both: bool) -> Vec<Change> {
     use ChangeKind::{Failing, Gate, GatewayDown, Order, Step, Ttl};
+    let is_usable = |one: &Endpoint| one.is_selected() && one.is_alive();
     let mut changes = Vec::new();
     for kind in [Order, Gate, Failing, Ttl, GatewayDown, Step] {
         let before = describe(kind, old);
@@ -143,10 +144,12 @@ fn setting_changes(old: &Service, new: &Service, exists_in_both: bool) -> Vec<Ch
             _ => false,
         };
         if before != after && !is_new {
-            let cause = if kind == Step {
-                step_cause(old, new)
-            } else {
-                None
+            let cause = match kind {
+                Step => step_cause(old, new),
+                Failing if after.is_none() && !new.endpoints.iter().any(is_usable) => {
+                    Some("no endpoint is alive".to_owned())
+                }
+                _ => None,
             };
             changes.push(Change::between(kind, before, after, cause));
         }
@@ -341,15 +344,13 @@ fn kinds(endpoints: &[Endpoint]) -> String {
     for endpoint in endpoints {
         kinds.insert((endpoint.kind, endpoint.role == Role::ClusterOnly));
     }
-    let mut texts = Vec::new();
-    for (kind, is_left_out) in kinds {
-        texts.push(if is_left_out {
-            format!("{kind} (only as its own name)")
-        } else {
-            kind.to_string()
+    let texts = kinds
+        .into_iter()
+        .map(|(kind, is_left_out)| match is_left_out {
+            true => format!("{kind} (only as its own name)"),
+            false => kind.to_string(),
         });
-    }
-    texts.join(", ")
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns what was seen of endpoints that are gone. `new` is the version of the service that lacks them.

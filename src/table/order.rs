@@ -8,9 +8,10 @@ use super::candidate::Candidate;
 use super::context::{BuildContext, KeptOrder};
 use super::endpoint::{Endpoint, Role};
 use super::failover::{Answering, Debounce, Failover, OrderOrigin, Step, StepHealth, StepMemory};
+use crate::model::ProblemKind::SettingWithoutEffect;
 use crate::model::{
-    ClusterName, ClusterTerm, FailoverOrder, GatewayDown, Line, MAX_LISTED, ObjectKey, ObjectRef,
-    Problem, ProblemKind, key, list_some, shorten,
+    ClusterName, ClusterTerm, FailoverOrder, GatewayDown, MAX_LISTED, ObjectRef, Problem,
+    ProblemKind, ServiceKey, list_some, shorten,
 };
 
 /// An order with the setting that it comes from.
@@ -20,16 +21,12 @@ pub(super) type Order = (FailoverOrder, OrderOrigin);
 /// not join the steps meanwhile.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// Maximum number of characters of an order, and of a step, in a sentence.
-const MAX_ORDER: usize = 100;
-
 // === Settings ===
 
 /// Returns the order of the Service of this cluster, or the order that it had until a moment ago. An annotation that is removed
 /// from a Service that stays ends at once.
 pub(super) fn kept_order(context: BuildContext<'_>) -> Option<KeptOrder> {
-    let service = ObjectKey::of_service(context.key);
-    if context.own().is_some() || context.store.has_other_service(&service) {
+    if context.has_own() {
         let order = context.settings()?.failover.clone()??;
         return Some(KeptOrder { order, end: None });
     }
@@ -48,6 +45,7 @@ pub(super) fn order_of(
 ) -> Option<Order> {
     let has_pods = context.has_pods();
     let mut offering = candidates.iter().filter(|one| !one.endpoints.is_empty());
+    let is_offered = offering.clone().next().is_some();
     let (order, origin) = if let Some(kept) = kept {
         (kept.order.clone(), OrderOrigin::Annotation)
     } else if context.settings().is_some_and(|own| own.failover.is_some()) {
@@ -60,51 +58,41 @@ pub(super) fn order_of(
             .rules
             .failover
             .clone()
-            .filter(|_| offering.clone().next().is_some() && !has_pods)?;
+            .filter(|_| is_offered && !has_pods)?;
         (order, OrderOrigin::DefaultSetting)
     };
-    if offering.clone().next().is_some() && offering.all(Candidate::covers_several) {
+    if is_offered && offering.all(Candidate::covers_several) {
         // Nothing but addresses that belong to no single cluster (rule K1).
         let what =
             format!("ignored, because the service has one address for all its clusters: {order}");
-        let mut problem = wrong(origin, &what, "", context);
+        let mut problem = wrong(origin, &what, context);
         if origin == OrderOrigin::DefaultSetting {
-            problem.kind = ProblemKind::IgnoredSetting;
-            let remedy = "nothing, or export the service so that each cluster has an address";
-            problem = problem.with_remedy(remedy);
+            (problem.kind, problem.remedy) = (ProblemKind::IgnoredSetting, None);
         }
         context.report([problem]);
         return None;
     }
     // With one step, nothing moves.
     if has_pods && order.is_auto && order.count() > 1 {
-        let kind = ProblemKind::AutoWithPods;
-        let place = place(origin, context).unwrap_or_default();
-        let problem = Problem::new(kind, order.to_string());
-        context.report([problem.with_remedy(format!("{}{place}", kind.row().hint))]);
+        let detail = format!("{}: {order}", origin.setting(context.key));
+        context.report([Problem::new(ProblemKind::AutoWithPods, detail)]);
     }
     report_terms(&order, origin, context);
     Some((order, origin))
 }
 
-/// Returns where a person changes an order: `: `, and a command or a setting. Returns `None` if its Service is gone.
-fn place(origin: OrderOrigin, context: BuildContext<'_>) -> Option<String> {
-    let [service, namespace] = context.key.labels();
-    match origin {
-        OrderOrigin::Annotation if !context.has_own() => None,
-        OrderOrigin::Annotation => Some(format!(": kubectl edit service {service} -n {namespace}")),
-        _ => Some(format!(": {} in the settings", origin.setting(context.key))),
-    }
-}
-
-/// Makes the problem of an order that does not do what it says. `other` is another remedy than to correct it.
-fn wrong(origin: OrderOrigin, what: &str, other: &str, context: BuildContext<'_>) -> Problem {
-    let detail = format!("{}: {what}", origin.setting(context.key));
-    let remedy = match place(origin, context) {
-        Some(place) => format!("correct it{place}{other}"),
-        None => "nothing: its Service is gone, and the order ends within ten seconds".to_owned(),
+/// Makes the problem of an order that does not do what it says, with the place to correct it.
+fn wrong(origin: OrderOrigin, what: &str, context: BuildContext<'_>) -> Problem {
+    let setting = origin.setting(context.key);
+    let remedy = match origin {
+        OrderOrigin::Annotation if context.has_own() => None,
+        OrderOrigin::Annotation => Some("nothing: its Service is gone".into()),
+        _ => Some(format!("correct {setting} in the settings").into()),
     };
-    Problem::new(ProblemKind::SettingWithoutEffect, detail).with_remedy(remedy)
+    Problem {
+        remedy,
+        ..Problem::new(SettingWithoutEffect, format!("{setting}: {what}"))
+    }
 }
 
 /// Reports clusters of an order that nothing here knows or whose name cannot be read, and this cluster if it occurs twice (rules K5,
@@ -123,22 +111,19 @@ fn report_terms(order: &FailoverOrder, origin: OrderOrigin, context: BuildContex
             _ => {}
         }
     }
-    let link = unknown
-        .first()
-        .map(|first| format!("; or link cluster {first}"));
-    for (names, reason, other) in [
-        (unknown, "no mirror and no Link names it", link.as_deref()),
-        (unreadable, "it is not the name of a cluster", None),
+    for (names, reason) in [
+        (unknown, "until a mirror or a Link names it"),
+        (unreadable, "because it is not the name of a cluster"),
     ] {
         let Some(first) = names.first() else { continue };
         let listed = list_some(names.iter().map(|name| format!("'{name}'")), MAX_LISTED);
-        let what = format!("counts as a cluster without endpoints, {reason}: {listed} in {text}");
-        let problem = wrong(origin, &what, other.unwrap_or_default(), context);
+        let what = format!("counts as a cluster without endpoints {reason}: {listed} in {text}");
+        let problem = wrong(origin, &what, context);
         context.report([problem.of_unknown(first)]);
     }
     if order.terms().filter(|term| term.is(own, own)).count() > 1 {
         let what = format!("corrected, its first place counts: 'local' and '{own}' in {text}");
-        context.report([wrong(origin, &what, "", context)]);
+        context.report([wrong(origin, &what, context)]);
     }
 }
 
@@ -187,7 +172,7 @@ pub(super) fn order(
         let what = format!(
             "no step behind {step} answers, which is flat or federated and alive while its mirror exists: {order}"
         );
-        context.report([wrong(origin, &what, "", context)]);
+        context.report([wrong(origin, &what, context)]);
     }
     let steps = health.iter().enumerate().map(|(index, health)| Step {
         health: *health,
@@ -211,70 +196,54 @@ fn problem_of_step(
     context: BuildContext<'_>,
 ) -> Option<Problem> {
     let order = &failover.order;
-    let [whole, step] = [order.to_string(), failover.answering_text()]
-        .map(|text| Line::from(text).truncated(MAX_ORDER));
-    let detail = format!("step {} of {whole}, {step}", failover.answering + 1);
-    let (kind, detail) = match failover.answering_health() {
-        StepHealth::Empty => (ProblemKind::StepWithoutEndpoint, detail),
-        StepHealth::Down if !order.is_auto => {
-            let detail = format!("{detail}: no other takes over");
-            (ProblemKind::HeldStepDown, detail)
-        }
-        _ if failover.answering > 0 => (ProblemKind::StandbyAnswers, detail),
+    let own = &context.rules.cluster_name;
+    let [whole, step] = [order.to_string(), failover.answering_text()].map(|text| shorten(&text));
+    let step = format!("step {} of {whole}, {step}", failover.answering + 1);
+    let (kind, what) = match failover.answering_health() {
+        StepHealth::Empty => (ProblemKind::StepWithoutEndpoint, ""),
+        StepHealth::Down if !order.is_auto => (ProblemKind::HeldStepDown, ": no other takes over"),
+        _ if failover.answering > 0 => (ProblemKind::StandbyAnswers, ""),
         _ => return None,
     };
-    if kind == ProblemKind::StandbyAnswers {
-        return Some(Problem::new(kind, detail));
-    }
-    let detail = match list_some(standby, MAX_LISTED).as_str() {
-        _ if order.is_auto => detail,
-        "" => format!("{detail}; no other cluster is alive"),
-        alive => format!("{detail}; alive: {alive}"),
-    };
-    let command = takeover(failover, standby, context).unwrap_or_default();
-    let whole = Problem::new(kind, format!("{detail}; {command}"));
-    let hint = kind.row().hint;
-    if !command.is_empty() && whole.detail.ends_with(&command) {
-        let other = "or let another step answer with the command in the detail";
-        return Some(whole.with_remedy(format!("{hint}; {other}")));
-    }
-    let problem = Problem::new(kind, detail);
-    Some(match place(failover.origin, context) {
-        Some(place) if kind == ProblemKind::StepWithoutEndpoint => {
-            problem.with_remedy(format!("{hint}; or change the order{place}"))
+    let place = |one: &&ClusterName| order.step_of(one, own).unwrap_or(usize::MAX);
+    let others = match standby.iter().min_by_key(place) {
+        _ if order.is_auto => String::new(),
+        None => "; no other cluster is alive".to_owned(),
+        Some(first) => {
+            let alive = format!("; alive: {}", list_some(standby, MAX_LISTED));
+            let command = takeover(first, failover.origin, context).unwrap_or_default();
+            let problem = Problem::new(kind, format!("{step}{what}{alive}{command}"));
+            if !command.is_empty() && problem.detail.ends_with(&command) {
+                let hint = kind.row().hint;
+                let remedy =
+                    format!("{hint}; or let {first} answer with the command in the detail");
+                let remedy = Some(remedy.into());
+                return Some(Problem { remedy, ..problem });
+            }
+            alive
         }
-        _ => problem,
-    })
+    };
+    Some(Problem::new(kind, step + what + &others))
 }
 
-/// Says what makes the first of the clusters that are alive answer in place of the first step of an order that is held. An annotation
-/// wins over the settings (rule K6). Returns `None` if the order moves by itself or no valid one does it, or if its Service is gone.
+/// Says what makes a cluster answer in place of the first step of an order that is held. An annotation wins over the settings (rule
+/// K6). Returns `None` if its name has another meaning in an order, or if the Service of the order is gone.
 fn takeover(
-    failover: &Failover,
-    standby: &BTreeSet<ClusterName>,
+    cluster: &ClusterName,
+    origin: OrderOrigin,
     context: BuildContext<'_>,
 ) -> Option<String> {
-    if failover.order.is_auto {
-        return None;
-    }
-    let own = &context.rules.cluster_name;
-    let is_known = |name: &ClusterName| context.store.knows(name, context.rules);
-    let place = |one: &&ClusterName| failover.order.step_of(one, own).unwrap_or(usize::MAX);
-    let first = standby.iter().min_by_key(place)?;
-    let order = failover.order.led_by(first, own, &is_known)?;
-    let [service, namespace] = context.key.labels();
-    let command = match failover.origin {
+    let order: FailoverOrder = cluster.as_str().parse().ok()?;
+    order.step_of(cluster, &context.rules.cluster_name)?;
+    let ServiceKey { namespace, service } = context.key;
+    let command = match origin {
         _ if context.has_own() => format!(
-            "kubectl annotate service {service} -n {namespace} --overwrite '{}={order}'",
-            key::FAILOVER
+            "kubectl annotate service {service} -n {namespace} --overwrite global-dns/failover={cluster}"
         ),
         OrderOrigin::Annotation => return None,
-        _ => {
-            let setting = OrderOrigin::ServiceSetting.setting(context.key);
-            format!("set {setting} to {order} in the settings")
-        }
+        _ => format!("set services.{namespace}/{service}.failover to {cluster} in the settings"),
     };
-    Some(format!("to let {} answer: {command}", order.step_text(0)))
+    Some(format!("; to let {cluster} answer: {command}"))
 }
 
 /// Returns what is remembered of the steps of an order that moves by itself, with the one that answers (rule K7). Returns `None` if
@@ -324,12 +293,7 @@ pub(super) fn resolve(context: BuildContext<'_>) -> (u32, GatewayDown) {
     let mut ttl = set.clone().find_map(|one| one.ttl).unwrap_or(rules.ttl);
     let gateway_down = set.find_map(|one| one.gateway_down);
     let unused = own.into_iter().flat_map(|own| own.unused.iter().cloned());
-    let remedy = format!(
-        "correct it{}",
-        place(OrderOrigin::Annotation, context).unwrap_or_default()
-    );
-    let kind = ProblemKind::SettingWithoutEffect;
-    context.report(unused.map(|one| Problem::new(kind, one).with_remedy(&*remedy)));
+    context.report(unused.map(|one| Problem::new(SettingWithoutEffect, one)));
     for (object, copy) in context.copied_settings() {
         ttl = copy.ttl.map_or(ttl, |lower| ttl.min(lower));
         let unused = copy

@@ -275,7 +275,8 @@ fn order_of_pods_that_moves_by_itself_and_step_after_the_first_are_reported() {
     let mut started = Server::new(rules());
     started.see(1, &objects("auto:west:east"));
     started.see(60, &objects("auto:west:east"));
-    let (auto, standby) = ("auto:west:east", "step 2 of auto:west:east, east");
+    let auto = "annotation global-dns/failover: auto:west:east";
+    let standby = "step 2 of auto:west:east, east";
     assert_eq!(details(&started.table, &kinds), [standby, auto]);
 }
 

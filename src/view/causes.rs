@@ -11,7 +11,9 @@ use super::filter::Filter;
 use super::problem::{Counts, PrintContext, ProblemReport};
 use super::state::State;
 use crate::model::problem::ROWS;
-use crate::model::{ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey};
+use crate::model::{
+    ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey, joined,
+};
 use crate::table::{Published, Table};
 
 /// Maximum number of causes of one kind in a document, but for those of the server. The others are counted.
@@ -256,7 +258,8 @@ impl Cause {
                 Family::State => Line::default(),
                 Family::Skipped | Family::Conflict => {
                     let more = self.counts.count - 1;
-                    format!("{subject}: {}; and {more} more", report.detail).into()
+                    let detail = joined(&[&subject, &report.detail]);
+                    format!("{detail}; and {more} more").into()
                 }
             };
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::age::Age;
 use super::document::{Cells, Report, Section};
-use crate::model::{Level, Line, Problem, ProblemKind};
+use crate::model::{Level, Line, Problem, ProblemKind, joined};
 use crate::source::SteadyClock;
 use crate::table::Table;
 
@@ -107,8 +107,7 @@ impl ProblemReport {
 
     /// Returns what is wrong with what, the number of services that it affects, and since when.
     fn text(&self) -> String {
-        let parts = [&self.subject, self.sentence, &self.detail];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let text = joined(&[&self.subject, self.sentence, &self.detail]);
         let services = self.counts.filter(|counts| counts.services > 1);
         let facts: Vec<String> = services
             .map(|counts| format!("{} services", counts.services))
@@ -116,8 +115,8 @@ impl ProblemReport {
             .chain(self.age.words())
             .collect();
         match facts.join(", ").as_str() {
-            "" => parts.join(": "),
-            facts => format!("{} ({facts})", parts.join(": ")),
+            "" => text,
+            facts => format!("{text} ({facts})"),
         }
     }
 }

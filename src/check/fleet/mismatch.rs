@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::check::facts::joined;
 use crate::check::finding::{Check, Finding, FindingState, list, text};
-use crate::model::{Problem, ProblemKind};
+use crate::model::{Problem, ProblemKind, joined};
 
 /// The namespace and the name of a service.
 pub(super) type Key<'m> = [&'m str; 2];

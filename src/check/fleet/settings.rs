@@ -25,20 +25,16 @@ struct Setting {
 const SETTINGS: [Setting; 4] = [
     Setting {
         name: "TTL",
-        hint: "set annotation global-dns/ttl on the Service of every cluster, and the same ttl",
+        hint: "set annotation global-dns/ttl on the Service of every cluster, or the same services or ttl in the settings",
         text: |service, _| {
-            let has_endpoints = service["endpoints"].as_u64() != Some(0);
-            Some(
-                service["ttl"]
-                    .as_u64()
-                    .filter(|_| has_endpoints)?
-                    .to_string(),
-            )
+            let ttl = service["ttl"].as_u64();
+            Some(ttl.filter(|_| service["endpoints"] != 0)?.to_string())
         },
     },
     Setting {
         name: "failover order",
-        hint: "set annotation global-dns/failover on the Service of every cluster, or the same failover.default",
+        hint: "set annotation global-dns/failover on the Service of every cluster, or the same services or failover.default in the \
+               settings",
         text: |service, own| Some(resolve(text(&service["failover"], "order"), own)),
     },
     Setting {
@@ -48,7 +44,8 @@ const SETTINGS: [Setting; 4] = [
     },
     Setting {
         name: "gateway-down",
-        hint: "set annotation global-dns/gateway-down on the Service of every cluster, and the same gatewayDown",
+        hint: "set annotation global-dns/gateway-down on the Service of every cluster, or the same services or gatewayDown in the \
+               settings",
         text: |service, _| Some(text(service, "gatewayDown").to_owned()),
     },
 ];
@@ -61,13 +58,9 @@ const RESULTS: [Setting; 3] = [
         text: |service, _| {
             let failover = &service["failover"];
             // The same order has another step in each cluster if it names this one.
+            let step = failover["step"].as_u64();
             let is_compared = !text(failover, "order").contains("local");
-            Some(
-                failover["step"]
-                    .as_u64()
-                    .filter(|_| is_compared)?
-                    .to_string(),
-            )
+            Some(step.filter(|_| is_compared)?.to_string())
         },
     },
     Setting {

@@ -214,7 +214,7 @@ fn settings_that_appear_change_or_go_are_changes_with_both_texts() {
     let order = |order: &str| with("global-dns/failover", order);
     let gate = |gate: &str| with("global-dns/expected-clusters", gate);
     let until = "until 2999-01-01T00:00:00Z";
-    let cases: [(&[Value], &[Value], &[&str]); 9] = [
+    let cases: [(&[Value], &[Value], &[&str]); 10] = [
         (
             &plain,
             &order("east:west"),
@@ -232,6 +232,14 @@ fn settings_that_appear_change_or_go_are_changes_with_both_texts() {
             &order("east:west"),
             &plain,
             &["order: The failover order of prod/db ended; it was east:west."],
+        ),
+        (
+            &own("global-dns/failover", "east"),
+            &[],
+            &[
+                "order: The failover order of prod/db ended; it was east.",
+                "failing: Names of prod/db do not fail any more: no endpoint is alive.",
+            ],
         ),
         (
             &order("east"),

@@ -45,7 +45,7 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
             .collect::<Vec<_>>()
     };
     server.see(1, &gateways(true, true));
-    let detail = "services.prod/web.failover: counts as a cluster without endpoints, no mirror and no Link names it: 'wset' in wset:east";
+    let detail = "services.prod/web.failover: counts as a cluster without endpoints until a mirror or a Link names it: 'wset' in wset:east";
     assert_eq!(unknown(&server), [detail]);
     // Who prints the problem searches the nearest name.
     let mut problems = server.table.problems();
