@@ -138,7 +138,7 @@ impl DnsServer {
     /// Returns what all connections of a transport share.
     fn add_connections(&mut self, transport: Transport) -> (Arc<Answerer>, Arc<Connections>) {
         let answerer = Arc::new(self.answerer.for_thread());
-        let access = answerer.access().clone();
+        let access = answerer.shared.settings.access.clone();
         let counters = answerer.counters.clone();
         let connections = Connections::new(self.max_connections, access, transport, counters);
         let connections = Arc::new(connections);

@@ -2,7 +2,7 @@
 //! lists the standards and deviations.
 //!
 //! ```text
-//! bytes → parse → Query → respond → Reply → write → bytes
+//! bytes → parse → Message → respond → Reply → write → bytes
 //! ```
 //!
 //! [`respond()`] applies the policy once, for every transport. Code that encodes a [`Reply`] makes no decisions.
@@ -14,7 +14,7 @@ pub mod respond;
 pub mod write;
 
 pub use access::{Access, Network};
-pub use query::{Query, Reject, parse};
+pub use query::{Message, Query, parse};
 pub use rcode::Rcode;
 pub use respond::{Body, QueryContext, Reply, ResponseSettings, TCP_IDLE, Transport, respond};
 pub use write::{records_within, write};

@@ -3,17 +3,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::field::display;
 use tracing::warn;
 
-use super::counters::{CounterSet, Counters};
+use super::counters::{CounterSet, Counters, count};
 use super::refused::RefusedClients;
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
 use crate::table::publish::{Current, Reader};
-use crate::wire::{self, Access, Body, QueryContext, Reply, ResponseSettings, Transport};
+use crate::wire::{self, Body, QueryContext, Reply, ResponseSettings, Transport};
 use crate::zone::Answer;
 
 /// Converts messages to replies. Every UDP worker has its own, so that no two threads write to the same counter. TCP
@@ -25,7 +24,7 @@ pub struct Answerer {
 
 /// What all answerers share.
 pub(super) struct SharedAnswerer {
-    settings: ResponseSettings,
+    pub(super) settings: ResponseSettings,
     refused: RefusedClients,
     reader: Reader,
     pub(super) counters: CounterSet,
@@ -75,11 +74,6 @@ impl Answerer {
         }
     }
 
-    /// Returns which clients get answers.
-    pub(super) fn access(&self) -> &Access {
-        &self.shared.settings.access
-    }
-
     /// Returns the current table and time for a batch of queries. Drop it after the batch: it keeps an old table in memory.
     pub(super) fn batch_context(&self) -> BatchContext {
         BatchContext {
@@ -98,26 +92,25 @@ impl Answerer {
         out: &mut [u8],
     ) -> Option<usize> {
         if client.port() == 0 || client.ip().is_unspecified() {
-            self.counters.dropped.fetch_add(1, Relaxed); // the source is forged: nothing can be sent to it
+            count(&self.counters.dropped); // the source is forged: nothing can be sent to it
             return None;
         }
-        let query = wire::parse(packet);
+        let Some(message) = wire::parse(packet) else {
+            count(&self.counters.dropped);
+            return None;
+        };
         let context = QueryContext {
             transport,
-            is_allowed: self.access().is_allowed(client.ip()),
+            is_allowed: self.shared.settings.access.is_allowed(client.ip()),
             // The generator of this thread: no word is shared with other threads.
             turn: fastrand::u32(..),
         };
-        let Some(reply) = wire::respond(&self.shared.settings, &batch.table, &query, &context)
-        else {
-            self.counters.dropped.fetch_add(1, Relaxed);
-            return None;
-        };
+        let reply = wire::respond(&self.shared.settings, &batch.table, &message, &context);
         if !context.is_allowed {
             self.shared.refused.note(client.ip(), batch.time);
         }
-        let written = wire::write(&reply, &query, packet, out);
-        let rtype = query.as_ref().ok().map(|query| query.rtype);
+        let written = wire::write(&reply, &message, packet, out);
+        let rtype = message.query.as_ref().ok().map(|query| query.rtype);
         self.counters.count_request(transport, rtype);
         self.counters.count_response(reply.rcode);
         if written.is_truncated {
@@ -129,7 +122,7 @@ impl Answerer {
     /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer: a warning names the service,
     /// because questions are not logged.
     fn note_truncated(&self, reply: &Reply<'_>, transport: Transport, batch: &BatchContext) {
-        self.counters.truncated[transport as usize].fetch_add(1, Relaxed);
+        count(&self.counters.truncated[transport as usize]);
         if transport == Transport::Udp || !self.shared.oversized_answers.is_due(batch.time) {
             return;
         }

@@ -21,7 +21,7 @@ use tracing::warn;
 
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
-use crate::server::counters::{Counters, EndReason};
+use crate::server::counters::{Counters, EndReason, count};
 use crate::server::platform::{has_unsent, is_exhaustion};
 use crate::wire::{Access, Transport};
 
@@ -105,7 +105,7 @@ impl Connections {
             }),
             replaced: CancellationToken::new(),
         });
-        self.counters.connections.fetch_add(1, Relaxed);
+        count(&self.counters.connections);
         let mut open = self.open.lock();
         open.retain(|one| one.strong_count() > 0);
         if !self.lifted.is_cancelled() {
@@ -133,7 +133,7 @@ impl Connections {
     /// Counts a failed accept, and logs it at most once a minute. Pauses if descriptors or memory are exhausted. Other errors
     /// concern a single connection (accept(2)) and need no pause.
     pub(super) async fn note_failure(&self, error: &io::Error) {
-        self.counters.not_accepted.fetch_add(1, Relaxed);
+        count(&self.counters.not_accepted);
         if self.failures.is_due(unix_seconds()) {
             warn!(%error, "Accepting a TCP connection failed");
         }
@@ -146,8 +146,7 @@ impl Connections {
     pub(super) fn note_end(&self, ended: Result<(), JoinError>) {
         self.counters.connections.fetch_sub(1, Relaxed);
         if ended.is_err() {
-            let panics = &self.counters.panics[self.transport as usize];
-            panics.fetch_add(1, Relaxed);
+            count(&self.counters.panics[self.transport as usize]);
             self.counters.count_ended(EndReason::Broken);
         }
     }

@@ -70,16 +70,21 @@ pub(crate) const TYPES: [RecordType; 7] = {
     [T::A, T::AAAA, T::SRV, T::TXT, T::SOA, T::NS, T::ANY]
 };
 
+/// Counts one event.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
 impl Counters {
     /// Counts a query. `None` stands for an unreadable query.
     pub fn count_request(&self, transport: Transport, rtype: Option<RecordType>) {
         let known = TYPES.iter().position(|known| Some(*known) == rtype);
-        self.requests[transport as usize][known.unwrap_or(TYPES.len())].fetch_add(1, Relaxed);
+        count(&self.requests[transport as usize][known.unwrap_or(TYPES.len())]);
     }
 
     /// Counts a reply.
     pub fn count_response(&self, rcode: Rcode) {
-        self.responses[rcode as usize].fetch_add(1, Relaxed);
+        count(&self.responses[rcode as usize]);
     }
 
     /// Counts the answer time of a batch of `replies` queries: from receiving them until all replies are ready to send.
@@ -89,7 +94,7 @@ impl Counters {
 
     /// Counts a connection that ended.
     pub fn count_ended(&self, how: EndReason) {
-        self.ended[how as usize].fetch_add(1, Relaxed);
+        count(&self.ended[how as usize]);
     }
 }
 

@@ -4,7 +4,6 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::answerer::Answerer;
-use super::counters::Counters;
+use super::counters::{Counters, count};
 use super::platform::{self, RETRY_PAUSE};
 use crate::clock::unix_seconds;
 use crate::heartbeat::Heartbeat;
@@ -58,7 +57,7 @@ pub(super) fn refuse(socket: &UdpSocket) -> io::Result<()> {
 /// worker's own state inconsistent, and that is dropped. Workers share only the counters and the immutable table.
 fn contain_panics(counters: &Counters, run: impl Fn()) {
     while catch_unwind(AssertUnwindSafe(&run)).is_err() {
-        counters.panics[Transport::Udp as usize].fetch_add(1, Relaxed);
+        count(&counters.panics[Transport::Udp as usize]);
         thread::sleep(RESTART_PAUSE);
     }
 }
@@ -102,6 +101,8 @@ fn run(
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU32;
+
+    use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
 

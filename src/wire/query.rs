@@ -1,4 +1,4 @@
-//! Parses bytes to a [`Query`]: strictly, without allocation, in time linear in the length.
+//! Parses bytes to a [`Message`]: strictly, without allocation, in time linear in the length.
 //!
 //! Cheap checks come first. The counts are checked before any record is read, so a header cannot cause work (the class
 //! of CoreDNS CVE-2026-82399).
@@ -6,7 +6,18 @@
 use super::rcode::Rcode;
 use crate::zone::{Name, RecordType};
 
-/// A question and the EDNS data of its message.
+/// A message that gets a reply.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// Length of the question, which is echoed. It is 0 if the question cannot be read.
+    pub question: usize,
+    /// The client's OPT record, if it can be read.
+    pub edns: Option<Edns>,
+    /// The query, or the response code of a reply without records, if the message is not a valid query.
+    pub query: Result<Query, Rcode>,
+}
+
+/// A question.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// QNAME in lower case.
@@ -15,8 +26,6 @@ pub struct Query {
     pub rtype: RecordType,
     /// QCLASS.
     pub class: u16,
-    /// The client's OPT record, if there is one.
-    pub edns: Option<Edns>,
 }
 
 /// The client's OPT record (RFC 6891 section 6.1).
@@ -36,23 +45,6 @@ pub struct Edns {
     pub wants_padding: bool,
 }
 
-/// The reason why a message is not a valid query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reject {
-    /// The message is shorter than a header, or a response. It gets no reply, because answering responses can cause
-    /// loops.
-    Drop,
-    /// The message gets a reply without records.
-    With {
-        /// The response code.
-        rcode: Rcode,
-        /// Length of the question, which is echoed. It is 0 if the question cannot be read.
-        question: usize,
-        /// The client's OPT record, if it can be read.
-        edns: Option<Edns>,
-    },
-}
-
 /// The Internet.
 pub const CLASS_IN: u16 = 1;
 /// Chaosnet: questions about the server itself.
@@ -68,65 +60,56 @@ pub fn question_length(name: &Name) -> usize {
     name.wire().len() + 4
 }
 
-/// Parses a message.
-///
-/// # Errors
-///
-/// If the message is not a valid query. The error determines the reply.
-pub fn parse(packet: &[u8]) -> Result<Query, Reject> {
+/// Parses a message. Returns `None` if it is shorter than a header, or a response: it gets no reply, because answering responses can
+/// cause loops.
+pub fn parse(packet: &[u8]) -> Option<Message> {
     let header = packet.first_chunk::<HEADER>();
-    let Some(header) = header.filter(|header| header[2] & 0x80 == 0) else {
-        return Err(Reject::Drop);
-    };
+    let header = header.filter(|header| header[2] & 0x80 == 0)?;
     let opcode = header[2] >> 3 & 0x0f;
     let counts = [4, 6, 8, 10].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
-    if counts[0] != 1 {
-        return Err(reject_question_count(packet, opcode, counts));
-    }
     let rcode = match opcode {
         0 => Rcode::FormErr,
         _ => Rcode::NotImp,
     };
+    if counts[0] != 1 {
+        let edns = find_edns(packet, counts);
+        let is_newer = opcode == 0 && edns.is_some_and(|edns| edns.version > 0);
+        return reject(if is_newer { Rcode::BadVers } else { rcode }, 0, edns);
+    }
     let Some(name) = Name::read(&packet[HEADER..]) else {
-        return Err(reject(rcode, 0, None));
+        return reject(rcode, 0, None);
     };
     let question = question_length(&name);
     let end = HEADER + question;
     if packet.len() < end {
-        return Err(reject(rcode, 0, None));
+        return reject(rcode, 0, None);
     }
     if opcode != 0 {
-        return Err(reject(Rcode::NotImp, question, find_edns(packet, counts)));
+        return reject(Rcode::NotImp, question, find_edns(packet, counts));
     }
     let rtype = RecordType(read_u16(packet, end - 4));
-    let edns = read_query_edns(packet, end, rtype, counts)
-        .map_err(|Malformed(edns)| reject(Rcode::FormErr, question, edns))?;
+    let edns = match read_query_edns(packet, end, rtype, counts) {
+        Ok(edns) => edns,
+        Err(Malformed(edns)) => return reject(Rcode::FormErr, question, edns),
+    };
     // A name is long. It is moved once; a `match` with a guard would move it again.
-    Ok(Query {
-        name,
-        rtype,
-        class: read_u16(packet, end - 2),
+    Some(Message {
+        question,
         edns,
+        query: Ok(Query {
+            name,
+            rtype,
+            class: read_u16(packet, end - 2),
+        }),
     })
 }
 
-fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Reject {
-    Reject::With {
-        rcode,
+fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Option<Message> {
+    Some(Message {
         question,
         edns,
-    }
-}
-
-/// Rejects a message that does not have exactly one question.
-fn reject_question_count(packet: &[u8], opcode: u8, counts: [u16; 4]) -> Reject {
-    let edns = find_edns(packet, counts);
-    let rcode = match edns {
-        _ if opcode != 0 => Rcode::NotImp,
-        Some(edns) if edns.version > 0 => Rcode::BadVers,
-        _ => Rcode::FormErr,
-    };
-    reject(rcode, 0, edns)
+        query: Err(rcode),
+    })
 }
 
 /// Reads the OPT record of a query, whose records begin at `at`. A query has at most OPT and TSIG. An IXFR query also has a SOA record

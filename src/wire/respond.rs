@@ -6,7 +6,7 @@ use std::time::Duration;
 use strum::{IntoStaticStr, VariantArray};
 
 use super::access::Access;
-use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
+use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Message, Query};
 use super::rcode::Rcode;
 use crate::table::Published;
 use crate::zone::answer::answer_question;
@@ -130,22 +130,19 @@ type ErrorReply<'t> = (Rcode, Option<ExtendedError<'t>>);
 
 const NOT_SUPPORTED: ErrorReply<'_> = (Rcode::Refused, Some(ExtendedError::NotSupported));
 
-/// Applies the policy. `None` means that no reply is sent.
+/// Applies the policy.
 pub fn respond<'t>(
     settings: &'t ResponseSettings,
     published: &'t Published,
-    query: &Result<Query, Reject>,
+    message: &Message,
     context: &QueryContext,
-) -> Option<Reply<'t>> {
-    let (edns, parsed) = match query {
-        Ok(query) => (query.edns, Ok(query)),
-        Err(Reject::With { rcode, edns, .. }) => (*edns, Err((*rcode, None))),
-        Err(Reject::Drop) => return None,
-    };
-    let selected = if context.is_allowed {
-        parsed.and_then(|query| select_body(settings, published, query))
-    } else {
-        Err((Rcode::Refused, Some(ExtendedError::Prohibited)))
+) -> Reply<'t> {
+    let Message { edns, query, .. } = message;
+    let selected = match query {
+        _ if !context.is_allowed => Err((Rcode::Refused, Some(ExtendedError::Prohibited))),
+        Err(rcode) => Err((*rcode, None)),
+        Ok(_) if edns.is_some_and(|edns| edns.version > 0) => Err((Rcode::BadVers, None)), // RFC 6891 section 6.1.3
+        Ok(query) => select_body(settings, published, query),
     };
     // The server has data of one class, so an answer for any class is not authoritative (RFC 1035 section 6.2).
     let is_of_class = matches!(query, Ok(query) if query.class == CLASS_IN);
@@ -158,7 +155,7 @@ pub fn respond<'t>(
         edns.payload.max(UDP_PLAIN).min(settings.udp_max)
     });
     let edns = edns.map(|edns| reply_edns(settings, edns, error, context));
-    Some(Reply {
+    Reply {
         rcode,
         authoritative,
         body,
@@ -172,7 +169,7 @@ pub fn respond<'t>(
             order: settings.order,
             turn: context.turn,
         },
-    })
+    }
 }
 
 fn select_body<'t>(
@@ -180,9 +177,6 @@ fn select_body<'t>(
     published: &'t Published,
     query: &Query,
 ) -> Result<(Rcode, Body<'t>), ErrorReply<'t>> {
-    if query.edns.is_some_and(|edns| edns.version > 0) {
-        return Err((Rcode::BadVers, None)); // RFC 6891 section 6.1.3
-    }
     match (query.class, query.rtype) {
         (CLASS_IN | CLASS_ANY, RecordType::AXFR | RecordType::IXFR) => return Err(NOT_SUPPORTED),
         // The other meta types (RFC 6895 section 3.1), including OPT, are not valid in a question.

@@ -15,9 +15,9 @@ use std::ops::ControlFlow;
 
 use smallvec::SmallVec;
 
-use record::{ADDITIONAL, ANSWER, Message, QUESTION, RecordWriter};
+use record::{ADDITIONAL, ANSWER, QUESTION, RecordWriter, Unfinished};
 
-use super::query::{CLASS_IN, HEADER, Query, Reject, option, question_length};
+use super::query::{CLASS_IN, HEADER, Message, Query, option, question_length};
 use super::respond::{Body, ExtendedError, PADDING_BLOCK, Reply, ReplyEdns};
 use crate::zone::{Answer, AnswerContext, MessageSection, Name, RecordType};
 
@@ -30,15 +30,11 @@ pub struct Written {
     pub is_truncated: bool,
 }
 
-/// Writes the reply to the message `packet` into `out`. `query` is the parsed message. `out` has at least 512 octets.
-pub fn write(
-    reply: &Reply<'_>,
-    query: &Result<Query, Reject>,
-    packet: &[u8],
-    out: &mut [u8],
-) -> Written {
+/// Writes the reply to the message `packet`, which was parsed, into `out`. `out` has at least 512 octets.
+pub fn write(reply: &Reply<'_>, parsed: &Message, packet: &[u8], out: &mut [u8]) -> Written {
     let limit = usize::from(reply.limit).min(out.len());
-    let question = question(query, packet);
+    let question = HEADER..HEADER + parsed.question;
+    let question = packet.get(question).unwrap_or_default();
     let mut options = Options::new();
     let mut opt = 0;
     if let Some(edns) = &reply.edns {
@@ -47,11 +43,11 @@ pub fn write(
         put_options_within(*edns, room, &mut options);
         opt += options.len();
     }
-    let mut message = Message::new(out, limit - opt);
+    let mut message = Unfinished::new(out, limit - opt);
     if !question.is_empty() && message.put(question) {
         message.counts[QUESTION] = 1;
     }
-    let is_complete = match (&reply.body, query) {
+    let is_complete = match (&reply.body, &parsed.query) {
         (Body::Empty, _) | (_, Err(_)) => true,
         (Body::Answer(_) | Body::Chaos(_), Ok(query)) => message.put_sections(reply, query),
     };
@@ -66,8 +62,8 @@ pub fn write(
 /// options.
 pub fn records_within(answer: &Answer<'_>, question: &Name, limit: usize) -> usize {
     let mut out = vec![0; limit];
-    let mut message = Message::new(&mut out, limit.saturating_sub(OPT));
-    let _ = message.room(question.wire().len() + 4);
+    let mut message = Unfinished::new(&mut out, limit.saturating_sub(OPT));
+    let _ = message.room(question_length(question));
     let mut writer = RecordWriter::new(&mut message, question, CLASS_IN);
     let _ = answer
         .records(AnswerContext::new(question, 0))
@@ -86,9 +82,9 @@ const OPTION: usize = 4;
 /// The options of an OPT record. Usually they have room here, with padding.
 type Options = SmallVec<[u8; 640]>;
 
-// === impl Message ===
+// === impl Unfinished ===
 
-impl Message<'_> {
+impl Unfinished<'_> {
     /// Writes the records that fit. Returns `false` if the answer section is incomplete.
     fn put_sections(&mut self, reply: &Reply<'_>, query: &Query) -> bool {
         let mut is_complete = true;
@@ -137,16 +133,6 @@ impl Message<'_> {
             is_truncated,
         }
     }
-}
-
-/// Returns the question of a message, which is echoed. It is empty if the question cannot be read.
-fn question<'p>(query: &Result<Query, Reject>, packet: &'p [u8]) -> &'p [u8] {
-    let length = match query {
-        Ok(query) => question_length(&query.name),
-        Err(Reject::With { question, .. }) => *question,
-        Err(Reject::Drop) => 0,
-    };
-    packet.get(HEADER..HEADER + length).unwrap_or_default()
 }
 
 /// Encodes the options except padding in at most `room` octets. First the text of an error is left out, then the identifier of the

@@ -8,7 +8,6 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use futures::FutureExt as _;
@@ -29,6 +28,7 @@ use tracing::{debug, warn};
 use super::certificate::{Certificate, Loaded};
 use crate::server::answerer::Answerer;
 use crate::server::connections::MESSAGE_TIMEOUT;
+use crate::server::counters::count;
 use crate::server::framing::MAX_MESSAGE;
 use crate::wire::{TCP_IDLE, Transport};
 
@@ -95,13 +95,13 @@ impl Adapter {
                 .answer(&batch, packet, Transport::Quic, client, &mut out)?;
             let mut reply = Message::from_vec(&out[..length]).ok()?; // a reply of this server can be decoded
             if length > ALWAYS_FITS && fit(&mut reply).ok()? {
-                self.0.counters.truncated[Transport::Quic as usize].fetch_add(1, Relaxed);
+                count(&self.0.counters.truncated[Transport::Quic as usize]);
             }
             Some(reply)
         };
         // hickory would end the connection silently.
         let reply = catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
-            self.0.counters.panics[Transport::Quic as usize].fetch_add(1, Relaxed);
+            count(&self.0.counters.panics[Transport::Quic as usize]);
             None
         })?;
         self.0.counters.count_time(1, started.elapsed());

@@ -1,7 +1,6 @@
 //! Plain calls that every system has, in place of those of Linux.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use std::{env, io};
 
@@ -10,6 +9,7 @@ use tracing::warn;
 use super::{Figure, MAX_QUERY, MAX_REPLY};
 use crate::clock::unix_seconds;
 use crate::server::answerer::Answerer;
+use crate::server::counters::count;
 use crate::wire::Transport;
 
 /// Returns a function that receives a datagram and sends the answer. The system chooses the address that it leaves from.
@@ -31,7 +31,7 @@ pub(in crate::server) fn exchange(
                 if answerer.shared.send_failures.is_due(unix_seconds()) {
                     warn!(%error, "Sending over UDP failed");
                 }
-                answerer.counters.unsent.fetch_add(1, Relaxed);
+                count(&answerer.counters.unsent);
             }
         }
         Ok(())

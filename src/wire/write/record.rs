@@ -22,7 +22,7 @@ const SRV_HEAD: usize = 6;
 const MAX_POINTER: usize = 0x3fff;
 
 /// An unfinished message.
-pub(super) struct Message<'o> {
+pub(super) struct Unfinished<'o> {
     pub(super) out: &'o mut [u8],
     pub(super) length: usize,
     pub(super) limit: usize,
@@ -32,7 +32,7 @@ pub(super) struct Message<'o> {
 
 /// Writes the records of a message.
 pub(super) struct RecordWriter<'m, 'o> {
-    message: &'m mut Message<'o>,
+    message: &'m mut Unfinished<'o>,
     class: u16,
     /// Offset of the end of the question's name.
     question_end: usize,
@@ -58,9 +58,9 @@ struct Rrset {
 /// Reserved octets of a message that are not yet written.
 struct Room<'r>(&'r mut [u8]);
 
-// === impl Message ===
+// === impl Unfinished ===
 
-impl<'o> Message<'o> {
+impl<'o> Unfinished<'o> {
     /// Creates an empty message with space for the header.
     pub(super) fn new(out: &'o mut [u8], limit: usize) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl<'o> Message<'o> {
 
 impl<'m, 'o> RecordWriter<'m, 'o> {
     /// Begins with the answer section, after the question.
-    pub(super) fn new(message: &'m mut Message<'o>, question: &Name, class: u16) -> Self {
+    pub(super) fn new(message: &'m mut Unfinished<'o>, question: &Name, class: u16) -> Self {
         Self {
             class,
             question_end: HEADER + question.wire().len(),

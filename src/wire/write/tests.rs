@@ -116,14 +116,14 @@ fn reply(
     transport: Transport,
     turn: u32,
 ) -> (Vec<u8>, Written) {
-    let parsed = parse(packet);
-    let reply = respond(settings, now, &parsed, &context(transport, turn)).unwrap();
+    let parsed = parse(packet).unwrap();
+    let reply = respond(settings, now, &parsed, &context(transport, turn));
     let mut out = vec![0; 65_535];
     let written = write(&reply, &parsed, packet, &mut out);
     out.truncate(written.length);
     assert!(written.length <= usize::from(reply.limit));
     let message = HickoryMessage::from_vec(&out).unwrap();
-    let [answers, soa, additionals] = expected(&reply, parsed.as_ref().unwrap());
+    let [answers, soa, additionals] = expected(&reply, parsed.query.as_ref().unwrap());
     let header = message.metadata;
     assert_eq!((header.id, header.op_code), (0xabcd, OpCode::Query));
     assert!(header.recursion_desired && !header.recursion_available && !header.checking_disabled);

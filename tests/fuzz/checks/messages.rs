@@ -8,9 +8,7 @@ use global_dns::model::{Kind, Timestamp};
 use global_dns::source::file::parse_texts;
 use global_dns::table::{Published, Publisher, Rules, Store, Table, Timers, build};
 use global_dns::wire::respond::PADDING_BLOCK;
-use global_dns::wire::{
-    Access, QueryContext, Reject, ResponseSettings, Transport, parse, respond, write,
-};
+use global_dns::wire::{Access, QueryContext, ResponseSettings, Transport, parse, respond, write};
 use global_dns::zone::{AnswerOrder, Grammar, Zone, Zones};
 
 use support::reply::{Record, Reply, rtype};
@@ -114,11 +112,7 @@ pub fn check(packet: &[u8]) {
     };
     check_amplification(packet);
     check_encrypted(&now, packet, &tcp);
-    let edns = match parse(packet) {
-        Ok(query) => query.edns,
-        Err(Reject::With { edns, .. }) => edns,
-        Err(Reject::Drop) => panic!("the message is dropped and answered"),
-    };
+    let edns = parse(packet).expect("it is answered").edns;
     let limit = edns.map_or(512, |edns| usize::from(edns.payload.clamp(512, UDP_MAX)));
     assert!(udp.len() <= limit, "{} octets of {limit}", udp.len());
     for (reply, over) in [(&udp, "UDP"), (&tcp, "TCP")] {
@@ -227,10 +221,10 @@ fn write_reply(
         is_allowed,
         turn: 3,
     };
-    let query = parse(packet);
-    let mut reply = respond(&SETTINGS, now, &query, &context)?;
+    let message = parse(packet)?;
+    let mut reply = respond(&SETTINGS, now, &message, &context);
     reply.walk.order = order_of(packet);
-    Some(write(&reply, &query, packet, out).length)
+    Some(write(&reply, &message, packet, out).length)
 }
 
 /// Returns an order that depends on the packet, so that all orders are used.
@@ -241,11 +235,7 @@ fn order_of(packet: &[u8]) -> AnswerOrder {
 
 /// Asserts that a reply over TLS is the same as over TCP, except for padding.
 fn check_encrypted(now: &Published, packet: &[u8], tcp: &[u8]) {
-    let edns = match parse(packet) {
-        Ok(query) => query.edns,
-        Err(Reject::With { edns, .. }) => edns,
-        Err(Reject::Drop) => None,
-    };
+    let edns = parse(packet).and_then(|message| message.edns);
     let own = reply(now, packet, Transport::Tls).expect("a reply over TCP implies one over TLS");
     if edns.is_some_and(|edns| edns.wants_padding) {
         let padded = (tcp.len() + 4).next_multiple_of(PADDING_BLOCK);

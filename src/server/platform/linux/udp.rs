@@ -8,7 +8,6 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Instant;
 
@@ -22,6 +21,7 @@ use tracing::{debug, warn};
 use super::address::{Local, PacketInfo, control_buffer, local_address};
 use crate::clock::unix_seconds;
 use crate::server::answerer::{Answerer, BatchContext};
+use crate::server::counters::count;
 use crate::server::platform::{MAX_QUERY, MAX_REPLY, RETRY_PAUSE};
 use crate::wire::Transport;
 
@@ -113,7 +113,7 @@ impl<'w, A: SockaddrLike + Copy + Into<SocketAddr>> Batches<'w, A> {
         let mut arrived = SmallVec::new();
         for (packet, message) in messages.enumerate() {
             let Some(local) = local_address(&message) else {
-                self.answerer.counters.dropped.fetch_add(1, Relaxed);
+                count(&self.answerer.counters.dropped);
                 continue;
             };
             arrived.extend(message.address.map(|client| Datagram {
@@ -186,7 +186,7 @@ fn send_all<'r, A>(
             // delay the other replies.
             Err(error) => {
                 debug!(%error, "Failed to send a reply");
-                answerer.counters.unsent.fetch_add(1, Relaxed);
+                count(&answerer.counters.unsent);
                 1
             }
         };
@@ -195,6 +195,8 @@ fn send_all<'r, A>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
     use crate::server::tests::answerer;
 
