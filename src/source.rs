@@ -35,7 +35,7 @@ use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
-pub use inbox::{Outcome, Update, Updates};
+pub use inbox::{ObjectChange, Outcome, Update, Updates};
 use problem_log::log_limited;
 pub use problem_log::{log_ended, log_problem, problem_of_failures};
 pub use steady_clock::SteadyClock;
@@ -46,7 +46,7 @@ use turns::{Tenant, Turns};
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
 use crate::model::{
-    Kind, Namespace, Object, ObjectKey, ObjectRef, ProblemKind, ServiceKey, Timestamp,
+    Kind, Namespace, Object, ObjectKey, ObjectRef, ProblemKind, ServiceKey, Text, Timestamp,
 };
 use crate::table::links::LinkList;
 use crate::table::publish::Reader;
@@ -218,12 +218,7 @@ impl<'p> UpdateLoop<'p> {
 
     fn apply_update(&mut self, update: Update) {
         match update {
-            Update::Apply {
-                kind,
-                key,
-                object,
-                arrival,
-            } => self.apply(kind, key, object, arrival),
+            Update::Apply(change) => self.apply(change),
             Update::Reset {
                 lists,
                 is_certain,
@@ -242,7 +237,12 @@ impl<'p> UpdateLoop<'p> {
     fn play_round(&mut self) {
         self.has_news |= self.next_wake() == Some(Duration::ZERO);
         if self.is_complete() {
-            self.update_links();
+            let store = &mut self.store;
+            let turned = self.timers.update_links(store, self.link_list, self.rules);
+            if let Some(services) = turned {
+                self.note_changed(None, services);
+                self.has_news = true;
+            }
             if self.has_news || !self.turns.is_empty() {
                 self.build();
             }
@@ -259,16 +259,6 @@ impl<'p> UpdateLoop<'p> {
         now >= deadline || !self.are_links_awaited
     }
 
-    /// Determines the states of links.
-    fn update_links(&mut self) {
-        let store = &mut self.store;
-        let list = self.link_list;
-        if let Some(services) = self.timers.update_links(store, list, self.rules) {
-            self.note_changed(None, services);
-            self.has_news = true;
-        }
-    }
-
     /// Returns the time until the next delay ends. Until all feeds are listed, no delay changes the table.
     fn next_wake(&self) -> Option<Duration> {
         let deadline = self.links_deadline?;
@@ -283,6 +273,11 @@ impl<'p> UpdateLoop<'p> {
         Duration::from_millis(time.0.saturating_sub(self.feeds.clock.now().0))
     }
 
+    /// Returns who changed an object. Links are in namespaces of administrators. Nobody waits for another one before the first table.
+    fn tenant_of(&self, kind: Kind, namespace: &Text) -> Tenant {
+        (kind != Kind::Link && !self.is_first).then(|| namespace.clone())
+    }
+
     /// Notes services of objects that a tenant changed.
     fn note_changed(&mut self, tenant: Tenant, services: ServiceKeys) {
         if !services.is_empty() {
@@ -290,7 +285,13 @@ impl<'p> UpdateLoop<'p> {
         }
     }
 
-    fn apply(&mut self, kind: Kind, key: ObjectKey, mut object: Option<Object>, arrival: Instant) {
+    fn apply(&mut self, change: ObjectChange) {
+        let ObjectChange {
+            kind,
+            key,
+            mut object,
+            arrival,
+        } = change;
         if let Some(object) = &mut object {
             self.date(kind, &key, object);
         }
@@ -303,9 +304,7 @@ impl<'p> UpdateLoop<'p> {
         for service in services.iter().filter(|_| !self.is_first) {
             self.arrivals.entry(service.clone()).or_insert(arrival);
         }
-        // Links are in namespaces of administrators.
-        let tenant = (kind != Kind::Link).then(|| key.namespace.clone());
-        self.note_changed(tenant, services);
+        self.note_changed(self.tenant_of(kind, &key.namespace), services);
         if let Some(problem) = self.store.skipped().get(&ObjectRef { kind, key }) {
             log_limited(problem, &mut self.log.limiter, self.timers.now);
         }
@@ -337,7 +336,7 @@ impl<'p> UpdateLoop<'p> {
                 self.date(feed.kind, key, object);
             }
             for service in self.store.reset(feed.kind, namespace_of(&feed), objects) {
-                let tenant = (feed.kind != Kind::Link).then(|| service.namespace.text().clone());
+                let tenant = self.tenant_of(feed.kind, service.namespace.text());
                 self.note_changed(tenant, [service].into());
             }
             // The first table may be empty.
@@ -375,19 +374,9 @@ impl<'p> UpdateLoop<'p> {
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let mut build = Build::begin(last_table, &self.store, self.rules, self.timers);
         let mut delays = Vec::new();
-        if self.is_first {
-            let all = take(&mut self.changed).into_values().flatten().collect();
-            let mut all = build.dependents(&all);
-            all.extend(build.others());
-            for service in all {
-                build.add(service);
-                self.feeds.heartbeat.beat();
-            }
-        } else {
-            self.turns.add(&None, build.others());
-            for (tenant, services) in take(&mut self.changed) {
-                self.turns.add(&tenant, build.dependents(&services));
-            }
+        self.turns.add(&None, build.others());
+        for (tenant, services) in take(&mut self.changed) {
+            self.turns.add(&tenant, build.dependents(&services));
         }
         let started = std::time::Instant::now();
         while let Some(turn) = self.turns.take() {
@@ -396,7 +385,7 @@ impl<'p> UpdateLoop<'p> {
             build.add(turn.service);
             self.turns.charge(turn.tenant, begun.elapsed());
             self.feeds.heartbeat.beat();
-            if started.elapsed() >= self.round {
+            if !self.is_first && started.elapsed() >= self.round {
                 break;
             }
         }

@@ -105,7 +105,8 @@ pub(super) type TimedChange = (Timestamp, Change);
 #[derive(Debug, Default)]
 pub(super) struct Window(BTreeMap<Group, Vec<WaitingChange>>);
 
-/// Namespace and cluster of changes, which may be merged or undo each other. No tenant changes Links: those of all namespaces are one.
+/// Namespace and cluster of changes, which may be merged or undo each other. Changes of one tenant do not hide those of another. No tenant
+/// changes Links: those of all namespaces are one.
 type Group = (Option<Namespace>, Option<ClusterName>);
 
 /// Changes of one cluster, namespace and kind, merged.

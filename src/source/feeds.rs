@@ -85,7 +85,7 @@ impl Feeds {
         for namespace in scopes {
             for kind in Kind::ALL.into_iter().filter(|kind| kind.is_needed()) {
                 let namespace = namespace.clone();
-                state.insert(Feed { kind, namespace }, FeedState::new(clock.started()));
+                state.insert(Feed { kind, namespace }, FeedState::new(clock.start));
             }
         }
         Self {
@@ -107,7 +107,7 @@ impl Feeds {
                 kind: Kind::Link,
                 namespace: Some(namespace.clone()),
             };
-            state.insert(feed, FeedState::new(self.clock.started()));
+            state.insert(feed, FeedState::new(self.clock.start));
         }
         drop(state);
         self
@@ -128,7 +128,7 @@ impl Feeds {
     /// Returns how the Links are listed, as the states of links need it (rule L2). Returns `None` before that is known.
     pub(super) fn link_list(&self) -> Option<LinkList> {
         let state = self.state.lock();
-        let mut links = links(&state);
+        let mut links = states(&state, false);
         if links.clone().any(FeedState::is_awaited) {
             return None;
         }
@@ -140,7 +140,7 @@ impl Feeds {
     /// Returns whether the first list of Links of a namespace is under way.
     pub(super) fn are_links_awaited(&self) -> bool {
         let state = self.state.lock();
-        links(&state).any(FeedState::is_awaited)
+        states(&state, false).any(FeedState::is_awaited)
     }
 
     /// Notes activity on a feed, which ends its failure.
@@ -210,7 +210,7 @@ impl Feeds {
     /// start.
     pub fn age(&self) -> Duration {
         let state = self.state.lock();
-        needed(&state)
+        states(&state, true)
             .map(|feed| feed.last_activity.elapsed())
             .max()
             .unwrap_or_default()
@@ -243,26 +243,17 @@ impl Feeds {
     /// Returns each current failure of the feeds that a table needs once, without their names.
     pub fn failures(&self) -> BTreeSet<String> {
         let state = self.state.lock();
-        needed(&state)
+        states(&state, true)
             .filter_map(|feed| feed.failure.as_ref())
             .map(|(reason, _)| reason.to_string())
             .collect()
     }
 }
 
-/// Returns the feeds that a table needs.
-fn needed(state: &FeedStates) -> impl Iterator<Item = &FeedState> {
-    state
-        .iter()
-        .filter(|(feed, _)| feed.kind.is_needed())
-        .map(|(_, state)| state)
-}
-
-/// Returns the feeds of Links.
-fn links(state: &FeedStates) -> impl Iterator<Item = &FeedState> + Clone {
-    state
-        .iter()
-        .filter(|(feed, _)| feed.kind == Kind::Link)
+/// Returns the states of the feeds that a table needs, or of the others: those of Links.
+fn states(all: &FeedStates, are_needed: bool) -> impl Iterator<Item = &FeedState> + Clone {
+    all.iter()
+        .filter(move |(feed, _)| feed.kind.is_needed() == are_needed)
         .map(|(_, state)| state)
 }
 

@@ -19,17 +19,8 @@ use crate::table::store::Objects;
 /// A change that a source reports.
 #[derive(Debug)]
 pub enum Update {
-    /// One object was added, modified or (without `object`) deleted.
-    Apply {
-        /// The object's kind.
-        kind: Kind,
-        /// The object's key.
-        key: ObjectKey,
-        /// The object, reduced to the fields in use.
-        object: Option<Object>,
-        /// When the change arrived.
-        arrival: Instant,
-    },
+    /// One object was added, modified or deleted.
+    Apply(ObjectChange),
     /// Complete lists that were read at the same time.
     Reset {
         /// Each feed with all its objects.
@@ -41,6 +32,19 @@ pub enum Update {
     },
     /// The Leases of mirror controllers (rule L1).
     Leases(LeasePoll),
+}
+
+/// A change of one object.
+#[derive(Debug)]
+pub struct ObjectChange {
+    /// The object's kind.
+    pub kind: Kind,
+    /// The object's key.
+    pub key: ObjectKey,
+    /// The object, reduced to the fields in use. `None`: it was deleted.
+    pub object: Option<Object>,
+    /// When the change arrived.
+    pub arrival: Instant,
 }
 
 /// What became of lists.
@@ -156,27 +160,17 @@ impl Drop for Inbox {
 impl WaitingUpdates {
     fn add(&mut self, update: Update) {
         match update {
-            Update::Apply {
-                kind,
-                key,
-                object,
-                arrival,
-            } => {
-                let places = &mut self.places[kind as usize];
+            Update::Apply(change) => {
+                let places = &mut self.places[change.kind as usize];
                 let place = places
-                    .get(&key)
+                    .get(&change.key)
                     .and_then(|place| self.updates.get_mut(*place));
-                if let Some(Update::Apply { object: older, .. }) = place {
-                    *older = object; // the time is that of the first change that is not answered
+                if let Some(Update::Apply(older)) = place {
+                    older.object = change.object; // the time is that of the first change that is not answered
                     return;
                 }
-                places.insert(key.clone(), self.updates.len());
-                self.updates.push(Update::Apply {
-                    kind,
-                    key,
-                    object,
-                    arrival,
-                });
+                places.insert(change.key.clone(), self.updates.len());
+                self.updates.push(Update::Apply(change));
             }
             Update::Reset { .. } => {
                 self.places = Default::default();
@@ -194,12 +188,12 @@ mod tests {
 
     fn change(name: &str, is_there: bool) -> Update {
         let (key, object) = parsed(Kind::Service, &mirror("prod", name, "east"));
-        Update::Apply {
+        Update::Apply(ObjectChange {
             kind: Kind::Service,
             key,
             object: is_there.then_some(object),
             arrival: Instant::now(),
-        }
+        })
     }
 
     fn list() -> Update {
@@ -220,7 +214,7 @@ mod tests {
     /// Returns what waits: the name of an object, with a mark if it was deleted, or `list`.
     fn taken(inbox: &Inbox) -> Vec<String> {
         let text = |update: Update| match update {
-            Update::Apply { key, object, .. } => {
+            Update::Apply(ObjectChange { key, object, .. }) => {
                 let mark = if object.is_some() { "" } else { " deleted" };
                 format!("{}{mark}", key.name)
             }

@@ -11,7 +11,8 @@ const MIN_JUMP: u64 = 1000;
 /// A clock that starts with the wall clock, and that later changes of the wall clock do not affect.
 #[derive(Clone, Copy, Debug)]
 pub struct SteadyClock {
-    start: Timestamp,
+    /// The time at which it started.
+    pub(super) start: Timestamp,
     instant: Instant,
 }
 
@@ -22,11 +23,6 @@ impl SteadyClock {
             start: Timestamp(unix_milliseconds()),
             instant: Instant::now(),
         }
-    }
-
-    /// Returns the time at which it started.
-    pub(super) fn started(&self) -> Timestamp {
-        self.start
     }
 
     /// Returns the time.

@@ -222,13 +222,13 @@ impl Loop {
     }
 
     fn push_change(&self, key: ObjectKey, object: Option<Object>) {
-        let update = Update::Apply {
+        let change = ObjectChange {
             kind: Kind::Service,
             key,
             object,
             arrival: Instant::now(),
         };
-        self.updates.send(update).unwrap();
+        self.updates.send(Update::Apply(change)).unwrap();
     }
 
     fn services(&self) -> usize {

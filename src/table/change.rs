@@ -152,16 +152,12 @@ impl Change {
         self.services.first().map(|service| &service.namespace)
     }
 
-    /// Returns whether another change is of the same cluster, namespace and kind, so that one change can stand for both. Changes of
-    /// one tenant do not hide those of another. No tenant changes Links: those of all namespaces are one.
+    /// Returns whether one change can stand for it and for another one of the same namespace and cluster.
     pub fn is_like(&self, other: &Self) -> bool {
-        use ChangeKind::{Linked, Unlinked};
-        (self.kind, &self.cluster) == (other.kind, &other.cluster)
-            && (self.namespace() == other.namespace() || matches!(self.kind, Linked | Unlinked))
-            && self.is_trouble() == other.is_trouble()
+        self.kind == other.kind && self.is_trouble() == other.is_trouble()
     }
 
-    /// Returns whether another change undoes it for one of its services.
+    /// Returns whether another change of the same namespace and cluster undoes it for one of its services.
     pub fn is_undone_by(&self, later: &Self) -> bool {
         let kinds = [self.kind, later.kind];
         let is_back_to_before = self.before != self.after && self.before == later.after;
@@ -171,7 +167,6 @@ impl Change {
             || self.kind == later.kind
                 && (later.is_trouble() != self.is_trouble() || is_back_to_before);
         is_back
-            && self.cluster == later.cluster
             && (!self.services.is_disjoint(&later.services)
                 || self.services.is_empty() && later.services.is_empty())
     }

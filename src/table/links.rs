@@ -272,7 +272,7 @@ impl Links {
 
     /// Returns the clusters whose state must be determined.
     fn take_due(&mut self, store: &Store, list: LinkList, now: Timestamp) -> BTreeSet<ClusterName> {
-        let is_nothing = self.leases.is_empty() && store.linked().is_empty();
+        let is_nothing = self.leases.is_empty() && store.linked.is_empty();
         let list = match list {
             LinkList::Listed { .. } if is_nothing => LinkList::Nothing,
             _ => list,
@@ -290,7 +290,7 @@ impl Links {
             due.extend(over.map(|(_, link)| link.clone()));
         }
         if std::mem::take(&mut self.is_polled) {
-            due.extend(store.linked().iter().map(|(cluster, _)| cluster.clone()));
+            due.extend(store.linked.iter().map(|(cluster, _)| cluster.clone()));
             due.extend(self.leased(store));
             // A Lease that is gone may have been all that named its cluster.
             due.extend(

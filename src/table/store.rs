@@ -59,7 +59,7 @@ pub struct Store {
     /// is a mirror of each of its members.
     mirrored: BTreeMap<(ClusterName, ServiceKey), usize>,
     /// The clusters that Links name, before aliases, each with the keys of the Links.
-    linked: BTreeSet<(ClusterName, ObjectKey)>,
+    pub(super) linked: BTreeSet<(ClusterName, ObjectKey)>,
     /// The clusters with other answers to these questions since somebody asked: does a mirror name it, does a Link name it? `None`:
     /// any, because the store is new.
     changed_clusters: Option<BTreeSet<ClusterName>>,
@@ -130,9 +130,11 @@ impl Store {
         }
         self.is_changed = true;
         // Before the old version goes: a cluster that both versions name does not change.
-        self.note_clusters(&key, new.as_ref(), true);
+        if let Some(new) = &new {
+            self.note_clusters(&key, new, true);
+        }
         if let Some(old) = self.objects[kind as usize].remove(&key) {
-            self.note_clusters(&key, Some(&old), false);
+            self.note_clusters(&key, &old, false);
             self.add_affected(kind, &key, &old, services);
             self.index(kind, &key, &old, false);
         }
@@ -144,15 +146,15 @@ impl Store {
     }
 
     /// Notes that an object names its clusters, or does not any more.
-    fn note_clusters(&mut self, key: &ObjectKey, object: Option<&Object>, is_added: bool) {
+    fn note_clusters(&mut self, key: &ObjectKey, object: &Object, is_added: bool) {
         let clusters = match object {
-            Some(Object::Item(item)) => &item.linked[..],
-            Some(Object::Link(link)) => slice::from_ref(&link.cluster),
+            Object::Item(item) => &item.linked[..],
+            Object::Link(link) => slice::from_ref(&link.cluster),
             _ => return,
         };
         for cluster in clusters {
             let before = (self.is_mirrored(cluster), self.is_linked(cluster));
-            if let Some(Object::Item(item)) = object {
+            if let Object::Item(item) = object {
                 let mirrored = (cluster.clone(), key.service(&item.service));
                 let count = self.mirrored.entry(mirrored.clone()).or_default();
                 *count = if is_added { *count + 1 } else { *count - 1 };
@@ -316,11 +318,6 @@ impl Store {
             .chain(others)
             .filter_map(|(key, object)| Some((key, object.slice()?)))
             .collect()
-    }
-
-    /// Returns the clusters that Links name, before aliases, each with the key of a Link.
-    pub(super) fn linked(&self) -> &BTreeSet<(ClusterName, ObjectKey)> {
-        &self.linked
     }
 
     /// Returns the keys of the Links to a cluster.

@@ -86,14 +86,9 @@ impl Replica {
     fn update_names(&mut self, names: &mut BTreeSet<String>) {
         while let Ok(update) = self.updates.try_recv() {
             match update {
-                Update::Apply {
-                    kind: Kind::Service,
-                    key,
-                    object,
-                    ..
-                } => {
-                    let name = key.name.to_string();
-                    match object {
+                Update::Apply(change) if change.kind == Kind::Service => {
+                    let name = change.key.name.to_string();
+                    match change.object {
                         Some(_) => names.insert(name),
                         None => names.remove(&name),
                     };
@@ -104,7 +99,7 @@ impl Replica {
                         *names = objects.keys().map(|key| key.name.to_string()).collect();
                     }
                 }
-                Update::Apply { .. } | Update::Leases(_) => {}
+                Update::Apply(_) | Update::Leases(_) => {}
             }
         }
     }

@@ -42,7 +42,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
-use super::super::{Feed, Feeds, Outcome, Update, Updates, log_problem};
+use super::super::{Feed, Feeds, ObjectChange, Outcome, Update, Updates, log_problem};
 use super::failure::{RequestFailure, within};
 use super::limiter::Limiters;
 use super::lines::{EventKind, WatchEvent};
@@ -114,6 +114,7 @@ struct Silence {
 }
 
 /// Why a feed is listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// It is time, or the kind was not defined.
     Due,
@@ -122,10 +123,9 @@ enum Reason {
     /// Nothing is heard from the watch.
     Silence,
     /// The watch has lost events, or cannot continue from its version.
-    Lost {
-        /// Whether it was lost a short time ago, too.
-        is_repeated: bool,
-    },
+    Lost,
+    /// As [`Self::Lost`], and it was lost a short time ago, too.
+    LostAgain,
 }
 
 // === impl Silence ===
@@ -190,8 +190,7 @@ impl Watcher {
 
     /// Lists, and watches until the feed must be listed again.
     async fn list_and_watch(&mut self, reason: Reason) -> Reason {
-        let is_doubt = matches!(reason, Reason::Doubt);
-        let is_silent = matches!(reason, Reason::Silence);
+        let is_silent = reason == Reason::Silence;
         let started = Instant::now();
         let Some((objects, version)) = self.list(reason).await else {
             self.send_list(Objects::new(), true, None);
@@ -203,7 +202,7 @@ impl Watcher {
         let duration = started.elapsed();
         self.version = version;
         let (outcome, applied) = oneshot::channel();
-        self.send_list(objects, is_doubt, Some(outcome));
+        self.send_list(objects, reason == Reason::Doubt, Some(outcome));
         // The update loop has the list before it decides about links.
         if is_silent {
             self.feeds.note_heard(&self.requests.feed);
@@ -233,8 +232,8 @@ impl Watcher {
 
     /// Lists until a list succeeds.
     async fn list(&mut self, reason: Reason) -> Option<VersionedList> {
-        let is_repeated = matches!(reason, Reason::Lost { is_repeated: true });
-        let is_doubt = matches!(reason, Reason::Doubt);
+        let is_repeated = reason == Reason::LostAgain;
+        let is_doubt = reason == Reason::Doubt;
         let mut pauses = Backoff::default();
         loop {
             let limiters = self.limiters.clone();
@@ -294,11 +293,11 @@ impl Watcher {
                 info!(reason = %failure, "Listing again");
                 let last = self.lost.replace(Instant::now());
                 let is_repeated = last.is_some_and(|last| last.elapsed() < CALM_PERIOD);
-                // Versions expire now and then, which is no failure.
-                if is_repeated {
-                    self.note_failure(&failure);
+                if !is_repeated {
+                    return Reason::Lost; // versions expire now and then, which is no failure
                 }
-                Reason::Lost { is_repeated }
+                self.note_failure(&failure);
+                Reason::LostAgain
             }
             () = sleep_until(due) => {
                 self.next_list = Instant::now() + jittered(self.relist);
@@ -349,11 +348,8 @@ impl Watcher {
             let check = self.requests.check_version(&self.version);
             self.limiters.checks.run(false, check).await?;
         }
-        let rest = self
-            .silence
-            .due
-            .filter(|_| self.silence.is_deaf)
-            .map(|due| due.saturating_duration_since(Instant::now()));
+        let due = self.silence.due.filter(|_| self.silence.is_deaf);
+        let rest = due.map(|due| due.saturating_duration_since(Instant::now()));
         // One that works again sends a bookmark before it ends.
         let duration = rest.map_or(WATCH_TIMEOUT, |rest| rest.clamp(MIN_WATCH, WATCH_TIMEOUT));
         let watch = self.requests.watch(&self.version, duration);
@@ -381,21 +377,21 @@ impl Watcher {
             self.version.replace_range(.., version);
         }
         let arrival = Instant::now();
-        let reduced = match event.kind {
+        let read = match event.kind {
             EventKind::Applied => parse::read(kind, object),
             EventKind::Deleted => None,
             EventKind::Bookmark => return,
         };
         // An object without a name cannot be identified.
         if let Some(key) = object.key() {
-            let update = Update::Apply {
+            let change = ObjectChange {
                 kind,
                 key,
-                object: reduced,
+                object: read,
                 arrival,
             };
             // Without a receiver, this watcher is dropped.
-            _ = self.updates.send(update);
+            _ = self.updates.send(Update::Apply(change));
         }
     }
 

@@ -8,7 +8,7 @@ use axum::http::Request;
 use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, Readiness, admin_routes, api_routes};
 use global_dns::model::{Kind, KubeObject, Timestamp, parse};
 use global_dns::server::counters::CounterSet;
-use global_dns::source::{self, Feeds, Update, UpdateSettings, Updates};
+use global_dns::source::{self, Feeds, ObjectChange, Update, UpdateSettings, Updates};
 use global_dns::table::Publisher;
 use global_dns::table::publish::Reader;
 use global_dns::view::{self, Identity};
@@ -151,13 +151,13 @@ fn put(updates: &Updates, kind: Kind, object: &Value, is_deleted: bool) {
     let Some(key) = read.key() else {
         return; // an API server has no objects without a name
     };
-    let update = Update::Apply {
+    let change = ObjectChange {
         kind,
         key,
         object: parse::read(kind, &read).filter(|_| !is_deleted),
         arrival: Instant::now(),
     };
-    updates.send(update).unwrap();
+    updates.send(Update::Apply(change)).unwrap();
 }
 
 // === impl Routes ===
