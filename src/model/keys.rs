@@ -134,18 +134,16 @@ impl ObjectKey {
 impl ObjectRef {
     /// Returns the reference to a Service.
     pub fn service(key: &ObjectKey) -> Self {
-        let kind = Kind::Service;
         Self {
-            kind,
+            kind: Kind::Service,
             key: key.clone(),
         }
     }
 
     /// Returns the reference to an EndpointSlice.
     pub fn slice(key: &ObjectKey) -> Self {
-        let kind = Kind::EndpointSlice;
         Self {
-            kind,
+            kind: Kind::EndpointSlice,
             key: key.clone(),
         }
     }

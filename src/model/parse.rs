@@ -1,6 +1,6 @@
 //! Converts Kubernetes objects to domain types, or to the reason for which they are skipped (rules M1, M7, M9).
 //!
-//! The sources call [`read`] for every object of a file, and [`reduce`] for every object of a list or an event. One reader for each
+//! The sources call [`read`] for every object of a file or an event, and [`reduce`] for every object of a list. One reader for each
 //! source of objects parses them. An object that cannot be used becomes [`Object::Skipped`], so that one invalid object never
 //! stops a watch. Only the labels and annotations of [`key`] are read: Linkerd copies even
 //! `last-applied-configuration` of the remote object to its mirrors.
@@ -96,25 +96,21 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
 fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
     let has = |key| slice.label(key).is_some();
     let manager = slice.label(key::MANAGED_BY);
-    if has(key::MCS_SERVICE) {
-        None
-    } else if linkerd::is_mirror(slice) {
-        Some(slice::read(slice, |owner, body| {
-            linkerd::read_slice(slice, owner, body)
-        }))
-    } else if has(key::MIRRORED_SERVICE)
+    let is_mirror = linkerd::is_mirror(slice);
+    let is_foreign = has(key::MIRRORED_SERVICE)
         || has(key::SOURCE_CLUSTER)
-        || manager == Some(controller::CILIUM_MESH)
-    {
-        None
-    } else if has(key::HEADLESS) || manager != Some(controller::KUBERNETES) {
-        // Slices that somebody else writes for a Service without a selector have no headless label.
-        Some(slice::read(slice, |owner, body| {
-            Slice::Endpoints(slice::listed(owner, body, slice::endpoint))
-        }))
-    } else {
-        has(key::EXPORTED).then(|| slice::read(slice, slice::addresses))
+        || manager == Some(controller::CILIUM_MESH);
+    // Slices that somebody else writes for a Service without a selector have no headless label.
+    let has_pods = has(key::HEADLESS) || manager != Some(controller::KUBERNETES);
+    let matters = is_mirror || !is_foreign && (has_pods || has(key::EXPORTED));
+    if has(key::MCS_SERVICE) || !matters {
+        return None;
     }
+    Some(slice::read(slice, |owner, body| match has_pods {
+        _ if is_mirror => linkerd::read_slice(slice, owner, body),
+        true => Slice::Endpoints(slice::listed(owner, body, slice::endpoint)),
+        false => slice::addresses(owner, body),
+    }))
 }
 
 fn skipped(skip: Problem) -> Object {

@@ -66,10 +66,21 @@ pub fn build(
 // === impl Build ===
 
 impl<'b> Build<'b> {
-    /// Begins with the services of the last table.
+    /// Begins with the services of the last table, and with the objects and links that the build reads.
     pub fn begin(last: &'b Table, store: &'b Store, rules: &'b Rules, timers: &'b Timers) -> Self {
+        let mut table = last.clone();
+        table.skipped = store.skipped().clone();
+        table.links = timers.links.states.clone();
+        let has_same_skips = table.skipped.ptr_eq(&last.skipped) || table.skipped == last.skipped;
+        let mut built = Built {
+            table,
+            ..Built::default()
+        };
+        if !has_same_skips || built.table.links != last.links {
+            built.note(Difference::State);
+        }
         Self {
-            built: Built::begin(last, store, timers),
+            built,
             services: ServiceKeys::new(),
             last,
             store,
@@ -171,22 +182,6 @@ impl<'b> Build<'b> {
 // === impl Built ===
 
 impl Built {
-    /// Begins with the services of the last table, and with the objects and links that the build reads.
-    fn begin(last: &Table, store: &Store, timers: &Timers) -> Self {
-        let mut table = last.clone();
-        table.skipped = store.skipped().clone();
-        table.links = timers.links.states.clone();
-        let has_same_skips = table.skipped.ptr_eq(&last.skipped) || table.skipped == last.skipped;
-        let mut built = Self {
-            table,
-            ..Self::default()
-        };
-        if !has_same_skips || built.table.links != last.links {
-            built.note(Difference::State);
-        }
-        built
-    }
-
     fn note(&mut self, difference: Difference) {
         self.difference = self.difference.max(difference);
     }

@@ -342,10 +342,8 @@ fn limit_ports(endpoints: &mut [Endpoint], context: BuildContext<'_>) {
         .collect();
     let ports: BTreeSet<&Port> = lists.into_iter().flat_map(|ports| ports.iter()).collect();
     let count = ports.len();
-    if count <= MAX_PORTS {
-        return;
-    }
-    let Some(last) = ports.into_iter().nth(MAX_PORTS - 1).cloned() else {
+    let last = ports.into_iter().nth(MAX_PORTS - 1).cloned();
+    let Some(last) = last.filter(|_| count > MAX_PORTS) else {
         return;
     };
     for endpoint in endpoints {

@@ -103,7 +103,7 @@ pub enum Claim {
 /// The reason for which a short name has no owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoOwner {
-    /// `shortNames.which: off`.
+    /// `shortNames.which: none`.
     Off,
     /// `shortNames.pinned` assigns it to a namespace that does not have the service.
     Pinned(Namespace),
