@@ -27,7 +27,7 @@ pub struct KubeObject<'j> {
 }
 
 /// A text. It borrows from the JSON if it has no escapes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub struct JsonText<'j>(#[serde(borrow)] Cow<'j, str>);
 

@@ -26,7 +26,7 @@ pub struct Framing {
 }
 
 /// The reason why [`Framing::answer`] stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Pause {
     /// The queued replies must be written first.
     OutboxFull,

@@ -38,7 +38,7 @@ const SEND_BUFFER: usize = 64 * 1024;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The local address of a connection, as an extension of each request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct LocalAddress(pub IpAddr);
 
 /// Serves `routes` until the process ends, on the runtime of this thread, to which the listeners are moved. `access` tells which

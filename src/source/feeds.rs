@@ -56,7 +56,7 @@ pub struct Feeds {
 
 type FeedStates = BTreeMap<Feed, FeedState>;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct FeedState {
     /// The last activity, or the start.
     last_activity: Instant,

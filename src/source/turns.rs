@@ -32,7 +32,7 @@ struct Queue {
 }
 
 /// A service whose turn it is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Turn {
     pub(super) service: ServiceKey,
     /// Who must be charged for the build.

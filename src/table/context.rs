@@ -40,7 +40,6 @@ pub(super) struct BuildContext<'b> {
 pub(super) type Problems = BTreeMap<(ProblemKind, Option<ClusterName>, Option<Line>), Problem>;
 
 /// The build of one service.
-#[derive(Default)]
 pub(super) struct BuiltService {
     /// The service, if an object or a setting concerns it.
     pub(super) service: Option<Service>,

@@ -83,7 +83,7 @@ struct OpenList {
 }
 
 /// A table, and the time since which it answered: until the next one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Moment {
     /// The time since which it answered.
     pub start: Timestamp,

@@ -126,7 +126,7 @@ pub enum LinkList {
 }
 
 /// A poll of Leases.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct LeasePoll {
     /// The Leases, by the key of their Link. `None`: they could not be read for a while.
     pub leases: Option<BTreeMap<ObjectKey, Lease>>,

@@ -44,7 +44,7 @@ impl NameIndex {
 }
 
 /// A property of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Property {
     /// It is one of `S.N.Z` (rules K1, K5).
     Selected,

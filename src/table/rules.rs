@@ -121,7 +121,7 @@ impl Rules {
 }
 
 /// The aliases. Only the settings have them: a tenant must not name a service like another one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Aliases {
     sources: BTreeMap<ServiceKey, Vec<ServiceKey>>,
     /// The aliases of each source.

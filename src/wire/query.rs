@@ -7,7 +7,7 @@ use super::rcode::Rcode;
 use crate::zone::{Name, RecordType};
 
 /// A message that gets a reply.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Message {
     /// Length of the question, which is echoed. It is 0 if the question cannot be read.
     pub question: usize,
@@ -18,7 +18,7 @@ pub struct Message {
 }
 
 /// A question.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Query {
     /// QNAME in lower case.
     pub name: Name,

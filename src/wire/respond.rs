@@ -15,7 +15,7 @@ use crate::zone::{
 };
 
 /// Settings of the policy, fixed at start.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ResponseSettings {
     /// The served zones.
     pub zones: Zones,
@@ -55,7 +55,7 @@ pub struct QueryContext {
 }
 
 /// A reply before it is encoded.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reply<'t> {
     /// Response code. Codes above 15 need EDNS.
     pub rcode: Rcode,
@@ -74,7 +74,7 @@ pub struct Reply<'t> {
 }
 
 /// The content of the sections of a reply.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Body<'t> {
     /// No records, only the response code.
     Empty,
@@ -85,7 +85,7 @@ pub enum Body<'t> {
 }
 
 /// The OPT record of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct ReplyEdns<'t> {
     /// UDP payload size of this server.
     pub payload: u16,
@@ -102,7 +102,7 @@ pub struct ReplyEdns<'t> {
 }
 
 /// An Extended DNS Error (RFC 8914 section 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum ExtendedError<'t> {
     /// There is no table yet.
     NotReady,

@@ -22,7 +22,7 @@ use super::respond::{Body, ExtendedError, PADDING_BLOCK, Reply, ReplyEdns};
 use crate::zone::{Answer, AnswerContext, MessageSection, Name, RecordType};
 
 /// The result of writing a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Written {
     /// Length in octets.
     pub length: usize,

@@ -11,7 +11,7 @@ use super::{Name, RecordType, Zone, Zones, read};
 use crate::table::{Endpoint, Property, Published};
 
 /// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Answer<'t> {
     /// Rows of one type, at least one.
     Data(View<'t>, RecordType),

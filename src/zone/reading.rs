@@ -29,7 +29,7 @@ pub enum Reading<'t> {
 }
 
 /// Why a name of a service fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Failure<'t> {
     /// A rule for the own name of the service (K5, K8).
     Rule(NameFailure),
@@ -56,7 +56,7 @@ pub struct View<'t> {
 type NamedPort<'t> = (&'t Port, &'t [u64]);
 
 /// The form of SRV targets. A target is always a name of the service itself, with its addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Targets {
     /// The form of the question, canonical or short: `H.C.` and the question's name from label `S` on. That label
     /// starts at this octet.

@@ -39,7 +39,7 @@ const MAX_WARNING_TIME: u64 = 7 * 24 * 60 * 60;
 const WARNING_PART: u64 = 5;
 
 /// The PEM files.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct CertificateFiles {
     /// The certificate chain.
     pub certificate: PathBuf,
@@ -76,7 +76,7 @@ pub(super) struct Loaded {
 }
 
 /// The validity period of a certificate in Unix seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Validity {
     begins: u64,
     ends: u64,

@@ -32,7 +32,7 @@ pub(super) struct WatchEvent<'l> {
 }
 
 /// The meaning of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum EventKind {
     /// The object was added or modified.
     Applied,
