@@ -12,8 +12,6 @@ use super::reading::Targets;
 use super::walk::{self, Addresses, Walk, visit_addresses};
 use super::zones::NEGATIVE_TTL;
 use super::{Answer, Grammar, Name, RecordType, View, Zone};
-use crate::model::ServiceKey;
-use crate::table::Endpoint;
 
 /// Weight of all SRV records (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;
@@ -52,23 +50,11 @@ impl<'q> AnswerContext<'q> {
 /// A lower-case name in a record, as its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordName<'a> {
-    /// The first labels.
-    labels: Labels<'a>,
+    /// The first labels. Those that the name does not have are empty: a cluster IP has no `H`, and that of a federated service no `C`
+    /// either (rule K2).
+    pub labels: [&'a str; 4],
     /// The rest of the name, in wire format (RFC 1035 section 3.1).
     pub rest: &'a [u8],
-}
-
-/// The first labels of a name in a record.
-#[derive(Clone, Copy, Debug)]
-enum Labels<'a> {
-    /// Fixed labels, in wire format.
-    Fixed(&'static [u8]),
-    /// `H.C` of an endpoint. A cluster IP has no `H`, and that of a federated service no `C` either (rule K2).
-    Host(&'a Endpoint),
-    /// `H` of an endpoint, if it has one.
-    Hostname(&'a Endpoint),
-    /// `H.C.S.N` of an endpoint.
-    HostOf(&'a Endpoint, &'a ServiceKey),
 }
 
 /// A record of class IN, or address records with the same owner. Only the texts about this server that
@@ -221,39 +207,41 @@ impl<'a> RecordName<'a> {
     #[inline]
     fn from_wire(rest: &'a [u8]) -> Self {
         Self {
-            labels: Labels::Fixed(b""),
+            labels: [""; 4],
             rest,
         }
     }
 
     /// Returns the name of this server in a zone.
     fn ns_host(zone: &'a Zone) -> Self {
-        Self::in_zone(b"\x02ns\x03dns", zone)
+        Self {
+            labels: ["ns", "dns", "", ""],
+            rest: zone.name.wire(),
+        }
     }
 
     /// Returns MNAME and RNAME of the SOA record of a zone (RFC 1035 section 3.3.13).
     pub fn of_soa(zone: &'a Zone) -> [Self; 2] {
-        [Self::ns_host(zone), Self::in_zone(b"\x0ahostmaster", zone)]
-    }
-
-    fn in_zone(labels: &'static [u8], zone: &'a Zone) -> Self {
-        let labels = Labels::Fixed(labels);
-        Self {
-            labels,
+        let mailbox = Self {
+            labels: ["hostmaster", "", "", ""],
             rest: zone.name.wire(),
-        }
+        };
+        [Self::ns_host(zone), mailbox]
     }
 
     /// Returns the name of an endpoint as the target of an SRV record.
     #[inline]
     fn target(view: &'a View<'_>, question: &'a Name, index: usize) -> Self {
         let endpoint = &view.service.endpoints[index];
+        let [host, cluster] = endpoint.labels();
         let (labels, at) = match view.targets {
-            Targets::SameFamily(at) => (Labels::Host(endpoint), at),
-            Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
-            Targets::Mcs(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
-            Targets::Mcs(at) => (Labels::Host(endpoint), at),
-            Targets::OfCluster(at) => (Labels::Hostname(endpoint), at),
+            Targets::Canonical(at) => {
+                let [service, namespace] = view.service.key.labels();
+                ([host, cluster, service, namespace], at)
+            }
+            Targets::Mcs(at) if view.is_shared_target(endpoint) => ([""; 4], at),
+            Targets::SameFamily(at) | Targets::Mcs(at) => ([host, cluster, "", ""], at),
+            Targets::OfCluster(at) => ([host, "", "", ""], at),
         };
         Self {
             labels,
@@ -261,33 +249,17 @@ impl<'a> RecordName<'a> {
         }
     }
 
-    /// Returns the first labels: fixed ones in wire format, and `H`, `C`, `S` and `N`. Those that the name does not have are empty.
-    #[inline]
-    pub fn first_labels(&self) -> (&'static [u8], [&'a str; 4]) {
-        let (endpoint, [service, namespace]) = match self.labels {
-            Labels::Fixed(labels) => return (labels, [""; 4]),
-            Labels::Hostname(endpoint) => return (b"", [endpoint.labels()[0], "", "", ""]),
-            Labels::Host(endpoint) => (endpoint, ["", ""]),
-            Labels::HostOf(endpoint, key) => (endpoint, key.labels()),
-        };
-        let [hostname, cluster] = endpoint.labels();
-        (b"", [hostname, cluster, service, namespace])
-    }
-
     /// Returns all labels, without the root.
-    pub fn labels(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let (fixed, own) = self.first_labels();
-        let own = own
-            .into_iter()
-            .map(str::as_bytes)
-            .filter(|label| !label.is_empty());
-        labels_of(fixed).chain(own).chain(labels_of(self.rest))
+    pub fn all_labels(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let own = self.labels.into_iter().map(str::as_bytes);
+        let own = own.filter(|label| !label.is_empty());
+        own.chain(labels_of(self.rest))
     }
 }
 
 impl fmt::Display for RecordName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_labels(f, self.labels())
+        write_labels(f, self.all_labels())
     }
 }
 

@@ -290,11 +290,7 @@ impl<'r> Room<'r> {
     /// Writes the labels of a name, and `end` as its suffix.
     #[inline]
     fn put_name(self, name: &RecordName<'_>, end: &[u8]) -> Self {
-        let (fixed, labels) = name.first_labels();
-        labels
-            .into_iter()
-            .fold(self.put(fixed), Self::put_label)
-            .put(end)
+        name.labels.into_iter().fold(self, Self::put_label).put(end)
     }
 
     /// Writes a label, unless it is empty: a cluster IP has no hostname.
@@ -310,13 +306,11 @@ impl<'r> Room<'r> {
 /// Returns the length of a name with `end` as its suffix.
 #[inline]
 fn name_length(name: &RecordName<'_>, end: &[u8]) -> usize {
-    let (fixed, labels) = name.first_labels();
-    fixed.len()
-        + labels
-            .map(|label| label.len() + usize::from(!label.is_empty()))
-            .iter()
-            .sum::<usize>()
-        + end.len()
+    let mut length = end.len();
+    for label in name.labels {
+        length += label.len() + usize::from(!label.is_empty());
+    }
+    length
 }
 
 /// Returns a pointer to the suffix of a name in the question.
