@@ -143,7 +143,7 @@ impl Server {
                 if count > 0 {
                     let (inner, outer) = (inner.name.as_str(), outer.name.as_str());
                     let detail = format!(
-                        "zone {inner} hides the names of namespace '{namespace}' in zone {outer}: {count} services"
+                        "zone {inner} hides the names of namespace '{namespace}' in zone {outer}; services: {count}"
                     );
                     problems.push(Problem::new(ProblemKind::Shadowed, detail).of_name(inner));
                 }

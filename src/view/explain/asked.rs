@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use hyper::http::uri::Authority;
 
-use super::nearest::{Part, part_of_address, part_of_object, part_of_own};
+use super::nearest::{part_of_object, part_of_own, parts_of_address};
 use crate::model::Namespace;
 use crate::table::{Claim, Table};
 use crate::zone::{Grammar, Name, Zone, Zones, read};
@@ -40,14 +40,14 @@ pub(super) fn read_asked(
     let mut paths: Vec<String> = namespaces.map(|one| format!("{path}.{one}")).collect();
     let is_service = of_kubernetes.is_some() || !paths.is_empty();
     // What the text certainly stands for, and what it may.
-    let (mut certain, mut possible) = (None, None);
+    let (mut certain, mut possible) = (Vec::new(), None);
     if let Ok(address) = address {
-        certain = part_of_address(table, address);
-        if certain.is_none() {
+        certain = parts_of_address(table, address);
+        if certain.is_empty() {
             return Some(whole);
         }
     } else if paths.is_empty() {
-        certain = of_kubernetes.and_then(|(path, domain)| part_of_own(table, path, domain));
+        certain.extend(of_kubernetes.and_then(|(path, domain)| part_of_own(table, path, domain)));
         possible = part_of_object(table, path);
         paths.push(path.to_owned());
     }
@@ -56,22 +56,21 @@ pub(super) fn read_asked(
     let mut sorted: Vec<&Zone> = zones.iter().filter(|zone| !is_of_one(zone)).collect();
     if sorted.is_empty() {
         sorted = zones.iter().collect();
-        paths.retain(|_| certain.is_none());
+        paths.retain(|_| certain.is_empty());
     }
     sorted.sort_by_key(|zone| zone.grammar != Grammar::Global);
-    let in_zones = |part: Part<'_>| {
-        sorted
-            .iter()
-            .filter_map(|zone| part.name_in(zone))
-            .collect()
-    };
-    let mut names: Vec<String> = certain.map_or_else(Vec::new, in_zones);
+    let mut names = Vec::new();
+    for part in &certain {
+        names.extend(sorted.iter().filter_map(|zone| part.name_in(zone)));
+    }
     for path in &paths {
         for zone in &sorted {
             names.push(format!("{path}.{}", zone.name_suffix()));
         }
     }
-    names.extend(possible.map_or_else(Vec::new, in_zones));
+    if let Some(part) = possible {
+        names.extend(sorted.iter().filter_map(|zone| part.name_in(zone)));
+    }
     let mut first = None;
     for name in names.iter().filter_map(|name| Name::from_text(name)) {
         if read(zones, table, &name).exists() {

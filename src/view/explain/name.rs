@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::nearest::{part_of_address, part_of_object};
+use super::nearest::{Part, part_of_object, parts_of_address};
 use crate::model::{ClusterName, Port, Problem, ProblemKind, ServiceKey, join, list_some};
 use crate::table::{Claim, NoOwner, Service, ShortName, Table};
 use crate::view::endpoint::{ListedEndpoint, NameReply};
@@ -105,8 +105,8 @@ impl<'t> ReadName<'t> {
         match &self.reading {
             Reading::Outside => {
                 if let Some(address) = self.address() {
-                    let part = part_of_address(self.table, address);
-                    let text = part.and_then(|part| part.describe_without_name(zones));
+                    let parts = parts_of_address(self.table, address);
+                    let text = parts.first().map(Part::describe);
                     return text.unwrap_or_else(|| "not the address of an endpoint".to_owned());
                 }
                 format!(
@@ -263,9 +263,10 @@ impl<'t> ReadName<'t> {
                 return describe_no_owner(name, short);
             }
             (MissingReason::NoService | MissingReason::NoOwner, [.., service, namespace], _) => {
-                let part = part_of_object(self.table, &own.join("."));
-                if let Some(text) = part.and_then(|part| part.describe_without_name(zones)) {
-                    return text;
+                if let Some(part) = part_of_object(self.table, &own.join("."))
+                    && zones.iter().all(|zone| part.name_in(zone).is_none())
+                {
+                    return part.describe();
                 }
                 let is_watched =
                     watched.is_empty() || watched.iter().any(|one| one.as_str() == *namespace);

@@ -164,17 +164,18 @@ pub(super) fn part_of_own<'t>(table: &'t Table, text: &'t str, domain: &str) -> 
     Some(Part::new(port, service, host, cluster))
 }
 
-/// Returns the first endpoint with an address.
-pub(super) fn part_of_address(table: &Table, address: IpAddr) -> Option<Part<'_>> {
+/// Returns the endpoints with an address. Those of an alias are also of its sources.
+pub(super) fn parts_of_address(table: &Table, address: IpAddr) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
     for service in table.sorted_services() {
         for endpoint in service.endpoints.iter().chain(&service.not_ready) {
             if endpoint.addresses.iter().any(|own| own.ip == address) {
                 let [host, cluster] = endpoint.labels();
-                return Some(Part::new("", service, host, cluster));
+                parts.push(Part::new("", service, host, cluster));
             }
         }
     }
-    None
+    parts
 }
 
 /// Splits the labels of a port, which begin with underscores, from those after them.
@@ -198,14 +199,13 @@ impl<'t> Part<'t> {
         }
     }
 
-    /// Describes it if no zone of this server has a name for it.
-    pub(super) fn describe_without_name(&self, zones: &Zones) -> Option<String> {
+    /// Describes it. No zone of this server has a name of it.
+    pub(super) fn describe(&self) -> String {
         let [service, namespace] = self.service.labels();
-        let cluster = self.cluster;
-        let has_name = zones.iter().any(|zone| self.name_in(zone).is_some());
-        (!has_name).then(|| {
-            format!("of service '{service}' in namespace '{namespace}', cluster '{cluster}': no zone of this server has names of that cluster")
-        })
+        format!(
+            "of service '{service}' in namespace '{namespace}', cluster '{}': no zone of this server has names of that cluster",
+            self.cluster
+        )
     }
 
     /// Returns its name in a zone. A zone of one cluster has that of no other one.
