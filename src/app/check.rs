@@ -16,9 +16,19 @@ use crate::http::Api;
 use crate::log::error_chain;
 use crate::view::{Filter, ViewKind};
 
+/// The findings of all checks.
+struct Diagnosis {
+    /// The replica that answered, or nothing.
+    replica: String,
+    findings: Vec<Finding>,
+}
+
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    let (replica, mut findings) = diagnose(&args).await;
+    let Diagnosis {
+        replica,
+        mut findings,
+    } = diagnose(&args).await;
     let Some(linkerd) = &args.linkerd else {
         let document = document("check", &replica, Vec::new(), &findings);
         return args.print.print(document);
@@ -36,9 +46,8 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!result.success)))
 }
 
-/// Gathers the facts and checks them: what the server says first, then what only the network can tell. Returns the replica that
-/// answered, or nothing, with the findings.
-async fn diagnose(args: &CheckArgs) -> (String, Vec<Finding>) {
+/// Gathers the facts and checks them: what the server says first, then what only the network can tell.
+async fn diagnose(args: &CheckArgs) -> Diagnosis {
     let namespaces = &args.view.source.namespace;
     let Found {
         server,
@@ -80,7 +89,10 @@ async fn diagnose(args: &CheckArgs) -> (String, Vec<Finding>) {
             if !findings.iter().any(is_cause) {
                 findings.insert(0, Finding::failing(Check::Server, why, hint));
             }
-            return (String::new(), findings);
+            return Diagnosis {
+                replica: String::new(),
+                findings,
+            };
         }
     };
     let mut lines = facts.findings(is_server || args.linkerd.is_some());
@@ -107,7 +119,10 @@ async fn diagnose(args: &CheckArgs) -> (String, Vec<Finding>) {
                     rest";
         lines.push(Finding::ok(Check::Permissions, rest));
     }
-    (text(&facts.status, "replica").to_owned(), lines)
+    Diagnosis {
+        replica: text(&facts.status, "replica").to_owned(),
+        findings: lines,
+    }
 }
 
 /// Lists the pods of the server. Returns `None` if the command reads objects.
