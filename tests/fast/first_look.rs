@@ -193,6 +193,11 @@ fn read<T: for<'t> Deserialize<'t>>(path: &Path) -> T {
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Returns a text with one space in place of each gap, as that between two lines of a sentence.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Plants a fault, and waits until each view says what it must.
 fn plant(path: &Path) -> Result<()> {
     let fault: Fault = read(path);
@@ -210,10 +215,10 @@ fn plant(path: &Path) -> Result<()> {
         let what = format!("{} in {view:?}", path.display());
         eventually(&what, || {
             let text = world.view(*view, &fault.explain)?;
-            let mut words = words.iter();
-            let missing = words.find(|one| !text.contains(one.as_str()));
+            let has = |words: &str| unwrapped(&text).contains(&unwrapped(words));
+            let missing = words.iter().find(|one| !has(one));
             ensure!(missing.is_none(), "no {missing:?} in:\n{text}\n");
-            let wrong = fault.never.iter().find(|one| text.contains(one.as_str()));
+            let wrong = fault.never.iter().find(|one| has(one));
             ensure!(wrong.is_none(), "{wrong:?} in:\n{text}\n");
             Ok(())
         })?;
