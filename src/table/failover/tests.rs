@@ -33,17 +33,19 @@ fn gateways(east: bool, west: bool) -> Vec<Value> {
     [of("east", east), of("west", west)].concat()
 }
 
+/// Returns the details of the problems of `prod/web` of some kinds.
+fn details(server: &Server, is_wanted: fn(ProblemKind) -> bool) -> Vec<String> {
+    let problems = server.table.service("prod", "web").unwrap().problems.iter();
+    let wanted = problems.filter(|one| is_wanted(one.kind));
+    wanted.map(|one| one.detail.to_string()).collect()
+}
+
 /// A Link or a mirror of any service makes a cluster known, and the service with the order is built again.
 #[test]
 fn cluster_that_nothing_knows_is_reported_until_something_does() {
     let mut server = Server::new(ordered("wset:east"));
-    let unknown = |server: &Server| {
-        let problems = server.table.service("prod", "web").unwrap().problems.iter();
-        let unknown = problems.filter(|one| one.kind == ProblemKind::SettingWithoutEffect);
-        unknown
-            .map(|one| one.detail.to_string())
-            .collect::<Vec<_>>()
-    };
+    let unknown =
+        |server: &Server| details(server, |kind| kind == ProblemKind::SettingWithoutEffect);
     server.see(1, &gateways(true, true));
     let detail = "services.prod/web.failover: counts as a cluster without endpoints until a mirror or a Link names it: 'wset' in wset:east";
     assert_eq!(unknown(&server), [detail]);
@@ -64,6 +66,25 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
         &[&gateways(true, true)[..], &[mirror("shop", "db", "wset")]].concat(),
     );
     assert_eq!(unknown(&server), [""; 0]);
+}
+
+/// An order may be anything that a person writes, and its Service may be gone while the order is kept.
+#[test]
+fn command_of_a_held_order_names_only_what_exists() {
+    for order in ["east", ":east+", "east:we_st"] {
+        let [mut own, _] = local("prod", "web", &[]);
+        own["metadata"]["annotations"]["global-dns/failover"] = json!(order);
+        let (mut server, down) = (Server::new(rules()), gateways(false, true));
+        server.see(1, &[&down[..], &[own]].concat());
+        let command = "kubectl annotate service web -n prod --overwrite global-dns/failover=west";
+        assert!(
+            details(&server, |_| true).concat().contains(command),
+            "{order}"
+        );
+        server.see(2, &down);
+        let gone = details(&server, |_| true).concat();
+        assert!(gone.contains("alive: west") && !gone.contains("kubectl"));
+    }
 }
 
 /// A cluster that appears or goes builds only the services whose order names it.
