@@ -135,7 +135,7 @@ impl Object {
     pub fn item(&self) -> Option<&Item> {
         match self {
             Self::Item(item) => Some(item),
-            _ => None,
+            Self::Slice(_) | Self::Plain | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -153,7 +153,7 @@ impl Object {
     pub fn slice(&self) -> Option<&Slice> {
         match self {
             Self::Slice(slice) => Some(slice),
-            _ => None,
+            Self::Item(_) | Self::Plain | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 }

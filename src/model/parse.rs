@@ -106,10 +106,14 @@ fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
     if has(key::MCS_SERVICE) || !matters {
         return None;
     }
-    Some(slice::read(slice, |owner, body| match has_pods {
-        _ if is_mirror => linkerd::read_slice(slice, owner, body),
-        true => Slice::Endpoints(slice::listed(owner, body, slice::endpoint)),
-        false => slice::addresses(owner, body),
+    Some(slice::read(slice, |owner, body| {
+        if is_mirror {
+            linkerd::read_slice(slice, owner, body)
+        } else if has_pods {
+            Slice::Endpoints(slice::listed(owner, body, slice::endpoint))
+        } else {
+            slice::addresses(owner, body)
+        }
     }))
 }
 

@@ -1,7 +1,9 @@
 //! The view `endpoints`: one row for each endpoint, and whether the name of its service returns it.
 
+use std::ptr;
+
 use super::document::{Document, Section};
-use super::endpoint::{EndpointReport, ListedEndpoint, NameReply};
+use super::endpoint::{EndpointReport, NameReply};
 use super::error::ViewError;
 use super::filter::is_listed;
 use super::server::Shown;
@@ -17,11 +19,13 @@ pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<()
             is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
         });
     let rows = shown.page(endpoints, document)?;
-    let report = |one: &ListedEndpoint<'_>| {
+    let mut reports = Vec::new();
+    for rows in rows.chunk_by(|one, other| ptr::eq(one.service, other.service)) {
         let (zones, now) = (&shown.server.zones, &shown.published);
-        NameReply::of_own_name(zones, now, one.service).report(one, shown.clock())
-    };
-    let section = Section::of::<EndpointReport>("endpoints", rows.iter().map(report));
+        let reply = NameReply::of_own_name(zones, now, rows[0].service);
+        reports.extend(rows.iter().map(|one| reply.report(one, shown.clock())));
+    }
+    let section = Section::of::<EndpointReport>("endpoints", reports);
     document.sections.push(section);
     document.fail_if(3, filter.unmatched(&services));
     Ok(())

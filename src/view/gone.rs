@@ -134,7 +134,9 @@ fn went_at_once<'n>(
         *within.entry(namespace).or_default() += 1;
         while end.since(times[first].0) > MINUTE {
             let left_behind = times[first].1;
-            *within.entry(left_behind).or_default() -= 1;
+            if let Some(count) = within.get_mut(left_behind) {
+                *count -= 1;
+            }
             within.retain(|_, count| *count > 0);
             first += 1;
         }
