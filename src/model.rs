@@ -37,7 +37,7 @@ pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectName, ObjectRef, ServiceKey
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use lease::Lease;
-pub use line::{Line, MAX_LISTED, is_deceptive, join, joined, list_some};
+pub use line::{Line, MAX_LISTED, is_deceptive, join_texts, list_some, sentence_of};
 pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind};
 pub use service_settings::{GatewayDown, ServiceSettings, TTL_RANGE};

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::finding::{self, Check, Fact, Finding, FindingState, condition, items, name_of, text};
 use super::objects::{ClusterObjects, EXPORTED, GATEWAYS};
 use super::permissions::{self, NamespaceScope, Permission};
-use crate::model::{LINK_VERSIONS, Namespace, joined};
+use crate::model::{LINK_VERSIONS, Namespace, sentence_of};
 use crate::source::kube::{RequestFailure, within};
 
 /// Maximum time for a request.
@@ -261,7 +261,8 @@ fn account(pod: &Value) -> (String, String) {
 /// Describes a pod: its phase, the conditions that are false, and the containers that wait or have ended.
 fn describe_pod(pod: &Value) -> String {
     let (metadata, status) = (&pod["metadata"], &pod["status"]);
-    let reason = |object: &Value| joined(&["reason", "message"].map(|field| text(object, field)));
+    let reason =
+        |object: &Value| sentence_of(&["reason", "message"].map(|field| text(object, field)));
     let mut parts = vec![text(status, "phase").to_owned(), reason(status)];
     if !metadata["deletionTimestamp"].is_null() {
         parts.push("being deleted".to_owned());

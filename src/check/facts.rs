@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::finding::{Check, Finding, FindingState, items, key_of, list, text};
-use crate::model::{Family, Namespace, ProblemKind, joined};
+use crate::model::{Family, Namespace, ProblemKind, sentence_of};
 use crate::view;
 
 /// What a server says: items of its API.
@@ -152,7 +152,7 @@ fn finding(problems: &[&Value]) -> Option<Finding> {
                 let mut known = several.to_vec();
                 known.retain(|one| !text(one, "since").is_empty());
                 let oldest = known.into_iter().min_by_key(|one| text(one, "since"));
-                let sentence = joined(&[text(first, "sentence"), &subjects]);
+                let sentence = sentence_of(&[text(first, "sentence"), &subjects]);
                 dated(sentence, oldest.unwrap_or(first))
             }
         },
@@ -163,12 +163,12 @@ fn finding(problems: &[&Value]) -> Option<Finding> {
 
 /// Returns what a problem concerns, with the detail.
 pub(super) fn subject(problem: &Value) -> String {
-    joined(&["subject", "detail"].map(|field| text(problem, field)))
+    sentence_of(&["subject", "detail"].map(|field| text(problem, field)))
 }
 
 /// Returns what is wrong, where, and the detail.
 pub(super) fn reason(problem: &Value) -> String {
-    joined(&[text(problem, "sentence"), &subject(problem)])
+    sentence_of(&[text(problem, "sentence"), &subject(problem)])
 }
 
 /// Returns a sentence with since when a problem holds.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::finding::{Check, Fact, Finding, FindingState};
 use super::objects::LINKS_GROUP;
-use crate::model::Namespace;
+use crate::model::{Namespace, join_texts};
 
 /// A namespace, or all of them.
 pub type NamespaceScope = Option<Namespace>;
@@ -90,10 +90,7 @@ pub fn check(account: &str, reviews: &[Review]) -> Finding {
             Some(namespace) => format!("{verb} {resource} in namespace {namespace}"),
         }
     });
-    let sentence = format!(
-        "{account} cannot {}",
-        missing.collect::<Vec<_>>().join(", ")
-    );
+    let sentence = format!("{account} cannot {}", join_texts(missing, ", "));
     Finding::new(state, CHECK, sentence, ROLE)
 }
 

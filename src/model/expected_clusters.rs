@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::failover_order::{MaxSize, TWICE, TermReader};
+use super::failover_order::{Effects, MaxSize, TWICE, TermReader};
 use super::fields::shorten;
 use super::{ClusterName, ClusterTerm, Line, Timestamp};
 
@@ -36,7 +36,10 @@ impl ExpectedClusters {
     /// be read is a cluster that is missing, and so is a setting that is too large. Empty parts at the end are ignored.
     pub fn read(text: &str) -> Self {
         let mut reader = TermReader {
-            effects: [MISSING, TWICE],
+            effects: Effects {
+                nothing: MISSING,
+                twice: TWICE,
+            },
             ..TermReader::default()
         };
         // The time may be missing.

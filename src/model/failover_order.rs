@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::fields::shorten;
-use super::{ClusterName, Line};
+use super::{ClusterName, Line, join_texts};
 
 /// A failover order: steps, separated by `:` in text, such as `local:east+west:*`. It is held, unless it
 /// begins with `auto:`.
@@ -42,13 +42,21 @@ pub enum ClusterTerm {
 /// Reads the terms of one setting.
 #[derive(Debug, Default)]
 pub(super) struct TermReader {
-    /// What becomes of a term that is none, and of one that occurs again.
-    pub(super) effects: [&'static str; 2],
+    pub(super) effects: Effects,
     pub(super) seen: BTreeSet<String>,
     /// The first thing that is wrong, besides names that cannot be read, as a sentence without a full stop.
     pub(super) defect: Option<Line>,
     /// Whether the setting has more octets or names than are read.
     pub(super) is_too_large: bool,
+}
+
+/// What becomes of terms that are wrong, before the reason. Empty: the reason stands alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Effects {
+    /// Of a term that names nothing.
+    pub(super) nothing: &'static str,
+    /// Of a term that occurs again.
+    pub(super) twice: &'static str,
 }
 
 /// What becomes of a term that occurs again.
@@ -80,11 +88,14 @@ impl FailoverOrder {
     /// An empty annotation is no order. One that is too large is a held order of one step without endpoints, also if it begins with
     /// `auto:` (rule K5a).
     pub fn read(text: &str) -> Option<Self> {
-        let effects = ["counts as a cluster without endpoints: ", TWICE];
+        let effects = Effects {
+            nothing: "counts as a cluster without endpoints: ",
+            twice: TWICE,
+        };
         (!text.trim().is_empty()).then(|| Self::of_text(text, effects))
     }
 
-    fn of_text(text: &str, effects: [&'static str; 2]) -> Self {
+    fn of_text(text: &str, effects: Effects) -> Self {
         let mut reader = TermReader {
             effects,
             ..TermReader::default()
@@ -155,7 +166,7 @@ impl FromStr for FailoverOrder {
     type Err = Line;
 
     fn from_str(text: &str) -> Result<Self, Line> {
-        let order = Self::of_text(text, [""; 2]);
+        let order = Self::of_text(text, Effects::default());
         let defect = order.terms().find_map(ClusterTerm::defect);
         match order.defect.clone().or(defect) {
             Some(defect) => Err(defect),
@@ -168,7 +179,7 @@ impl fmt::Display for FailoverOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let auto = if self.is_auto { "auto:" } else { "" };
         let steps = self.steps.iter().map(|step| ClusterTerm::join(step));
-        write!(f, "{auto}{}", steps.collect::<Vec<_>>().join(":"))
+        write!(f, "{auto}{}", join_texts(steps, ":"))
     }
 }
 
@@ -244,7 +255,7 @@ impl TermReader {
     fn refuse(&mut self, defect: String) {
         self.is_too_large = true;
         self.defect = None;
-        self.note(self.effects[0], &defect);
+        self.note(self.effects.nothing, &defect);
     }
 
     /// Reads one term of a normalized setting. `place` names its place for people, such as `step 2`. Returns `None` if the term
@@ -255,7 +266,7 @@ impl TermReader {
         let defect = match text {
             "" => format!("{place} is empty"),
             _ if !self.seen.insert(text.to_owned()) => {
-                self.note(self.effects[1], &format!("'{shown}' occurs twice"));
+                self.note(self.effects.twice, &format!("'{shown}' occurs twice"));
                 return None;
             }
             "local" => return Some(ClusterTerm::Local),
@@ -267,7 +278,7 @@ impl TermReader {
                 return Some(name.unwrap_or(ClusterTerm::Unreadable(shown)));
             }
         };
-        self.note(self.effects[0], &defect);
+        self.note(self.effects.nothing, &defect);
         Some(ClusterTerm::Nothing(shown))
     }
 

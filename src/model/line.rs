@@ -45,7 +45,7 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
 pub const MAX_LISTED: usize = 5;
 
 /// Joins items, with a text between two of them.
-pub fn join<T: fmt::Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
+pub fn join_texts<T: fmt::Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
     let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     texts.join(between)
 }
@@ -53,7 +53,7 @@ pub fn join<T: fmt::Display>(items: impl IntoIterator<Item = T>, between: &str) 
 /// Lists the first items of a sentence, and the number of the others: `a, b and 7 more`.
 pub fn list_some<T: fmt::Display>(items: impl IntoIterator<Item = T>, max: usize) -> String {
     let mut items = items.into_iter();
-    let listed = join(items.by_ref().take(max), ", ");
+    let listed = join_texts(items.by_ref().take(max), ", ");
     match items.count() {
         0 => listed,
         more => format!("{listed} and {more} more"),
@@ -61,7 +61,7 @@ pub fn list_some<T: fmt::Display>(items: impl IntoIterator<Item = T>, max: usize
 }
 
 /// Joins the parts of a sentence that are not empty.
-pub fn joined(parts: &[&str]) -> String {
+pub fn sentence_of(parts: &[&str]) -> String {
     let mut parts = parts.to_vec();
     parts.retain(|part| !part.is_empty());
     parts.join(": ")

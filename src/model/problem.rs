@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 use super::{
-    ClusterName, Line, MAX_LISTED, ObjectRef, ServiceKey, Text, Timestamp, joined, list_some,
+    ClusterName, Line, MAX_LISTED, ObjectRef, ServiceKey, Text, Timestamp, list_some, sentence_of,
 };
 
 /// One fact that a person may have to know.
@@ -591,7 +591,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let detail = self.with_objects(self.detail.clone());
         let parts = [self.kind.row().sentence, &self.subject(), &detail];
-        f.write_str(&joined(&parts))
+        f.write_str(&sentence_of(&parts))
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::{EnumString, IntoStaticStr};
 
 use super::fields::shorten;
-use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, joined, key, most_similar};
+use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar, sentence_of};
 use crate::setting_text::or_empty;
 
 /// The TTL that can be set, in seconds.
@@ -154,7 +154,7 @@ impl ServiceSettings {
     /// Notes the first thing that is wrong with an annotation. More would not help.
     fn note_defect(&mut self, key: &str, value: &str, defect: Option<&str>) {
         if let Some(defect) = defect {
-            self.note_unreadable(key, &joined(&[defect, &shorten(value.trim())]));
+            self.note_unreadable(key, &sentence_of(&[defect, &shorten(value.trim())]));
         }
     }
 

@@ -48,7 +48,7 @@ impl Settings {
             zone_clusters: self
                 .zones
                 .iter()
-                .filter_map(ZoneSetting::cluster)
+                .filter_map(|zone| zone.grammar.cluster())
                 .cloned()
                 .collect(),
         }

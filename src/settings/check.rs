@@ -107,7 +107,7 @@ impl Settings {
     /// Returns an error if a zone is of a cluster that has no mirrors here, or another name.
     fn check_zone_clusters(&self) -> Result<(), String> {
         for zone in &self.zones {
-            let (name, Some(cluster)) = (&zone.name, zone.cluster()) else {
+            let (name, Some(cluster)) = (&zone.name, zone.grammar.cluster()) else {
                 continue;
             };
             let mut renamed = self.cluster_aliases.values();
@@ -142,7 +142,7 @@ impl Settings {
             .filter_map(|word| word.split_once(".svc."));
         for domain in domains.filter_map(|(_, domain)| domain.parse::<ZoneName>().ok()) {
             for zone in &self.zones {
-                let (name, Some(cluster)) = (&zone.name, zone.cluster()) else {
+                let (name, Some(cluster)) = (&zone.name, zone.grammar.cluster()) else {
                     continue;
                 };
                 let place = if *name == domain {

@@ -51,18 +51,6 @@ enum ZoneForm {
 /// The value of the flag `--zone` for the names of the Multi-Cluster Services API.
 const MCS: &str = "mcs";
 
-// === impl ZoneSetting ===
-
-impl ZoneSetting {
-    /// Returns the cluster whose names it has, if it has those of one.
-    pub(super) fn cluster(&self) -> Option<&ClusterName> {
-        match &self.grammar {
-            Grammar::Cluster(cluster) => Some(cluster),
-            Grammar::Global | Grammar::Mcs => None,
-        }
-    }
-}
-
 /// Parses the value of the flag: `ZONE` or `ZONE=mcs`.
 impl FromStr for ZoneSetting {
     type Err = String;

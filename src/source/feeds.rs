@@ -14,7 +14,9 @@ use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::histogram::Histogram;
-use crate::model::{Kind, Line, Namespace, Problem, ProblemKind, Timestamp, joined, list_some};
+use crate::model::{
+    Kind, Line, Namespace, Problem, ProblemKind, Timestamp, list_some, sentence_of,
+};
 use crate::table::links::LinkList;
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
@@ -288,7 +290,7 @@ impl FeedState {
             "not listed yet"
         };
         let failure = self.failure.as_ref().map_or("", |(reason, _)| reason);
-        let detail = joined(&[missing, failure]);
+        let detail = sentence_of(&[missing, failure]);
         Problem::new(ProblemKind::SourceUnavailable, detail)
     }
 }

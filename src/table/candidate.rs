@@ -14,7 +14,7 @@ use super::service::HostKey;
 use super::store::{Cursor, ServiceSlices};
 use crate::model::{
     ClusterName, GatewayDown, Item, ItemKind, MAX_LISTED, ObjectRef, Port, Ports, Problem,
-    ProblemKind, Slice, join, list_some,
+    ProblemKind, Slice, join_texts, list_some,
 };
 
 /// What one item offers for the clusters that it stands for (rule K1).
@@ -102,7 +102,7 @@ impl<'s> Candidate<'s> {
             if octets <= 255 {
                 return true;
             }
-            let name = join(labels, ".");
+            let name = join_texts(labels, ".");
             let detail = format!("a name has more than 255 octets: {octets} of {name}.<zone>");
             let problem = Problem::new(ProblemKind::UnusableObject, detail);
             let objects = endpoint.objects.iter().cloned();

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::candidate::Candidate;
 use super::context::BuildContext;
 use super::endpoint::{Rank, Role, ServiceKind};
-use crate::model::{ClusterName, ItemKind, MAX_LISTED, Problem, ProblemKind, join, list_some};
+use crate::model::{
+    ClusterName, ItemKind, MAX_LISTED, Problem, ProblemKind, join_texts, list_some,
+};
 
 /// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. Others
 /// keep the names of their cluster. With an order, addresses of several clusters are left out before: nobody can void an order by
@@ -69,7 +71,7 @@ fn report_sources(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
             Some(link) => format!("link '{link}'"),
             None => "this cluster".to_owned(),
         });
-        let names = join(names, " and ");
+        let names = join_texts(names, " and ");
         let note = if of_name.iter().all(|source| source.link.is_some()) {
             ": the same pods through two gateways, if these are Links to one cluster"
         } else {

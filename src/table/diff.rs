@@ -12,7 +12,9 @@ use super::failover::{Gate, StepHealth};
 use super::links::LinkState;
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{ClusterName, Hostname, MAX_LISTED, ProblemKind, ServiceKey, list_some};
+use crate::model::{
+    ClusterName, Hostname, MAX_LISTED, ProblemKind, ServiceKey, join_texts, list_some,
+};
 
 /// Compares two versions of a service. There is a change for each cluster and kind, and for each setting. If the answers differ,
 /// there is a change.
@@ -350,7 +352,7 @@ fn kinds(endpoints: &[Endpoint]) -> String {
             true => format!("{kind} (only as its own name)"),
             false => kind.to_string(),
         });
-    texts.collect::<Vec<_>>().join(", ")
+    join_texts(texts, ", ")
 }
 
 /// Returns what was seen of endpoints that are gone. `new` is the version of the service that lacks them.

@@ -25,7 +25,7 @@ use super::rules::{Rules, ShortNames};
 use super::service::Service;
 use super::shared::set;
 use super::store::ServiceKeys;
-use crate::model::{Namespace, Problem, ProblemKind, ServiceKey, ServiceName, join};
+use crate::model::{Namespace, Problem, ProblemKind, ServiceKey, ServiceName, join_texts};
 
 /// Assigns the owners of the short names of services that changed, and dates their problems. Returns how
 /// short names differ. `last` is the table before.
@@ -158,7 +158,7 @@ fn short_name(
     short.problems = match short.owner.as_ref().map(service) {
         Ok(Some(owner)) => hidden_names(table, owner).into_iter().collect(),
         Err(NoOwner::Ambiguous) => {
-            let namespaces = join(short.namespaces(Claim::Headless), ", ");
+            let namespaces = join_texts(short.namespaces(Claim::Headless), ", ");
             let detail = format!(
                 "exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN"
             );

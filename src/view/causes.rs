@@ -12,7 +12,7 @@ use super::problem::{Counts, PrintContext, ProblemReport};
 use super::state::State;
 use crate::model::problem::ROWS;
 use crate::model::{
-    ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey, joined,
+    ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey, sentence_of,
 };
 use crate::table::{Published, Table};
 
@@ -258,7 +258,7 @@ impl Cause {
                 Family::State => Line::default(),
                 Family::Skipped | Family::Conflict => {
                     let more = self.counts.count - 1;
-                    let detail = joined(&[&subject, &report.detail]);
+                    let detail = sentence_of(&[&subject, &report.detail]);
                     format!("{detail}; and {more} more").into()
                 }
             };

@@ -10,7 +10,7 @@ use strum::{IntoStaticStr, VariantArray};
 use super::age::Age;
 use super::document::{Cells, Report};
 use super::state::OwnName;
-use crate::model::{GatewayDown, Port, join};
+use crate::model::{GatewayDown, Port, join_texts};
 use crate::source::SteadyClock;
 use crate::table::{Endpoint, EndpointLiveness, Published, Role, Service};
 use crate::zone::answer::answer_question;
@@ -201,7 +201,7 @@ impl<'t> NameReply<'t> {
             returned: listed.is_returned,
             why: self.why(listed),
             age: problem.map(Age::from).unwrap_or_default().printed(clock),
-            object: join(endpoint.objects.iter(), " "),
+            object: join_texts(endpoint.objects.iter(), " "),
         }
     }
 
@@ -240,7 +240,7 @@ impl<'t> NameReply<'t> {
             Err(reason) => Some(reason.clone()),
         };
         let seen = cause.into_iter().chain(place).map(str::to_owned);
-        Some(join(seen.chain(reply), "; "))
+        Some(join_texts(seen.chain(reply), "; "))
     }
 }
 
@@ -268,8 +268,8 @@ impl Report for EndpointReport {
             })
             .text("CLUSTER", |one| one.cluster.clone())
             .text("HOST", |one| one.hostname.clone())
-            .text("ADDRESSES", |one| join(&one.addresses, " "))
-            .text("PORTS", |one| join(&one.ports, " "))
+            .text("ADDRESSES", |one| join_texts(&one.addresses, " "))
+            .text("PORTS", |one| join_texts(&one.ports, " "))
             .text("STATE", |one| one.state.name().to_owned())
             .time("SINCE", |one| one.age.cell())
             .wide("KIND", |one| one.kind.clone())

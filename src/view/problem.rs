@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::age::Age;
 use super::document::{Cells, Report, Section};
-use crate::model::{Level, Line, Problem, ProblemKind, joined};
+use crate::model::{Level, Line, Problem, ProblemKind, sentence_of};
 use crate::source::SteadyClock;
 use crate::table::Table;
 
@@ -107,7 +107,7 @@ impl ProblemReport {
 
     /// Returns what is wrong with what, the number of services that it affects, and since when.
     fn text(&self) -> String {
-        let text = joined(&[&self.subject, self.sentence, &self.detail]);
+        let text = sentence_of(&[&self.subject, self.sentence, &self.detail]);
         let services = self.counts.filter(|counts| counts.services > 1);
         let facts: Vec<String> = services
             .map(|counts| format!("{} services", counts.services))

@@ -16,7 +16,7 @@ use super::facts::{CurrentFacts, TableFacts};
 use super::filter::{Filter, PagePlace};
 use super::kind::ViewKind;
 use super::problem::PrintContext;
-use super::state::{Verdict, is_listed};
+use super::state::{Verdict, is_shown};
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::{
@@ -277,7 +277,7 @@ impl<'s> Shown<'s> {
         }
     }
 
-    /// Returns the verdict on a service of the table, if it should answer.
+    /// Returns the verdict on a service of the table, if it has an own name.
     pub(super) fn verdict(&self, service: &Service) -> Option<Verdict> {
         Verdict::of(&self.server.zones, &self.published, service)
     }
@@ -295,7 +295,7 @@ impl<'s> Shown<'s> {
         self.table()
             .into_iter()
             .flat_map(Table::sorted_services)
-            .filter(|service| is_listed(&self.server.zones, service))
+            .filter(|service| is_shown(&self.server.zones, service))
             .collect()
     }
 

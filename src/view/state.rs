@@ -38,8 +38,8 @@ pub(super) struct Verdict {
 /// The own name of a service.
 pub(super) struct OwnName<'t> {
     pub name: Name,
-    /// The labels of what it stands for in zones of all clusters: none, or the cluster of its zone.
-    scope: Vec<&'t str>,
+    /// The label before the name of the service for the same in zones of all clusters: the cluster of its zone.
+    scope: Option<&'t str>,
 }
 
 // === impl Verdict ===
@@ -81,11 +81,7 @@ impl<'t> OwnName<'t> {
         let [name, namespace] = service.key.labels();
         Some(Self {
             name: Name::from_text(&format!("{name}.{namespace}.{}", zone.name_suffix()))?,
-            scope: zone
-                .cluster()
-                .map(ClusterName::as_str)
-                .into_iter()
-                .collect(),
+            scope: zone.grammar.cluster().map(ClusterName::as_str),
         })
     }
 
@@ -112,9 +108,9 @@ impl<'t> OwnName<'t> {
     /// Returns whether a name without an endpoint that is alive may be so on purpose: it waits for clusters (rule K8), or nothing is
     /// ready in any of its clusters, as if the service is scaled to zero. A host that is listed or cannot be used may be ready.
     fn is_intended(&self, service: &Service) -> bool {
-        let endpoints = service.endpoints_at(&self.scope);
+        let endpoints = service.endpoints_at(self.scope.as_slice());
         let mut problems = service.problems.iter();
-        let is_host_unknown = service.missing_at(&self.scope).is_some()
+        let is_host_unknown = service.missing_at(self.scope.as_slice()).is_some()
             || endpoints.is_empty() && !service.hosts.is_empty()
             || problems.any(|one| one.kind == ProblemKind::UnusableObject);
         !service.missing_clusters().is_empty()
@@ -139,7 +135,9 @@ impl<'t> OwnName<'t> {
                 worst_liveness(view.endpoints())
             }
             // It has endpoints, and a zone takes their name.
-            _ if !service.endpoints_at(&self.scope).is_empty() => Some(ProblemKind::Shadowed),
+            _ if !service.endpoints_at(self.scope.as_slice()).is_empty() => {
+                Some(ProblemKind::Shadowed)
+            }
             _ => None,
         }
     }
@@ -148,18 +146,22 @@ impl<'t> OwnName<'t> {
 /// Returns the zone of the own name of a service: the first zone that is not of one cluster, or else the first one of a cluster from
 /// which it is mirrored.
 fn own_zone<'t>(zones: &'t Zones, service: &Service) -> Option<&'t Zone> {
+    let first = zones.of_own_names()?;
+    if first.grammar.cluster().is_none() {
+        return Some(first);
+    }
     let alone = service.without_alias();
     let is_mirrored = |cluster: &ClusterName| {
         let of_mirrors = alone.mirrors.iter().map(|(cluster, _)| cluster);
         of_mirrors.chain(alone.clusters()).any(|one| one == cluster)
     };
-    let of_cluster = |zone: &&Zone| zone.cluster().is_some_and(is_mirrored);
-    let of_all_clusters = zones.iter().find(|zone| zone.cluster().is_none());
-    of_all_clusters.or_else(|| zones.iter().find(of_cluster))
+    zones
+        .iter()
+        .find(|zone| zone.grammar.cluster().is_some_and(is_mirrored))
 }
 
 /// Returns whether views list a service: it should answer, and a zone has its own name.
-pub(super) fn is_listed(zones: &Zones, service: &Service) -> bool {
+pub(super) fn is_shown(zones: &Zones, service: &Service) -> bool {
     service.should_answer() && own_zone(zones, service).is_some()
 }
 

@@ -13,7 +13,7 @@ use super::filter::is_listed;
 use super::gone;
 use super::server::Shown;
 use super::state::{State, Verdict};
-use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, ServiceKey, join, list_some};
+use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, ServiceKey, join_texts, list_some};
 use crate::source::SteadyClock;
 use crate::table::Service;
 use crate::table::failover::{Failover, Step, StepHealth};
@@ -203,7 +203,7 @@ impl Report for ServiceRow {
             })
             .wide("KIND", |one| one.kind.to_owned())
             .wide("CLUSTERS", |one| {
-                join(one.clusters.iter().map(ClusterCell::to_text), ", ")
+                join_texts(one.clusters.iter().map(ClusterCell::to_text), ", ")
             })
             .wide("ORDER", |one| text_of(one.failover.as_ref()))
             .text("PROBLEM", |one| text_of(one.sentence.as_ref()))

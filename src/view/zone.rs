@@ -4,7 +4,7 @@ use super::document::{Column, Document, Section};
 use super::error::ViewError;
 use super::explain::RecordReport;
 use super::server::Shown;
-use crate::model::join;
+use crate::model::join_texts;
 use crate::zone::print::ZoneFile;
 use crate::zone::{Grammar, Zone, ZoneName, Zones};
 
@@ -50,7 +50,7 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
 fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone, ViewError> {
     let served = format!(
         "served are {}",
-        join(zones.iter().map(|zone| &zone.name), " ")
+        join_texts(zones.iter().map(|zone| &zone.name), " ")
     );
     if let Some(text) = named {
         let name = text.parse::<ZoneName>().ok();

@@ -123,6 +123,18 @@ impl fmt::Display for ZoneName {
     }
 }
 
+// === impl Grammar ===
+
+impl Grammar {
+    /// Returns the cluster whose names it has, if it has those of one.
+    pub fn cluster(&self) -> Option<&ClusterName> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster),
+            Self::Global | Self::Mcs => None,
+        }
+    }
+}
+
 // === impl Zone ===
 
 impl Zone {
@@ -131,14 +143,6 @@ impl Zone {
         match self.grammar {
             Grammar::Global | Grammar::Cluster(_) => self.name.to_string(),
             Grammar::Mcs => format!("svc.{}", self.name),
-        }
-    }
-
-    /// Returns the cluster of a zone of one cluster.
-    pub fn cluster(&self) -> Option<&ClusterName> {
-        match &self.grammar {
-            Grammar::Cluster(cluster) => Some(cluster),
-            Grammar::Global | Grammar::Mcs => None,
         }
     }
 
@@ -190,7 +194,7 @@ impl Zones {
     /// Returns the zone in which services have their own names: the first one that is not of one cluster, or else the first one.
     pub fn of_own_names(&self) -> Option<&Zone> {
         self.iter()
-            .find(|zone| zone.cluster().is_none())
+            .find(|zone| zone.grammar.cluster().is_none())
             .or(self.0.first())
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::check::finding::{Check, Finding, FindingState, list, text};
-use crate::model::{Problem, ProblemKind, joined};
+use crate::model::{Problem, ProblemKind, sentence_of};
 
 /// The namespace and the name of a service.
 pub(super) type Key<'m> = [&'m str; 2];
@@ -70,7 +70,7 @@ pub(super) fn findings(rows: Vec<Mismatch<'_>>) -> Vec<Finding> {
     let mut lines: BTreeMap<Finding, BTreeSet<String>> = BTreeMap::new();
     for row in rows {
         let mut line = row.cause;
-        line.sentence = joined(&[&row.what, &row.seen, &line.sentence]);
+        line.sentence = sentence_of(&[&row.what, &row.seen, &line.sentence]);
         lines
             .entry(line)
             .or_default()
@@ -84,7 +84,7 @@ pub(super) fn findings(rows: Vec<Mismatch<'_>>) -> Vec<Finding> {
         if !services.is_empty() && line.state == FindingState::Attention {
             line.state = FindingState::Failing;
         }
-        line.sentence = joined(&[&names, &line.sentence]);
+        line.sentence = sentence_of(&[&names, &line.sentence]);
         line
     });
     findings.collect()

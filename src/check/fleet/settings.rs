@@ -8,7 +8,7 @@ use super::mismatch::{Key, Mismatch, differs, of_problem};
 use super::observer::Observer;
 use crate::check::facts::reason;
 use crate::check::finding::{Check, Finding, items, key_of, text};
-use crate::model::ProblemKind;
+use crate::model::{ProblemKind, join_texts};
 
 /// The settings of the server that decide which hosts a service has.
 const OF_MEMBERS: [&str; 4] = ["aliases", "namespaces", "excludeClusters", "localMembers"];
@@ -145,7 +145,7 @@ fn resolve(setting: &str, own: &str) -> String {
         terms.sort_unstable();
         terms.join("+")
     });
-    steps.collect::<Vec<_>>().join(":")
+    join_texts(steps, ":")
 }
 
 /// Returns the rows of the settings that explain that observers have other hosts of a cluster, and removes these observers from

@@ -1,6 +1,9 @@
 use super::*;
 
-const EFFECTS: [&str; 2] = ["nothing: ", "twice: "];
+const EFFECTS: Effects = Effects {
+    nothing: "nothing: ",
+    twice: "twice: ",
+};
 
 fn order(text: &str) -> FailoverOrder {
     text.parse().unwrap()

@@ -52,8 +52,8 @@ pub(super) fn read_asked(
         paths.push(path.to_owned());
     }
     // A name without its zone is not that of one cluster, if there are names of all clusters.
-    let is_of_one = |zone: &&Zone| matches!(zone.grammar, Grammar::Cluster(_));
-    let mut sorted: Vec<&Zone> = zones.iter().filter(|zone| !is_of_one(zone)).collect();
+    let is_of_all = |zone: &&Zone| zone.grammar.cluster().is_none();
+    let mut sorted: Vec<&Zone> = zones.iter().filter(is_of_all).collect();
     if sorted.is_empty() {
         sorted = zones.iter().collect();
         paths.retain(|_| certain.is_empty());

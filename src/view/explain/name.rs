@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::nearest::{Part, part_of_object, parts_of_address};
-use crate::model::{ClusterName, Port, Problem, ProblemKind, ServiceKey, join, list_some};
+use crate::model::{ClusterName, Port, Problem, ProblemKind, ServiceKey, join_texts, list_some};
 use crate::table::{Claim, NoOwner, Service, ShortName, Table};
 use crate::view::endpoint::{ListedEndpoint, NameReply};
 use crate::view::server::Shown;
@@ -111,7 +111,7 @@ impl<'t> ReadName<'t> {
                 }
                 format!(
                     "in none of the zones of this server ({})",
-                    join(zones.iter().map(|zone| &zone.name), " ")
+                    join_texts(zones.iter().map(|zone| &zone.name), " ")
                 )
             }
             Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
