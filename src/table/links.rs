@@ -16,7 +16,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use strum::{IntoStaticStr, VariantNames};
 
 use super::rules::Rules;
-use super::store::{ServiceKeys, Store};
+use super::store::{NamedCluster, ServiceKeys, Store};
 use crate::model::{
     ClusterName, Item, Kind, Lease, Line, Object, ObjectKey, Problem, ProblemKind, Text, Timestamp,
 };
@@ -45,8 +45,6 @@ pub struct Links {
     leases_problem: Option<Line>,
     /// The ends of absences, with the clusters.
     ends: BTreeSet<(Timestamp, ClusterName)>,
-    /// The clusters whose state must be determined, before aliases. `None`: all.
-    pending: Option<BTreeSet<ClusterName>>,
     /// The clusters that something began or ceased to know since the last build, after aliases.
     pub(super) turned: BTreeSet<ClusterName>,
     /// Whether the process follows its source and has no table yet. What holds then began at an unknown time.
@@ -175,16 +173,7 @@ impl Links {
         now: Timestamp,
     ) -> Option<ServiceKeys> {
         let mut states = LinkStates::clone(&self.states); // it shares its content
-        let changed = store.take_changed_clusters();
-        let mut is_changed = self.note_known(changed.as_ref(), &mut states, store, rules);
-        self.pending = self
-            .pending
-            .take()
-            .zip(changed)
-            .map(|(mut pending, changed)| {
-                pending.extend(changed);
-                pending
-            });
+        let mut is_changed = self.note_known(&mut states, store, rules);
         let mut services = ServiceKeys::new();
         let due = list.map_or_else(BTreeSet::new, |list| self.take_due(store, list, now));
         for link in &due {
@@ -206,7 +195,8 @@ impl Links {
                 None => _ = states.clusters.remove_mut(link),
             }
             if states.is_unlinked(link) != was_unlinked {
-                services.extend(store.services_linked_to(link).cloned());
+                let named = store.clusters.get(link).into_iter();
+                services.extend(named.flat_map(|one| one.mirrored.keys().cloned()));
             }
         }
         self.was_complete |= self.is_complete();
@@ -237,18 +227,12 @@ impl Links {
     }
 
     /// Notes which clusters something knows, by their names after aliases. Returns whether that changed.
-    fn note_known(
-        &mut self,
-        changed: Option<&BTreeSet<ClusterName>>,
-        states: &mut LinkStates,
-        store: &Store,
-        rules: &Rules,
-    ) -> bool {
+    fn note_known(&mut self, states: &mut LinkStates, store: &Store, rules: &Rules) -> bool {
         let mut is_changed = false;
-        let names: BTreeSet<ClusterName> = match changed {
+        let names: BTreeSet<ClusterName> = match &store.changed_clusters {
             Some(links) => links.iter().map(|link| rules.name_of(link)).collect(),
             None => {
-                let all = store.clusters().map(|link| rules.name_of(link));
+                let all = store.clusters.keys().map(|link| rules.name_of(link));
                 let known = states.known.iter().cloned();
                 let own = [rules.cluster_name.clone()];
                 all.chain(known).chain(own).collect()
@@ -271,33 +255,37 @@ impl Links {
     }
 
     /// Returns the clusters whose state must be determined.
-    fn take_due(&mut self, store: &Store, list: LinkList, now: Timestamp) -> BTreeSet<ClusterName> {
-        let is_nothing = self.leases.is_empty() && store.linked.is_empty();
+    fn take_due(
+        &mut self,
+        store: &mut Store,
+        list: LinkList,
+        now: Timestamp,
+    ) -> BTreeSet<ClusterName> {
+        let mut changed = store.changed_clusters.replace(BTreeSet::new());
+        let mut named = store.clusters.values();
+        let is_nothing = self.leases.is_empty() && !named.any(NamedCluster::is_linked);
         let list = match list {
             LinkList::Listed { .. } if is_nothing => LinkList::Nothing,
             _ => list,
         };
         if self.list.replace(list) != Some(list) {
-            self.pending = None;
+            changed = None;
         }
-        let known = self.states.clusters.iter();
-        let pending = self.pending.replace(BTreeSet::new());
-        self.is_polled |= pending.is_none();
-        let all = || store.clusters().chain(self.states.clusters.keys()).cloned();
-        let mut due = pending.unwrap_or_else(|| all().collect());
+        let known = &self.states.clusters;
+        self.is_polled |= changed.is_none();
+        let all = || store.clusters.keys().chain(known.keys()).cloned();
+        let mut due = changed.unwrap_or_else(|| all().collect());
         if self.is_complete() {
             let over = self.ends.iter().take_while(|(end, _)| *end <= now);
             due.extend(over.map(|(_, link)| link.clone()));
         }
         if std::mem::take(&mut self.is_polled) {
-            due.extend(store.linked.iter().map(|(cluster, _)| cluster.clone()));
             due.extend(self.leased(store));
+            let linked = store.clusters.iter().filter(|(_, one)| one.is_linked());
+            due.extend(linked.map(|(link, _)| link.clone()));
             // A Lease that is gone may have been all that named its cluster.
-            due.extend(
-                known
-                    .filter(|(_, one)| !one.is_mirrored)
-                    .map(|(link, _)| link.clone()),
-            );
+            let alone = known.iter().filter(|(_, one)| !one.is_mirrored);
+            due.extend(alone.map(|(link, _)| link.clone()));
         }
         due
     }
@@ -320,8 +308,10 @@ impl Links {
         rules: &Rules,
         now: Timestamp,
     ) -> Option<ClusterLink> {
-        let is_mirrored = store.is_mirrored(link);
-        let is_linked = store.is_linked(link);
+        let none = NamedCluster::default();
+        let named = store.clusters.get(link).unwrap_or(&none);
+        let is_mirrored = named.is_mirrored();
+        let is_linked = named.is_linked();
         let is_named = is_mirrored || is_linked || self.leased(store).any(|one| one == *link);
         let list = self.list.filter(|list| *list != LinkList::NotGiven)?;
         if !is_named || rules.excludes(link) {
@@ -335,7 +325,7 @@ impl Links {
             if is_linked {
                 absence = None;
                 state = LinkState::Linked;
-                problem = self.frozen(link, store);
+                problem = self.frozen(named);
                 if problem.is_some() {
                     state = LinkState::Frozen;
                 }
@@ -357,7 +347,7 @@ impl Links {
         Some(ClusterLink {
             cluster,
             state,
-            domain: store.domain_of(link),
+            domain: store.domain_of(named),
             is_mirrored,
             absence,
             problem,
@@ -382,9 +372,9 @@ impl Links {
     }
 
     /// Returns the problem that the mirror controllers of all Links of a cluster have stopped: that of the one that stopped last.
-    fn frozen(&self, cluster: &ClusterName, store: &Store) -> Option<Problem> {
+    fn frozen(&self, cluster: &NamedCluster) -> Option<Problem> {
         let mut last: Option<(Timestamp, String)> = None;
-        for link in store.links_of(cluster) {
+        for link in &cluster.links {
             let (lease, renewed) = self.leases.get(link)?;
             if renewed.after(STALE) > self.polled {
                 return None;

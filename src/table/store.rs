@@ -55,16 +55,21 @@ pub struct Store {
     unprefixed_slices: BTreeSet<(ObjectKey, ObjectName)>,
     /// Objects that the parser skipped.
     skipped: Skipped,
-    /// The clusters that mirrors name, before aliases, each with the services of the mirrors and their numbers. A federated service
-    /// is a mirror of each of its members.
-    mirrored: BTreeMap<(ClusterName, ServiceKey), usize>,
-    /// The clusters that Links name, before aliases, each with the keys of the Links.
-    pub(super) linked: BTreeSet<(ClusterName, ObjectKey)>,
-    /// The clusters with other answers to these questions since somebody asked: does a mirror name it, does a Link name it? `None`:
-    /// any, because the store is new.
-    changed_clusters: Option<BTreeSet<ClusterName>>,
+    /// The clusters that mirrors and Links name, before aliases.
+    pub(super) clusters: BTreeMap<ClusterName, NamedCluster>,
+    /// The clusters that a mirror or a Link began or ceased to name since somebody took them. `None`: any, because the store is new.
+    pub(super) changed_clusters: Option<BTreeSet<ClusterName>>,
     /// Whether an object was added, changed or removed since that was asked for.
     is_changed: bool,
+}
+
+/// What names a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct NamedCluster {
+    /// The services of its mirrors, with their numbers. A federated service is a mirror of each of its members.
+    pub mirrored: BTreeMap<ServiceKey, usize>,
+    /// The keys of its Links.
+    pub links: BTreeSet<ObjectKey>,
 }
 
 // === impl Store: changes ===
@@ -152,28 +157,30 @@ impl Store {
             Object::Link(link) => slice::from_ref(&link.cluster),
             _ => return,
         };
-        for cluster in clusters {
-            let before = (self.is_mirrored(cluster), self.is_linked(cluster));
+        for name in clusters {
+            let cluster = self.clusters.entry(name.clone()).or_default();
+            let was_mirrored = cluster.is_mirrored();
+            let was_linked = cluster.is_linked();
             if let Object::Item(item) = object {
-                let mirrored = (cluster.clone(), key.service(&item.service));
-                let count = self.mirrored.entry(mirrored.clone()).or_default();
+                let service = key.service(&item.service);
+                let count = cluster.mirrored.entry(service.clone()).or_default();
                 *count = if is_added { *count + 1 } else { *count - 1 };
                 if *count == 0 {
-                    self.mirrored.remove(&mirrored);
+                    cluster.mirrored.remove(&service);
                 }
             } else {
-                put(&mut self.linked, (cluster.clone(), key.clone()), is_added);
+                put(&mut cluster.links, key.clone(), is_added);
             }
-            let is_turned = before != (self.is_mirrored(cluster), self.is_linked(cluster));
+            let is_mirrored = cluster.is_mirrored();
+            let is_linked = cluster.is_linked();
+            let is_turned = is_mirrored != was_mirrored || is_linked != was_linked;
             if is_turned && let Some(changed) = &mut self.changed_clusters {
-                changed.insert(cluster.clone());
+                changed.insert(name.clone());
+            }
+            if !is_mirrored && !is_linked {
+                self.clusters.remove(name);
             }
         }
-    }
-
-    /// Returns the clusters that a mirror or a Link began or ceased to name since the last call. `None`: any may have.
-    pub(super) fn take_changed_clusters(&mut self) -> Option<BTreeSet<ClusterName>> {
-        self.changed_clusters.replace(BTreeSet::new())
     }
 
     /// Adds the services that depend on an object. For a slice, this is the service of its Service. On a Service that is no item, the
@@ -223,7 +230,9 @@ impl Store {
         let objects = &mut self.objects[kind as usize];
         *objects = std::mem::take(objects).into_iter().collect();
         self.services = std::mem::take(&mut self.services).into_iter().collect();
-        self.mirrored = std::mem::take(&mut self.mirrored).into_iter().collect();
+        for cluster in self.clusters.values_mut() {
+            cluster.mirrored = std::mem::take(&mut cluster.mirrored).into_iter().collect();
+        }
         self.unprefixed_slices = std::mem::take(&mut self.unprefixed_slices)
             .into_iter()
             .collect();
@@ -320,58 +329,13 @@ impl Store {
             .collect()
     }
 
-    /// Returns the keys of the Links to a cluster.
-    pub(super) fn links_of<'s>(
-        &'s self,
-        cluster: &'s ClusterName,
-    ) -> impl Iterator<Item = &'s ObjectKey> {
-        self.linked
-            .range((cluster.clone(), ObjectKey::default())..)
-            .take_while(move |(named, _)| named == cluster)
-            .map(|(_, link)| link)
-    }
-
     /// Returns the domain of the own names of a cluster, if a Link to it says one.
-    pub(super) fn domain_of(&self, cluster: &ClusterName) -> Option<Text> {
+    pub(super) fn domain_of(&self, cluster: &NamedCluster) -> Option<Text> {
         let links = self.objects(Kind::Link);
-        for key in self.links_of(cluster) {
-            if let Some(Object::Link(link)) = links.get(key)
-                && !link.domain.is_empty()
-            {
-                return Some(link.domain.clone());
-            }
-        }
-        None
-    }
-
-    /// Returns whether a Link names a cluster, before aliases.
-    pub(super) fn is_linked(&self, cluster: &ClusterName) -> bool {
-        self.links_of(cluster).next().is_some()
-    }
-
-    /// Returns the services with mirrors from a cluster, before aliases.
-    pub(super) fn services_linked_to<'s>(
-        &'s self,
-        cluster: &'s ClusterName,
-    ) -> impl Iterator<Item = &'s ServiceKey> {
-        let first = (cluster.clone(), ServiceKey::default());
-        self.mirrored
-            .range(first..)
-            .take_while(move |((named, _), _)| named == cluster)
-            .map(|((_, service), _)| service)
-    }
-
-    /// Returns whether a mirror names a cluster, before aliases.
-    pub(super) fn is_mirrored(&self, cluster: &ClusterName) -> bool {
-        self.services_linked_to(cluster).next().is_some()
-    }
-
-    /// Returns the clusters that a mirror or a Link names, before aliases. A cluster may occur several times.
-    pub(super) fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        self.mirrored
-            .keys()
-            .map(|(cluster, _)| cluster)
-            .chain(self.linked.iter().map(|(cluster, _)| cluster))
+        cluster.links.iter().find_map(|key| match links.get(key)? {
+            Object::Link(link) if !link.domain.is_empty() => Some(link.domain.clone()),
+            _ => None,
+        })
     }
 
     /// Returns whether something here knows a cluster, by its name after aliases: it is this one, or a mirror or a Link names it.
@@ -380,7 +344,7 @@ impl Store {
         let mut links = rules.links_of(cluster);
         !rules.excluded_clusters.contains(cluster)
             && (*cluster == rules.cluster_name
-                || links.any(|link| self.is_mirrored(link) || self.is_linked(link)))
+                || links.any(|link| self.clusters.contains_key(link)))
     }
 
     /// Returns all objects of a kind.
@@ -391,6 +355,20 @@ impl Store {
     /// Returns the objects that the parser skipped.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
+    }
+}
+
+// === impl NamedCluster ===
+
+impl NamedCluster {
+    /// Returns whether a mirror names it.
+    pub(super) fn is_mirrored(&self) -> bool {
+        !self.mirrored.is_empty()
+    }
+
+    /// Returns whether a Link names it.
+    pub(super) fn is_linked(&self) -> bool {
+        !self.links.is_empty()
     }
 }
 
