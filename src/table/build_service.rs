@@ -158,6 +158,7 @@ fn service(
     context: BuildContext<'_>,
     mut candidates: Vec<Candidate<'_>>,
 ) -> Service {
+    headless::report_missing(&candidates, context);
     let own = context.own().and_then(Item::own);
     let is_known = !candidates.is_empty();
     let is_headless = candidates.iter().any(|one| one.rank == Rank::Headless);
@@ -170,8 +171,7 @@ fn service(
         hosts.extend(std::mem::take(&mut one.hosts));
         let clusters = one.clusters.iter().cloned();
         if one.source.item.kind == ItemKind::HeadlessMirror {
-            mirrors
-                .extend(clusters.map(|cluster| (cluster, ObjectRef::service(one.source.object))));
+            mirrors.extend(clusters.map(|cluster| (cluster, one.source.object.clone())));
         } else if one.is_shared() {
             federated.extend(clusters);
         }

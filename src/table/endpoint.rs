@@ -193,10 +193,8 @@ pub struct MissingHost {
     pub hostname: Hostname,
     /// The address in the list. It may belong to another Service now.
     pub address: Option<IpAddr>,
-    /// The headless mirror that lists it.
-    pub mirror: ObjectRef,
     /// The endpoint mirror that Linkerd should have made.
-    pub expected: ObjectRef,
+    pub expected: ObjectKey,
 }
 
 // === impl MissingHost ===
@@ -209,7 +207,7 @@ impl MissingHost {
 
     /// Returns the reason for which its name fails, as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
     pub fn reason(&self) -> String {
-        format!("endpoint mirror {} is missing", self.expected.key.name)
+        format!("endpoint mirror {} is missing", self.expected.name)
     }
 }
 

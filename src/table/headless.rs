@@ -10,8 +10,8 @@ use super::context::BuildContext;
 use super::endpoint::{Rank, Source};
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Hostname, ItemKind, Kind, MAX_LISTED, ObjectKey, ObjectRef, Port, Ports,
-    Problem, ProblemKind, Protocol, ServiceName, Slice, SliceEndpoint, Text, list_some,
+    ClusterName, Export, Hostname, ItemKind, Kind, MAX_LISTED, Object, ObjectKey, ObjectRef, Port,
+    Ports, Problem, ProblemKind, Protocol, ServiceName, Slice, SliceEndpoint, Text, list_some,
 };
 
 /// What an endpoint mirror and its headless mirror have in common (rule M2).
@@ -58,13 +58,11 @@ pub(super) fn candidate<'s>(
     let mut missing = Vec::new();
     let mut hosts = Vec::new();
     for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
-        let expected = object.sibling(&Text::from(format!("{hostname}-{link}")));
         let host = MissingHost {
             cluster: cluster.clone(),
             hostname: (*hostname).clone(),
             address: listed.address,
-            mirror: ObjectRef::service(object),
-            expected: ObjectRef::service(&expected),
+            expected: object.sibling(&Text::from(format!("{hostname}-{link}"))),
         };
         hosts.push((object.namespace.clone(), hostname.text().clone()));
         match adopt(&host, &listed.ports, context) {
@@ -160,7 +158,7 @@ fn listed_hosts<'s>(
 /// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
 /// address of that Service instead of making an endpoint mirror.
 fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Option<Endpoint> {
-    let object = &host.expected.key;
+    let object = &host.expected;
     let item = context.store.item_at(object)?;
     let cluster = item.link().map(|link| context.rules.name_of(link))?;
     let is_of_service = matches!(item.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror);
@@ -217,6 +215,73 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
             .of_cluster(link)
             .of_objects(objects)
     }));
+}
+
+/// Reports headless mirrors without endpoint mirrors, and hosts that they list without one. An endpoint mirror that cannot be used
+/// explains its host, unless the host was missing before.
+pub(super) fn report_missing(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
+    let has_endpoint = |one: &&Candidate<'_>| !one.is_shared() && !one.endpoints.is_empty();
+    let offering = candidates.iter().filter(has_endpoint);
+    let offering: BTreeSet<_> = offering.flat_map(|one| &one.clusters).collect();
+    let mut unusable = None;
+    for candidate in candidates {
+        let Source { object, item } = candidate.source;
+        let missing = &candidate.missing;
+        let is_mirror = item.kind == ItemKind::HeadlessMirror;
+        let Some(cluster) = candidate.clusters.first().filter(|_| is_mirror) else {
+            continue;
+        };
+        let detail = if !missing.is_empty() {
+            let names = missing.iter().map(|host| match host.address {
+                Some(address) => format!("{} ({address})", host.hostname),
+                None => host.hostname.to_string(),
+            });
+            format!("lists {}", list_some(names, MAX_LISTED))
+        } else if !offering.contains(cluster) {
+            format!("no host of cluster '{cluster}'")
+        } else {
+            continue;
+        };
+        let mut last = context.old.iter().flat_map(|old| &old.problems);
+        let last = last.find(|last| {
+            last.kind == ProblemKind::MissingHost && last.cluster.as_ref() == Some(cluster)
+        });
+        // Without any host of the cluster, a mirror of one that cannot be used is always the reason.
+        let is_new = missing.is_empty() || last.is_none_or(|last| last.cause.is_some());
+        let cause = if missing.is_empty() {
+            let unusable = unusable.get_or_insert_with(|| unusable_mirrors(context));
+            unusable.get(cluster).copied()
+        } else {
+            let skip = |host: &MissingHost| {
+                context
+                    .store
+                    .skipped()
+                    .get(&ObjectRef::service(&host.expected))
+            };
+            missing.iter().find_map(skip).map(|skip| skip.kind)
+        };
+        context.report([Problem {
+            cause: cause.filter(|_| is_new),
+            ..Problem::new(ProblemKind::MissingHost, detail)
+                .of_cluster(cluster)
+                .of_object(ObjectRef::service(object))
+        }]);
+    }
+}
+
+/// Returns the clusters with an endpoint mirror of this service that cannot be used, each with the reason. One search for all of
+/// them: everybody who can create a Service can invent clusters.
+fn unusable_mirrors(context: BuildContext<'_>) -> BTreeMap<ClusterName, ProblemKind> {
+    let mut unusable = BTreeMap::new();
+    for (_, object) in context.store.objects_of(context.key) {
+        if let Object::Skipped(problem) = object
+            && let Some(link) = &problem.cluster
+        {
+            let cluster = context.rules.name_of(link);
+            unusable.entry(cluster).or_insert(problem.kind);
+        }
+    }
+    unusable
 }
 
 // === Ports of pods ===

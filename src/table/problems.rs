@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::content::Table;
 use super::context::BuildContext;
-use super::endpoint::MissingHost;
 use super::failover::Gate;
 use super::service::Service;
 use super::short::hidden_by_zone;
 use crate::model::{
-    ClusterName, Hostname, Kind, Line, MAX_LISTED, Object, ObjectKey, ObjectRef, Problem,
-    ProblemKind, ServiceKey, list_some, most_similar,
+    ClusterName, Hostname, Kind, Line, MAX_LISTED, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ServiceKey, list_some, most_similar,
 };
 
 /// Maximum number of names of which the nearest one is searched.
@@ -134,69 +133,9 @@ impl Table {
 impl Service {
     /// Reports the problems that follow from its state.
     pub(super) fn report_state(&self, context: BuildContext<'_>) {
-        self.report_mirrors(context);
         self.report_endpoints(context);
         context.report(self.gate.as_deref().and_then(Gate::problem));
         context.report(hidden_by_zone(self, &self.key.labels().join(".")));
-    }
-
-    /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one. An endpoint mirror that cannot be used
-    /// explains its host, unless the host was missing before.
-    fn report_mirrors(&self, context: BuildContext<'_>) {
-        let mut hosts: BTreeMap<&ObjectRef, Vec<&MissingHost>> = BTreeMap::new();
-        for host in &self.missing {
-            hosts.entry(&host.mirror).or_default().push(host);
-        }
-        let mut unusable = None;
-        for (cluster, object) in &self.mirrors {
-            let missing = hosts.remove(object).unwrap_or_default();
-            let detail = if !missing.is_empty() {
-                let names = missing.iter().map(|host| match host.address {
-                    Some(address) => format!("{} ({address})", host.hostname),
-                    None => host.hostname.to_string(),
-                });
-                format!("lists {}", list_some(names, MAX_LISTED))
-            } else if self.endpoints_at(&[cluster.as_str()]).is_empty() {
-                format!("no host of cluster '{cluster}'")
-            } else {
-                continue;
-            };
-            let mut last = context.old.iter().flat_map(|old| &old.problems);
-            let last = last.find(|last| {
-                last.kind == ProblemKind::MissingHost && last.cluster.as_ref() == Some(cluster)
-            });
-            // Without any host of the cluster, a mirror of one that cannot be used is always the reason.
-            let is_new = missing.is_empty() || last.is_none_or(|last| last.cause.is_some());
-            let problem = Problem::new(ProblemKind::MissingHost, detail).of_cluster(cluster);
-            let mut problem = problem.of_object(object.clone());
-            let cause = if missing.is_empty() {
-                let unusable = unusable.get_or_insert_with(|| self.unusable_mirrors(context));
-                unusable.get(cluster).copied()
-            } else {
-                let skipped = context.store.skipped();
-                let mut of_hosts = missing
-                    .iter()
-                    .filter_map(|host| skipped.get(&host.expected));
-                of_hosts.next().map(|problem| problem.kind)
-            };
-            problem.cause = cause.filter(|_| is_new);
-            context.report([problem]);
-        }
-    }
-
-    /// Returns the clusters with an endpoint mirror of this service that cannot be used, each with the reason. One search for all of
-    /// them: everybody who can create a Service can invent clusters.
-    fn unusable_mirrors(&self, context: BuildContext<'_>) -> BTreeMap<ClusterName, ProblemKind> {
-        let mut unusable = BTreeMap::new();
-        for (_, object) in context.store.objects_of(&self.key) {
-            if let Object::Skipped(problem) = object
-                && let Some(link) = &problem.cluster
-            {
-                let cluster = context.rules.name_of(link);
-                unusable.entry(cluster).or_insert(problem.kind);
-            }
-        }
-        unusable
     }
 
     /// Reports endpoints that are down or not ready, by cluster and cause. An unlinked cluster has a problem of its own.

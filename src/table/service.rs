@@ -9,7 +9,7 @@ use strum::Display;
 use super::endpoint::{Endpoint, MissingHost, ServiceKind};
 use super::failover::{Failover, Gate};
 use super::name_index::NameIndex;
-use crate::model::{ClusterName, GatewayDown, Line, ObjectRef, Problem, ServiceKey, Text};
+use crate::model::{ClusterName, GatewayDown, Line, ObjectKey, Problem, ServiceKey, Text};
 
 /// One service with the endpoints of all its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Service {
     /// Local endpoints that are not ready. They are never returned, and appear in reports only.
     pub not_ready: Box<[Endpoint]>,
     /// The headless mirrors of the service, with their clusters.
-    pub mirrors: Box<[(ClusterName, ObjectRef)]>,
+    pub mirrors: Box<[(ClusterName, ObjectKey)]>,
     /// The clusters of federated services, sorted.
     pub federated: Box<[ClusterName]>,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.

@@ -127,10 +127,11 @@ fn similar_bases<'t>(
 pub(super) fn part_of_object<'t>(table: &'t Table, text: &str) -> Option<Part<'t>> {
     let (port, path) = split_port(text);
     let (name, namespace) = path.split_once('.')?;
-    let object = ObjectRef::service(&ObjectKey::new(namespace, name));
+    let key = ObjectKey::new(namespace, name);
+    let object = ObjectRef::service(&key);
     for service in table.services_in(namespace) {
         for (cluster, mirror) in &service.mirrors {
-            if *mirror == object {
+            if *mirror == key {
                 return Some(Part::new(port, service, "", cluster.as_str()));
             }
         }

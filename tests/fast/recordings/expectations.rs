@@ -89,11 +89,13 @@ fn each_recording_answers_as_expected_after_every_event() {
 /// Returns the hosts in slices of headless mirrors that have no endpoint mirror.
 fn missing(replay: &Replay) -> Vec<String> {
     let now = replay.reader.load();
-    let services = now.table.as_ref().unwrap().sorted_services().into_iter();
-    let hosts = services.flat_map(|service| service.missing.iter());
+    let mut hosts = Vec::new();
+    for service in now.table.as_ref().unwrap().sorted_services() {
+        let missing = service.missing.iter();
+        let name = &service.key.service;
+        hosts.extend(missing.map(|host| format!("{} of {name}-{}", host.hostname, host.cluster)));
+    }
     hosts
-        .map(|host| format!("{} of {}", host.hostname, host.mirror.key.name))
-        .collect()
 }
 
 /// When the mirror controller is idle, its headless slices and its endpoint mirrors agree.

@@ -127,7 +127,7 @@ fn check_completeness(cluster: &Cluster) {
                 kind,
                 key: key.clone(),
             };
-            let in_mirrors = |service: &Service| service.mirrors.iter().any(|m| m.1 == reference);
+            let in_mirrors = |service: &Service| service.mirrors.iter().any(|m| m.1 == *key);
             let in_endpoints = |service: &Service| {
                 let all = service.endpoints.iter().chain(&service.not_ready);
                 let mut objects = all.flat_map(|e| e.objects.iter().cloned());
