@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::candidate::Candidate;
 use super::context::BuildContext;
 use super::endpoint::{Rank, Role, ServiceKind};
-use crate::model::{
-    ClusterName, ItemKind, MAX_LISTED, Problem, ProblemKind, join_texts, list_some,
-};
+use crate::model::{ItemKind, MAX_LISTED, Problem, ProblemKind, join_texts, list_some};
 
 /// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. Others
 /// keep the names of their cluster. With an order, addresses of several clusters are left out before: nobody can void an order by
@@ -39,44 +37,30 @@ pub(super) fn choose(candidates: &mut [Candidate<'_>], has_order: bool, context:
     report_kinds(candidates, context);
 }
 
-/// What has the name of a cluster.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct ClusterSource<'s> {
-    cluster: &'s ClusterName,
-    /// The link, or none of this cluster.
-    link: Option<&'s ClusterName>,
-}
-
-/// Reports names of clusters with several sources (rule M6).
+/// Reports names of clusters with several sources (rule M6): Links, or none for this cluster.
 fn report_sources(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
-    let mut sources = Vec::new();
+    let mut sources: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for one in candidates {
         let has_any = !one.endpoints.is_empty() || !one.not_ready.is_empty();
-        if has_any && one.role != Role::Omitted && !one.is_shared() {
-            let link = one.source.item.link();
-            sources.extend(
-                one.clusters
-                    .iter()
-                    .map(|cluster| ClusterSource { cluster, link }),
-            );
+        if has_any && !one.is_shared() {
+            for cluster in &one.clusters {
+                let links = sources.entry(cluster).or_default();
+                links.insert(one.source.item.link());
+            }
         }
     }
-    sources.sort();
-    sources.dedup();
-    for of_name in sources.chunk_by(|one, other| one.cluster == other.cluster) {
-        let [ClusterSource { cluster, .. }, _, ..] = of_name else {
-            continue;
+    sources.retain(|_, links| links.len() > 1);
+    for (cluster, links) in sources {
+        let note = if links.contains(&None) {
+            ""
+        } else {
+            ": the same pods through two gateways, if these are Links to one cluster"
         };
-        let names = of_name.iter().map(|source| match source.link {
+        let names = links.into_iter().map(|link| match link {
             Some(link) => format!("link '{link}'"),
             None => "this cluster".to_owned(),
         });
         let names = join_texts(names, " and ");
-        let note = if of_name.iter().all(|source| source.link.is_some()) {
-            ": the same pods through two gateways, if these are Links to one cluster"
-        } else {
-            ""
-        };
         let detail = format!("cluster name '{cluster}' stands for {names}; merged{note}");
         context.report([Problem::new(ProblemKind::ClusterName, detail).of_cluster(cluster)]);
     }
