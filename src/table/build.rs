@@ -15,7 +15,7 @@ use super::content::{Difference, Table};
 use super::context::{BuildContext, BuiltService, ServiceTimers, Timers};
 use super::rules::Rules;
 use super::shared::set;
-use super::short;
+use super::short::assign_owners;
 use super::store::{ServiceKeys, Store};
 use crate::model::{Problem, ProblemKind, ServiceKey};
 
@@ -43,8 +43,6 @@ type BuildService<'b> = &'b dyn Fn(BuildContext<'_>) -> BuiltService;
 /// A build that adds services one after the other.
 pub struct Build<'b> {
     built: Built,
-    /// The services that were built.
-    services: ServiceKeys,
     last: &'b Table,
     store: &'b Store,
     rules: &'b Rules,
@@ -81,7 +79,6 @@ impl<'b> Build<'b> {
         }
         Self {
             built,
-            services: ServiceKeys::new(),
             last,
             store,
             rules,
@@ -151,7 +148,6 @@ impl<'b> Build<'b> {
         let service = catch_unwind(AssertUnwindSafe(|| (self.build_service)(context)))
             .unwrap_or_else(|_| panicked(self.last, context));
         self.built.add(context, service);
-        self.services.insert(key);
     }
 
     /// Builds all services that must be built if those in `dirty` changed.
@@ -167,14 +163,7 @@ impl<'b> Build<'b> {
     /// Completes the table with what depends on several services.
     pub fn finish(self) -> Built {
         let mut built = self.built;
-        let difference = short::assign_owners(
-            &mut built.table,
-            self.last,
-            &self.services,
-            self.rules,
-            self.timers,
-        );
-        built.note(difference);
+        assign_owners(&mut built, self.last, self.rules, self.timers);
         built
     }
 }

@@ -19,57 +19,43 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::build::Built;
 use super::content::{Claim, Difference, NoOwner, ShortName, Table};
 use super::context::Timers;
 use super::rules::{Rules, ShortNames};
 use super::service::Service;
 use super::shared::set;
-use super::store::ServiceKeys;
 use crate::model::{Namespace, Problem, ProblemKind, ServiceKey, ServiceName, join_texts};
 
-/// Assigns the owners of the short names of services that changed, and dates their problems. Returns how
-/// short names differ. `last` is the table before.
-pub(super) fn assign_owners(
-    table: &mut Table,
-    last: &Table,
-    dirty: &ServiceKeys,
-    rules: &Rules,
-    timers: &Timers,
-) -> Difference {
-    let mut names: BTreeMap<ServiceName, Vec<&Namespace>> = BTreeMap::new();
-    for key in dirty {
-        let [own, of_namespace] = key.short_names();
-        names.entry(own).or_default().push(&key.namespace);
-        names.entry(of_namespace).or_default();
-    }
-    let mut difference = Difference::None;
-    for (name, changed) in names {
-        let old = table.short_name(name.as_str());
-        let mut claims: BTreeMap<_, _> = old
-            .iter()
-            .flat_map(|old| old.claims.iter().cloned())
-            .collect();
-        for namespace in changed {
-            match table
-                .service(namespace.as_str(), name.as_str())
-                .and_then(claim)
-            {
-                Some(claim) => claims.insert(namespace.clone(), claim),
-                None => claims.remove(namespace),
-            };
+/// Assigns the owners of the short names of services that changed, and dates their problems. `last` is the table before.
+pub(super) fn assign_owners(built: &mut Built, last: &Table, rules: &Rules, timers: &Timers) {
+    let table = &mut built.table;
+    let mut claims: BTreeMap<ServiceName, BTreeMap<Namespace, Claim>> = BTreeMap::new();
+    for key in &built.services {
+        for name in key.short_names() {
+            let old = table.short_names.get(&name).into_iter();
+            let old = old.flat_map(|old| old.claims.iter().cloned());
+            claims.entry(name).or_insert_with(|| old.collect());
         }
+        let of_name = claims.entry(key.service.clone()).or_default();
+        match table.find(key).and_then(claim) {
+            Some(claim) => of_name.insert(key.namespace.clone(), claim),
+            None => of_name.remove(&key.namespace),
+        };
+    }
+    for (name, claims) in claims {
         let mut new = (!claims.is_empty()).then(|| short_name(table, &name, claims, rules));
         if let Some(new) = &mut new {
+            let old = table.short_names.get(&name);
             timers.date(old.map_or(&[], |old| &old.problems), &mut new.problems);
         }
         if set(&mut table.short_names, &name, new) {
-            difference = difference.max(Difference::State);
+            built.difference = built.difference.max(Difference::State);
         }
         if table.short_answers(name.as_str()) != last.short_answers(name.as_str()) {
-            difference = Difference::Answers;
+            built.difference = Difference::Answers;
         }
     }
-    difference
 }
 
 /// Returns the claim of a service. One that only has settings takes no name from another.
