@@ -21,22 +21,22 @@ use crate::model::{
 pub(super) struct Candidate<'s> {
     /// The item: a headless mirror with all its endpoint mirrors, a mirror with a cluster IP, a federated service, or a Service
     /// of this cluster.
-    pub(super) source: Source<'s>,
-    pub(super) rank: Rank,
+    pub source: Source<'s>,
+    pub rank: Rank,
     /// The clusters, after aliases, at least one. A federated service has several.
-    pub(super) clusters: BTreeSet<ClusterName>,
+    pub clusters: BTreeSet<ClusterName>,
     /// Whether no Link names these clusters any more (rule L3).
-    pub(super) is_unlinked: bool,
+    pub is_unlinked: bool,
     /// The endpoints that can be answered.
-    pub(super) endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<Endpoint>,
     /// The pods of this cluster that are not ready.
-    pub(super) not_ready: Vec<Endpoint>,
+    pub not_ready: Vec<Endpoint>,
     /// The hosts without an endpoint that a headless mirror lists.
-    pub(super) missing: Vec<MissingHost>,
+    pub missing: Vec<MissingHost>,
     /// All hosts without an endpoint mirror that it lists.
-    pub(super) hosts: Vec<HostKey>,
+    pub hosts: Vec<HostKey>,
     /// Which names it answers.
-    pub(super) role: Role,
+    pub role: Role,
 }
 
 /// Maximum number of distinct ports of a service. The time of an SRV answer grows with it.
@@ -194,8 +194,8 @@ pub(super) fn has_ready(slices: ServiceSlices<'_>) -> Option<bool> {
 
 /// The endpoints of all candidates, sorted by cluster and hostname.
 pub(super) struct Merged {
-    pub(super) endpoints: Vec<Endpoint>,
-    pub(super) not_ready: Vec<Endpoint>,
+    pub endpoints: Vec<Endpoint>,
+    pub not_ready: Vec<Endpoint>,
 }
 
 /// Merges the endpoints of candidates, and those that are not ready. Both lists are sorted by cluster and hostname.

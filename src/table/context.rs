@@ -23,17 +23,17 @@ use crate::model::{
 /// What the build of one service reads.
 #[derive(Clone, Copy)]
 pub(super) struct BuildContext<'b> {
-    pub(super) key: &'b ServiceKey,
-    pub(super) store: &'b Store,
-    pub(super) rules: &'b Rules,
+    pub key: &'b ServiceKey,
+    pub store: &'b Store,
+    pub rules: &'b Rules,
     /// The items of the service with the keys of their objects: its own, and those of the services that it is an alias of.
-    pub(super) items: &'b [Source<'b>],
+    pub items: &'b [Source<'b>],
     /// What the last builds remember.
-    pub(super) timers: &'b Timers,
+    pub timers: &'b Timers,
     /// The service in the last table.
-    pub(super) old: Option<&'b Service>,
+    pub old: Option<&'b Service>,
     /// The problems that were found until now.
-    pub(super) problems: &'b RefCell<Problems>,
+    pub problems: &'b RefCell<Problems>,
 }
 
 /// The problems of a service: one for each kind, cluster and name.
@@ -42,11 +42,11 @@ pub(super) type Problems = BTreeMap<(ProblemKind, Option<ClusterName>, Option<Li
 /// The build of one service.
 pub(super) struct BuiltService {
     /// The service, if an object or a setting concerns it.
-    pub(super) service: Option<Service>,
+    pub service: Option<Service>,
     /// What the next build remembers of it.
-    pub(super) timers: ServiceTimers,
+    pub timers: ServiceTimers,
     /// Why the headless Service of this cluster is not a member of it.
-    pub(super) non_member: Option<Arc<Problem>>,
+    pub non_member: Option<Arc<Problem>>,
 }
 
 /// The timers of all services, and the time of a build. A build reads them; [`Self::apply`] records what it returns.
@@ -81,9 +81,9 @@ pub struct ServiceTimers {
 /// The failover order of a Service of this cluster, also after the Service is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeptOrder {
-    pub(super) order: FailoverOrder,
+    pub order: FailoverOrder,
     /// The time at which the order of a Service that is gone ends.
-    pub(super) end: Option<Timestamp>,
+    pub end: Option<Timestamp>,
 }
 
 // === impl BuildContext ===

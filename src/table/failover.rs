@@ -75,28 +75,28 @@ pub enum OrderOrigin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Debounce {
     /// The order that it belongs to. A changed order begins with a new one.
-    pub(super) order: FailoverOrder,
-    pub(super) steps: Box<[StepMemory]>,
+    pub order: FailoverOrder,
+    pub steps: Box<[StepMemory]>,
     /// The step that answered last, unless none had an endpoint.
-    pub(super) answering: Option<Answering>,
+    pub answering: Option<Answering>,
     /// When it is dropped, because the service has no object.
-    pub(super) end: Option<Timestamp>,
+    pub end: Option<Timestamp>,
 }
 
 /// The step that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answering {
     /// Counted from zero.
-    pub(super) step: usize,
+    pub step: usize,
     /// Since when it answers.
-    pub(super) since: Timestamp,
+    pub since: Timestamp,
 }
 
 /// What is remembered of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StepMemory {
     /// Whether it counts as alive.
-    pub(super) counts: bool,
+    pub counts: bool,
     is_alive: bool,
     /// When it last ceased to be alive.
     down_at: Timestamp,
