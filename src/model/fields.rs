@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::kube_object::{KubePort, ServiceSpec};
+use super::kube_object::{KubePort, Spec};
 use super::{
     ClusterName, Few, KubeObject, Namespace, Port, PortName, Ports, Problem, ProblemKind, Protocol,
     ServiceKey, ServiceName, key,
@@ -75,9 +75,11 @@ pub fn shorten(value: &str) -> String {
 // === Addresses and ports ===
 
 /// Reads the cluster IPs of a Service.
-pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<Few<IpAddr>, Problem> {
-    let addresses = spec.addresses().iter().map(|ip| usable_address(ip));
-    let addresses: Few<IpAddr> = addresses.collect::<Result<_, _>>()?;
+pub(super) fn cluster_addresses(spec: &Spec<'_>) -> Result<Few<IpAddr>, Problem> {
+    let given = spec.addresses().iter().filter(|ip| !ip.is_empty());
+    let addresses: Few<IpAddr> = given
+        .map(|ip| usable_address(ip))
+        .collect::<Result<_, _>>()?;
     if addresses.is_empty() {
         return Err(unusable(
             "spec.clusterIPs and spec.clusterIP contain no address",
@@ -87,7 +89,7 @@ pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<Few<IpAddr>, P
 }
 
 /// Reads the ports of the pods behind a Service, as far as `targetPort` is a number. If it is absent, it is the port itself.
-pub(super) fn pod_ports(spec: &ServiceSpec<'_>) -> Ports {
+pub(super) fn pod_ports(spec: &Spec<'_>) -> Ports {
     let target = |one: &KubePort<'_>| match &one.target_port {
         Some(target) => target.as_i64(),
         None => one.port.map(i64::from),
@@ -120,12 +122,11 @@ pub(super) fn usable_address(text: &str) -> Result<IpAddr, Problem> {
 /// Parses a port with its number. Returns `None` if the number is out of range or SRV has no name for the protocol. If the name is not
 /// a label, the port is kept without it, so that it has an SRV record at the name without `_P._R`.
 fn port(port: &KubePort<'_>, number: i64) -> Option<Port> {
-    let name = port.name.as_deref();
     Some(Port {
         number: u16::try_from(number).ok().filter(|n| *n != 0)?,
-        name: name.and_then(|name| PortName::interned(name).ok()),
-        protocol: match port.protocol.as_deref().unwrap_or("TCP") {
-            "TCP" => Protocol::Tcp,
+        name: PortName::interned(&port.name).ok(),
+        protocol: match &*port.protocol {
+            "TCP" | "" => Protocol::Tcp,
             "UDP" => Protocol::Udp,
             "SCTP" => Protocol::Sctp,
             _ => return None,

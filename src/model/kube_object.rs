@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
+use std::slice;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{ObjectKey, Timestamp, key};
+use super::fields::unusable;
+use super::{ObjectKey, Problem, Timestamp, key};
 
 /// A Kubernetes object of any kind, read from JSON.
 #[derive(Debug)]
@@ -26,29 +28,33 @@ pub struct KubeObject<'j> {
     problem: Option<String>,
 }
 
-/// A text. It borrows from the JSON if it has no escapes.
+/// A text, which is empty if it is absent or null. It borrows from the JSON if it has no escapes.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(transparent)]
-pub struct JsonText<'j>(#[serde(borrow)] Cow<'j, str>);
+#[serde(from = "Option<GivenText<'j>>", bound(deserialize = "'de: 'j"))]
+pub struct JsonText<'j>(Cow<'j, str>);
+
+/// A text that is not null.
+#[derive(Debug, Deserialize)]
+struct GivenText<'j>(#[serde(borrow)] Cow<'j, str>);
 
 /// The type of an object. Items of lists have none.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
 pub struct TypeMeta<'j> {
     /// `apiVersion`.
-    pub api_version: Option<JsonText<'j>>,
+    pub api_version: JsonText<'j>,
     /// `kind`.
-    pub kind: Option<JsonText<'j>>,
+    pub kind: JsonText<'j>,
 }
 
 /// The fields of `metadata` that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
 struct Metadata<'j> {
-    name: Option<JsonText<'j>>,
-    namespace: Option<JsonText<'j>>,
-    resource_version: Option<JsonText<'j>>,
-    creation_timestamp: Option<JsonText<'j>>,
+    name: JsonText<'j>,
+    namespace: JsonText<'j>,
+    resource_version: JsonText<'j>,
+    creation_timestamp: JsonText<'j>,
     #[serde(borrow)]
     labels: Option<Pairs<'j>>,
     #[serde(borrow)]
@@ -62,27 +68,47 @@ type Pairs<'j> = BTreeMap<JsonText<'j>, PairValue<'j>>;
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum PairValue<'j> {
-    Text(#[serde(borrow)] JsonText<'j>),
+    Text(#[serde(borrow)] GivenText<'j>),
     /// A value that is not a string, which only a file can have.
     Invalid(Value),
 }
 
-/// The fields of a Service's `spec` that are read.
+/// The fields that are read of an object besides its metadata.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
-pub(super) struct ServiceSpec<'j> {
-    /// `type`.
-    pub(super) r#type: Option<JsonText<'j>>,
-    /// `clusterIP`.
+pub struct Body<'j> {
+    /// `spec` of a Service, a Link or a Lease.
+    pub spec: Spec<'j>,
+    /// `addressType` of an EndpointSlice.
+    pub address_type: JsonText<'j>,
+    /// `endpoints` of an EndpointSlice.
+    pub endpoints: Option<Vec<KubeEndpoint<'j>>>,
+    /// `ports` of an EndpointSlice.
+    pub ports: Option<Vec<KubePort<'j>>>,
+}
+
+/// The fields of `spec` that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
+pub struct Spec<'j> {
+    /// `clusterIP` of a Service.
     #[serde(rename = "clusterIP")]
-    pub(super) cluster_ip: Option<JsonText<'j>>,
-    /// `clusterIPs`.
+    pub cluster_ip: JsonText<'j>,
+    /// `clusterIPs` of a Service.
     #[serde(rename = "clusterIPs")]
-    pub(super) cluster_ips: Option<Vec<JsonText<'j>>>,
-    /// `ports`.
-    pub(super) ports: Option<Vec<KubePort<'j>>>,
-    /// `selector`.
-    pub(super) selector: Option<BTreeMap<String, IgnoredAny>>,
+    pub cluster_ips: Option<Vec<JsonText<'j>>>,
+    /// `ports` of a Service.
+    pub ports: Option<Vec<KubePort<'j>>>,
+    /// `selector` of a Service.
+    pub selector: Option<BTreeMap<String, IgnoredAny>>,
+    /// `targetClusterName` of a Link.
+    pub target_cluster_name: JsonText<'j>,
+    /// `targetClusterDomain` of a Link.
+    pub target_cluster_domain: JsonText<'j>,
+    /// `holderIdentity` of a Lease.
+    pub holder_identity: JsonText<'j>,
+    /// `renewTime` of a Lease.
+    pub renew_time: JsonText<'j>,
 }
 
 /// An entry of `ports` of a Service or a slice.
@@ -90,25 +116,13 @@ pub(super) struct ServiceSpec<'j> {
 #[serde(rename_all = "camelCase", bound(deserialize = "'de: 'j"))]
 pub struct KubePort<'j> {
     /// `name`.
-    pub name: Option<JsonText<'j>>,
+    pub name: JsonText<'j>,
     /// `protocol`.
-    pub protocol: Option<JsonText<'j>>,
+    pub protocol: JsonText<'j>,
     /// `port`.
     pub port: Option<i32>,
     /// `targetPort`: a number or a name. Slices have none.
     pub target_port: Option<Value>,
-}
-
-/// The fields of an EndpointSlice that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
-pub struct SliceBody<'j> {
-    /// `addressType`.
-    pub address_type: Option<JsonText<'j>>,
-    /// `endpoints`.
-    pub endpoints: Option<Vec<KubeEndpoint<'j>>>,
-    /// `ports`.
-    pub ports: Option<Vec<KubePort<'j>>>,
 }
 
 /// An entry of `endpoints` of an EndpointSlice.
@@ -118,31 +132,11 @@ pub struct KubeEndpoint<'j> {
     /// `addresses`.
     pub addresses: Option<Vec<JsonText<'j>>>,
     /// `hostname`.
-    pub hostname: Option<JsonText<'j>>,
+    pub hostname: JsonText<'j>,
     /// `targetRef`.
     pub target_ref: Option<TargetRef<'j>>,
     /// `conditions`.
     pub conditions: Option<Conditions>,
-}
-
-/// `spec` of a Link.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
-pub(super) struct LinkSpec<'j> {
-    /// `targetClusterName`.
-    pub(super) target_cluster_name: JsonText<'j>,
-    /// `targetClusterDomain`.
-    pub(super) target_cluster_domain: Option<JsonText<'j>>,
-}
-
-/// `spec` of a Lease.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
-pub(super) struct LeaseSpec<'j> {
-    /// `holderIdentity`.
-    pub(super) holder_identity: Option<JsonText<'j>>,
-    /// `renewTime`.
-    pub(super) renew_time: Option<JsonText<'j>>,
 }
 
 /// `targetRef` of an endpoint.
@@ -150,7 +144,7 @@ pub(super) struct LeaseSpec<'j> {
 #[serde(bound(deserialize = "'de: 'j"))]
 pub struct TargetRef<'j> {
     /// `uid`.
-    pub uid: Option<JsonText<'j>>,
+    pub uid: JsonText<'j>,
 }
 
 /// `conditions` of an endpoint.
@@ -160,20 +154,20 @@ pub struct Conditions {
     pub ready: Option<bool>,
 }
 
-// === impl ServiceSpec ===
+// === impl Spec ===
 
-impl<'j> ServiceSpec<'j> {
+impl<'j> Spec<'j> {
     /// Returns whether the Service is headless.
-    pub(super) fn is_headless(&self) -> bool {
-        self.cluster_ip.as_deref() == Some("None")
+    pub fn is_headless(&self) -> bool {
+        &*self.cluster_ip == "None"
     }
 
     /// Returns `clusterIPs`, or only `clusterIP` if that list is absent. API servers fill in the list, but files often
     /// omit it.
-    pub(super) fn addresses(&self) -> &[JsonText<'j>] {
+    pub fn addresses(&self) -> &[JsonText<'j>] {
         match self.cluster_ips.as_deref() {
             Some(all @ [_, ..]) => all,
-            _ => self.cluster_ip.as_slice(),
+            _ => slice::from_ref(&self.cluster_ip),
         }
     }
 }
@@ -205,29 +199,28 @@ impl<'j> KubeObject<'j> {
 
     /// Returns the key of the object, or `None` if it has no name.
     pub fn key(&self) -> Option<ObjectKey> {
-        self.metadata.name.as_ref()?;
-        Some(ObjectKey::new(self.namespace(), self.name()))
+        let has_name = !self.name().is_empty();
+        has_name.then(|| ObjectKey::new(self.namespace(), self.name()))
     }
 
     /// Returns `metadata.name`, or an empty string.
     pub fn name(&self) -> &str {
-        self.metadata.name.as_deref().unwrap_or_default()
+        &self.metadata.name
     }
 
     /// Returns `metadata.namespace`, or an empty string.
     pub fn namespace(&self) -> &str {
-        self.metadata.namespace.as_deref().unwrap_or_default()
+        &self.metadata.namespace
     }
 
-    /// Returns `metadata.resourceVersion`.
-    pub fn resource_version(&self) -> Option<&str> {
-        self.metadata.resource_version.as_deref()
+    /// Returns `metadata.resourceVersion`, or an empty string.
+    pub fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
     }
 
     /// Returns `metadata.creationTimestamp` in Unix seconds. Returns `None` if it is absent or invalid.
     pub fn created(&self) -> Option<NonZeroU32> {
-        let text = self.metadata.creation_timestamp.as_deref()?;
-        NonZeroU32::new(Timestamp::from_text(text)?.seconds())
+        NonZeroU32::new(Timestamp::from_text(&self.metadata.creation_timestamp)?.seconds())
     }
 
     /// Returns the value of a label.
@@ -269,31 +262,23 @@ impl<'j> KubeObject<'j> {
                 ));
             }
         }
-        let is_nameless = self.metadata.name.is_none();
+        let is_nameless = self.name().is_empty();
         is_nameless.then(|| "metadata.name is missing".to_owned())
     }
 
-    /// Reads `spec`. Returns the default if there is none.
+    /// Reads what follows `metadata`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the object does not match the schema of its kind.
-    pub(super) fn spec<T: Deserialize<'j> + Default>(&self) -> Result<T, serde_json::Error> {
-        #[derive(Deserialize)]
-        struct WithSpec<T> {
-            spec: Option<T>,
-        }
-        let body: WithSpec<T> = serde_json::from_str(self.json)?;
-        Ok(body.spec.unwrap_or_default())
+    /// If it does not match the schema of its kind.
+    pub fn body(&self) -> Result<Body<'j>, Problem> {
+        serde_json::from_str(self.json).map_err(unusable)
     }
+}
 
-    /// Reads the body of an EndpointSlice.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the object does not match the schema of an EndpointSlice.
-    pub fn slice_body(&self) -> Result<SliceBody<'j>, serde_json::Error> {
-        serde_json::from_str(self.json)
+impl<'j> From<Option<GivenText<'j>>> for JsonText<'j> {
+    fn from(text: Option<GivenText<'j>>) -> Self {
+        Self(text.map(|text| text.0).unwrap_or_default())
     }
 }
 
@@ -314,7 +299,7 @@ impl Borrow<str> for JsonText<'_> {
 /// Returns the value of a label or an annotation.
 fn value<'o>(pairs: &'o Pairs<'_>, key: &str) -> Option<&'o str> {
     match pairs.get(key)? {
-        PairValue::Text(text) => Some(text),
+        PairValue::Text(GivenText(text)) => Some(text),
         PairValue::Invalid(_) => None,
     }
 }

@@ -1,6 +1,5 @@
 //! Leases of Linkerd's mirror controllers (rule L1).
 
-use super::kube_object::LeaseSpec;
 use super::{KubeObject, ObjectKey};
 
 /// The Lease of the mirror controller of a link: `service-mirror-write-LINK`. Only the controller that holds it writes
@@ -24,12 +23,10 @@ impl Lease {
     /// part of federated services, `local-service-mirror-write`.
     pub fn read(object: &KubeObject<'_>) -> Option<(ObjectKey, Self)> {
         let link = object.name().strip_prefix(PREFIX)?;
-        let spec = object.spec::<LeaseSpec<'_>>().ok()?;
+        let spec = object.body().ok()?.spec;
         let lease = Self {
-            is_held: spec
-                .holder_identity
-                .is_some_and(|holder| !holder.is_empty()),
-            renewal: spec.renew_time.as_deref().unwrap_or_default().to_owned(),
+            is_held: !spec.holder_identity.is_empty(),
+            renewal: spec.renew_time.to_owned(),
         };
         Some((ObjectKey::new(object.namespace(), link), lease))
     }

@@ -7,11 +7,11 @@ use super::fields::{
     cluster_addresses, pod_ports, ports, same_namespace, service_key, shorten, split,
     strip_cluster, unusable, unusable_field, usable_address,
 };
-use super::kube_object::{LinkSpec, ServiceSpec, SliceBody};
+use super::kube_object::KubeEndpoint;
+use super::slice::{self, SkipCounts};
 use super::{
-    ClusterName, Few, Hostname, Item, ItemKind, KubeObject, Link, Listed, ListedHost, MirroredHost,
-    Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings, Slice, Text, intern, key,
-    label::is_label, slice,
+    ClusterName, Few, Hostname, Item, ItemKind, KubeObject, Link, ListedHost, MirroredHost,
+    Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings, intern, key, label::is_label,
 };
 
 /// The suffix of the names of federated services.
@@ -24,7 +24,16 @@ pub(super) fn is_mirror(service: &KubeObject<'_>) -> bool {
 
 /// Reads a Service that Linkerd mirrored.
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
-    is_of_linkerd(service)?;
+    // Cilium copies labels of an exported Service to the Service that it derives from a ServiceImport. Labels of Linkerd among them must
+    // not make it a mirror.
+    if service.label(key::MCS_SERVICE).is_some() {
+        let detail = format!(
+            "label {} says that it belongs to the Multi-Cluster Services API; it is not a mirror, despite its label {}",
+            key::MCS_SERVICE,
+            key::MIRRORED_SERVICE
+        );
+        return Err(Problem::new(ProblemKind::LeftOut, detail));
+    }
     if is_federated(service) {
         return federated(service);
     }
@@ -45,56 +54,26 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
         .map_err(|problem| problem.of_service(&mirrored).of_cluster(&cluster))
 }
 
-/// Rejects a Service that belongs to the Multi-Cluster Services API. Cilium copies labels of an exported Service to the
-/// Service that it derives from a ServiceImport. Labels of Linkerd among them must not make it a mirror.
-fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Problem> {
-    if service.label(key::MCS_SERVICE).is_none() {
-        return Ok(());
-    }
-    let detail = format!(
-        "label {} says that it belongs to the Multi-Cluster Services API; it is not a mirror, despite its label {}",
-        key::MCS_SERVICE,
-        key::MIRRORED_SERVICE
-    );
-    Err(Problem::new(ProblemKind::LeftOut, detail))
-}
-
-/// Reads a mirror's slice. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
-/// addresses.
-pub(super) fn read_slice(slice: &KubeObject<'_>, owner: Text, body: &SliceBody<'_>) -> Slice {
-    if slice.label(key::HEADLESS_MIRROR).is_none() {
-        let listed = listed_hosts(owner.clone(), body);
-        if !listed.entries.is_empty() || !listed.left_out.is_empty() {
-            return Slice::Hosts(listed);
-        }
-    }
-    slice::addresses(owner, body)
-}
-
 /// Reads what a Link says about its cluster. Its `status` is not used: it reports errors for services that are mirrored.
 pub(super) fn read_link(link: &KubeObject<'_>) -> Result<Box<Link>, Problem> {
-    let spec: LinkSpec<'_> = link.spec().map_err(unusable)?;
+    let spec = link.body()?.spec;
     let cluster = ClusterName::interned(&spec.target_cluster_name);
-    let domain = spec.target_cluster_domain.unwrap_or_default();
     Ok(Box::new(Link {
         cluster: cluster.map_err(unusable_field("spec.targetClusterName"))?,
-        domain: intern(&domain),
+        domain: intern(&spec.target_cluster_domain),
     }))
 }
 
-/// Reads the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
-fn listed_hosts(owner: Text, body: &SliceBody<'_>) -> Box<Listed<ListedHost>> {
-    let mut listed = slice::listed(owner, body, |endpoint, skips| {
-        let hostname = Hostname::interned(endpoint.hostname.as_deref()?).map_err(unusable);
-        let first = endpoint.addresses.iter().flatten().next();
-        Some(ListedHost {
-            hostname: skips.record("hostname", hostname)?,
-            address: first.and_then(|ip| usable_address(ip).ok()),
-        })
-    });
-    let hosts: BTreeSet<_> = std::mem::take(&mut listed.entries).into_iter().collect();
-    listed.entries = hosts.into_iter().collect();
-    listed
+/// Reads a host of the slice of a headless mirror.
+pub(super) fn listed_host(
+    endpoint: &KubeEndpoint<'_>,
+    skips: &mut SkipCounts,
+) -> Option<ListedHost> {
+    let first = endpoint.addresses.iter().flatten().next();
+    Some(ListedHost {
+        hostname: slice::hostname(endpoint, skips)?,
+        address: first.and_then(|ip| usable_address(ip).ok()),
+    })
 }
 
 // === Mirrors of one cluster ===
@@ -132,7 +111,7 @@ fn mirror(
     mirrored: &ServiceKey,
     cluster: &ClusterName,
 ) -> Result<Item, Problem> {
-    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
+    let spec = service.body()?.spec;
     let item = |kind| Item {
         linked: Few::One(cluster.clone()),
         ..Item::new(kind, mirrored.service.clone())
@@ -202,7 +181,7 @@ fn is_federated(service: &KubeObject<'_>) -> bool {
 }
 
 fn federated(service: &KubeObject<'_>) -> Result<Item, Problem> {
-    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
+    let spec = service.body()?.spec;
     let name = service.name();
     let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
         return Err(unusable(format!(

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use super::fields::{cluster_addresses, ports, service_key, unusable};
 use super::key::controller;
 use super::keys::Kind;
-use super::kube_object::ServiceSpec;
 use super::{
     Export, Few, Item, ItemKind, KubeObject, Object, ObjectKey, OwnForm, OwnService, Ports,
-    Problem, ProblemKind, ServiceSettings, Slice, key, linkerd, slice,
+    Problem, ServiceSettings, Slice, intern, key, linkerd, slice,
 };
 
 /// Returns the key of an object and what this server uses of it. Returns `None` if the object does not matter, such as a slice
@@ -25,19 +24,20 @@ pub fn reduce(kind: Kind, object: &KubeObject<'_>) -> Option<(ObjectKey, Object)
 /// Reads an object. Returns `None` if it does not matter. An object without a name, or with a label that is not a string,
 /// may be of any kind of service. It is skipped as unusable, so that it appears in reports.
 pub fn read(kind: Kind, object: &KubeObject<'_>) -> Option<Object> {
+    try_read(kind, object).unwrap_or_else(|skip| Some(Object::Skipped(Arc::new(skip))))
+}
+
+fn try_read(kind: Kind, object: &KubeObject<'_>) -> Result<Option<Object>, Problem> {
     if let Some(detail) = object.problem() {
-        return Some(skipped(Problem::new(ProblemKind::UnusableObject, detail)));
+        return Err(unusable(detail));
     }
-    let read = match kind {
-        Kind::Service if linkerd::is_mirror(object) => {
-            linkerd::read_service(object).map(Object::from)
-        }
-        Kind::Service if is_own(object) => read_own_service(object),
-        Kind::Service => return None,
+    Ok(match kind {
+        Kind::Service if linkerd::is_mirror(object) => Some(linkerd::read_service(object)?.into()),
+        Kind::Service if is_own(object) => Some(read_own_service(object)?),
+        Kind::Service => None,
         Kind::EndpointSlice => read_slice(object)?.map(Object::Slice),
-        Kind::Link => linkerd::read_link(object).map(Object::Link),
-    };
-    Some(read.unwrap_or_else(skipped))
+        Kind::Link => Some(Object::Link(linkerd::read_link(object)?)),
+    })
 }
 
 /// Returns whether a Service belongs to this cluster. An implementation of the Multi-Cluster Services API may make a Service
@@ -50,7 +50,7 @@ fn is_own(service: &KubeObject<'_>) -> bool {
 /// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, it matters
 /// only that they exist.
 fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
-    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
+    let spec = service.body()?.spec;
     let settings = ServiceSettings::of_own(service).if_any();
     if settings.is_none() && !spec.is_headless() && service.label(key::EXPORTED).is_none() {
         return Ok(Object::Plain);
@@ -92,8 +92,8 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
 }
 
 /// Reads a slice. Returns `None` if it does not matter. Its labels say so: the controllers of slices copy the labels of a Service
-/// to its slices.
-fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
+/// to its slices. Only slices of headless mirrors list hosts, unless they were overwritten with gateway addresses.
+fn read_slice(slice: &KubeObject<'_>) -> Result<Option<Slice>, Problem> {
     let has = |key| slice.label(key).is_some();
     let manager = slice.label(key::MANAGED_BY);
     let is_mirror = linkerd::is_mirror(slice);
@@ -104,21 +104,27 @@ fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
     let has_pods = has(key::HEADLESS) || manager != Some(controller::KUBERNETES);
     let matters = is_mirror || !is_foreign && (has_pods || has(key::EXPORTED));
     if has(key::MCS_SERVICE) || !matters {
-        return None;
+        return Ok(None);
     }
-    Some(slice::read(slice, |owner, body| {
-        if is_mirror {
-            linkerd::read_slice(slice, owner, body)
-        } else if has_pods {
-            Slice::Endpoints(slice::listed(owner, body, slice::endpoint))
-        } else {
-            slice::addresses(owner, body)
+    let body = slice.body()?;
+    let owner = slice
+        .label(key::SERVICE_NAME)
+        .ok_or_else(|| unusable(format!("label {} is missing", key::SERVICE_NAME)))?;
+    if &*body.address_type == "FQDN" {
+        return Err(unusable("addressType FQDN is not supported"));
+    }
+    let owner = intern(owner);
+    if is_mirror && !has(key::HEADLESS_MIRROR) {
+        let hosts = slice::listed(owner.clone(), &body, linkerd::listed_host);
+        if !hosts.entries.is_empty() || !hosts.left_out.is_empty() {
+            return Ok(Some(Slice::Hosts(hosts)));
         }
+    }
+    Ok(Some(if has_pods && !is_mirror {
+        Slice::Endpoints(slice::listed(owner, &body, slice::endpoint))
+    } else {
+        slice::addresses(owner, &body)
     }))
-}
-
-fn skipped(skip: Problem) -> Object {
-    Object::Skipped(Arc::new(skip))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! EndpointSlices: of mirrors, and of Services of this cluster (rules M3, M5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::fields::{ports, unusable, usable_address};
-use super::kube_object::{KubeEndpoint, SliceBody};
-use super::{Hostname, KubeObject, ObjectKey, ObjectRef, Ports, Problem, Text, intern, key};
+use super::kube_object::{Body, KubeEndpoint};
+use super::{Hostname, ObjectKey, ObjectRef, Ports, Problem, Text};
 
 /// An EndpointSlice, reduced to what this server uses. There may be some hundred thousand of endpoint mirrors, so a slice has 16
 /// octets, and lists are boxed.
@@ -30,7 +30,7 @@ pub enum Slice {
 pub struct Listed<T> {
     /// The name of the Service of the slice, in the same namespace.
     pub owner: Text,
-    /// Its entries. Those of a headless mirror are sorted, each once.
+    /// Its entries, sorted, each once.
     pub entries: Box<[T]>,
     /// `ports`: those of the pods.
     pub ports: Ports,
@@ -48,7 +48,7 @@ pub struct ListedHost {
 }
 
 /// An entry of a slice with an address that clients may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SliceEndpoint {
     /// The first of `addresses`. Consumers of slices use only this one.
     pub address: IpAddr,
@@ -62,23 +62,8 @@ pub struct SliceEndpoint {
 
 // === Reading ===
 
-/// Reads a slice. `reduce` gets the name of its Service, and keeps what is used of its endpoints.
-pub(super) fn read(
-    slice: &KubeObject<'_>,
-    reduce: impl FnOnce(Text, &SliceBody<'_>) -> Slice,
-) -> Result<Slice, Problem> {
-    let body = slice.slice_body().map_err(unusable)?;
-    let owner = slice
-        .label(key::SERVICE_NAME)
-        .ok_or_else(|| unusable(format!("label {} is missing", key::SERVICE_NAME)))?;
-    if body.address_type.as_deref() == Some("FQDN") {
-        return Err(unusable("addressType FQDN is not supported"));
-    }
-    Ok(reduce(intern(owner), &body))
-}
-
 /// Reduces a slice to whether an address is ready.
-pub(super) fn addresses(owner: Text, body: &SliceBody<'_>) -> Slice {
+pub(super) fn addresses(owner: Text, body: &Body<'_>) -> Slice {
     let ready = body
         .endpoints
         .iter()
@@ -88,17 +73,19 @@ pub(super) fn addresses(owner: Text, body: &SliceBody<'_>) -> Slice {
     Slice::Addresses { owner, ready }
 }
 
-/// Reads what a slice lists. `read` reads an entry.
-pub(super) fn listed<T>(
+/// Reads what a slice lists, sorted and each entry once: their order is arbitrary and differs between versions of a slice. `read` reads
+/// an entry.
+pub(super) fn listed<T: Ord>(
     owner: Text,
-    body: &SliceBody<'_>,
+    body: &Body<'_>,
     read: fn(&KubeEndpoint<'_>, &mut SkipCounts) -> Option<T>,
 ) -> Box<Listed<T>> {
     let mut skips = SkipCounts::default();
-    let entries = body.endpoints.iter().flatten();
+    let endpoints = body.endpoints.iter().flatten();
+    let entries: BTreeSet<T> = endpoints.filter_map(|one| read(one, &mut skips)).collect();
     Box::new(Listed {
         owner,
-        entries: entries.filter_map(|one| read(one, &mut skips)).collect(),
+        entries: entries.into_iter().collect(),
         ports: ports(body.ports.as_ref()),
         left_out: skips.into_skips(),
     })
@@ -114,17 +101,20 @@ pub(super) fn endpoint(
         .ok_or_else(|| unusable("an endpoint has no address"))
         .and_then(|ip| usable_address(ip));
     let address = skips.record("addresses", usable)?;
-    let named = endpoint.hostname.as_deref().filter(|host| !host.is_empty());
-    let read = |host| Hostname::interned(host).map_err(unusable);
-    let hostname = named.and_then(|host| skips.record("hostname", read(host)));
     let target = endpoint.target_ref.as_ref();
-    let target = target.and_then(|target| target.uid.as_deref());
     Some(SliceEndpoint {
         address,
-        hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
-        target: target.map(Text::from),
+        hostname: hostname(endpoint, skips).unwrap_or_else(|| Hostname::from_address(address)),
+        target: target.map(|target| target.uid[..].into()),
         ready: is_ready(endpoint),
     })
+}
+
+/// Reads the hostname of an endpoint, if it has one.
+pub(super) fn hostname(endpoint: &KubeEndpoint<'_>, skips: &mut SkipCounts) -> Option<Hostname> {
+    let given = &endpoint.hostname;
+    let read = || Hostname::interned(given).map_err(unusable);
+    (!given.is_empty()).then(|| skips.record("hostname", read()))?
 }
 
 // === impl Slice ===
@@ -156,21 +146,22 @@ impl<T> Listed<T> {
 /// The skips of each field. A slice may have a thousand endpoints with the same error, of which one is reported, with the number of
 /// the others.
 #[derive(Default)]
-pub(super) struct SkipCounts(BTreeMap<&'static str, Vec<Problem>>);
+pub(super) struct SkipCounts(BTreeMap<&'static str, Problem>);
 
 impl SkipCounts {
     /// Returns a valid part. Counts the skip of an invalid part.
     pub(super) fn record<T>(&mut self, field: &'static str, part: Result<T, Problem>) -> Option<T> {
-        part.map_err(|skip| self.0.entry(field).or_default().push(skip))
-            .ok()
+        let count = |skip| {
+            let skips = self.0.entry(field).and_modify(|first| first.count += 1);
+            skips.or_insert(skip);
+        };
+        part.map_err(count).ok()
     }
 
     fn into_skips(self) -> Box<[Problem]> {
-        let skip = |mut skips: Vec<Problem>| match (skips.swap_remove(0), skips.len()) {
-            (first, 0) => first,
-            (first, others) => {
-                Problem::new(first.kind, format!("{}; and {others} more", first.detail))
-            }
+        let skip = |first: Problem| match first.count {
+            1 => first,
+            count => unusable(format!("{}; and {} more", first.detail, count - 1)),
         };
         self.0.into_values().map(skip).collect()
     }

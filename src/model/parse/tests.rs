@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{
-    GatewayDown, Item, ItemKind, Listed, ListedHost, Port, Ports, Protocol, ServiceSettings, Slice,
-    SliceEndpoint, intern, key,
+    GatewayDown, Item, ItemKind, Listed, ListedHost, Port, Ports, ProblemKind, Protocol,
+    ServiceSettings, Slice, SliceEndpoint, intern, key,
 };
 use crate::testing;
 
@@ -78,10 +78,10 @@ fn annotation_with_another_namespace_is_a_mismatch() {
     });
     assert_eq!(
         object,
-        skipped(Problem::new(
+        Object::Skipped(Arc::new(Problem::new(
             ProblemKind::NamespaceMismatch,
             "the annotation names another namespace: 'bank', not 'prod'"
-        ))
+        )))
     );
 }
 

@@ -102,11 +102,10 @@ impl<'p> MergedObjects<'p> {
 
 /// Returns the kind of an object, if it is read.
 fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
-    let version = object.type_meta().api_version;
-    match (version.as_deref(), kind) {
-        (Some("v1") | None, "Service") => Some(Kind::Service),
-        (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => Some(Kind::EndpointSlice),
-        (Some(version), "Link") if LINK_VERSIONS.contains(&version) => Some(Kind::Link),
+    match (&*object.type_meta().api_version, kind) {
+        ("v1" | "", "Service") => Some(Kind::Service),
+        ("discovery.k8s.io/v1" | "", "EndpointSlice") => Some(Kind::EndpointSlice),
+        (version, "Link") if LINK_VERSIONS.contains(&version) => Some(Kind::Link),
         _ => None,
     }
 }
@@ -201,7 +200,11 @@ fn visit_objects(
 ) -> Result<bool, String> {
     let object = KubeObject::read(json);
     let of_object = object.type_meta().kind;
-    let kind = of_object.as_deref().unwrap_or(kind);
+    let kind = if of_object.is_empty() {
+        kind
+    } else {
+        &*of_object
+    };
     let Some(of_items) = kind.strip_suffix("List") else {
         visit(kind, &object);
         return Ok(false);

@@ -373,7 +373,8 @@ impl Watcher {
     fn apply(&mut self, event: WatchEvent<'_>) {
         let kind = self.requests.feed.kind;
         let object = &event.object;
-        if let Some(version) = object.resource_version() {
+        let version = object.resource_version();
+        if !version.is_empty() {
             self.version.replace_range(.., version);
         }
         let arrival = Instant::now();
