@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::failover_order::{Effects, MaxSize, TWICE, TermReader};
+use super::failover_order::{MaxSize, TermReader, normalized};
 use super::fields::shorten;
 use super::{ClusterName, ClusterTerm, Line, Timestamp};
 
@@ -36,34 +36,32 @@ impl ExpectedClusters {
     /// be read is a cluster that is missing, and so is a setting that is too large. Empty parts at the end are ignored.
     pub fn read(text: &str) -> Self {
         let mut reader = TermReader {
-            effects: Effects {
-                nothing: MISSING,
-                twice: TWICE,
-            },
+            effect: MISSING,
             ..TermReader::default()
         };
         // The time may be missing.
         let whole = text.to_ascii_lowercase() + " ";
         let (clusters, time) = match whole.find(UNTIL) {
-            Some(at) if text.len() <= MAX_SIZE.octets => {
+            Some(at) => {
                 let time = text.get(at + UNTIL.len()..);
                 (&text[..at], Some(time.unwrap_or_default()))
             }
-            _ => (text, None),
+            None => (text, None),
         };
-        let mut terms: Box<[ClusterTerm]> = Box::default();
-        if let Some(text) = reader.normalize(clusters, MAX_SIZE.octets) {
-            if text.is_empty() {
-                reader.note(MISSING, "it names none; remove it if none is expected");
-            }
-            let names = text.trim_end_matches(['+', ',']).split(['+', ',']);
-            let mut read = |(index, term)| reader.read(term, &format!("cluster {}", index + 1));
-            terms = names.enumerate().filter_map(&mut read).collect();
-            reader.limit_names(terms.len(), MAX_SIZE.names);
+        let normal = normalized(clusters);
+        if normal.is_empty() {
+            reader.note(MISSING, "it names none; remove it if none is expected");
         }
-        if reader.is_too_large {
-            terms = [ClusterTerm::too_large(clusters)].into();
+        let names = normal.trim_end_matches(['+', ',']).split(['+', ',']);
+        if let Some(excess) = MAX_SIZE.excess(text, names.clone().count()) {
+            return Self {
+                terms: [ClusterTerm::too_large(clusters)].into(),
+                until: None,
+                defect: Some(format!("{MISSING}{excess}").into()),
+            };
         }
+        let mut read = |(index, term)| reader.read(term, &format!("cluster {}", index + 1));
+        let terms: Box<[ClusterTerm]> = names.enumerate().filter_map(&mut read).collect();
         let until = time.and_then(Timestamp::from_text);
         if let (Some(time), None) = (time, until) {
             let reason = format!("'{}' is not written like 2026-12-01T12:00Z", shorten(time));
@@ -105,6 +103,7 @@ impl ExpectedClusters {
 
 #[cfg(test)]
 mod tests {
+    use super::super::failover_order::TWICE;
     use super::*;
 
     fn set(names: &[&str]) -> BTreeSet<ClusterName> {

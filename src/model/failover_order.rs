@@ -42,21 +42,11 @@ pub enum ClusterTerm {
 /// Reads the terms of one setting.
 #[derive(Debug, Default)]
 pub(super) struct TermReader {
-    pub(super) effects: Effects,
+    /// What becomes of a term that names nothing, before the reason. Empty in a setting that is refused then.
+    pub(super) effect: &'static str,
     pub(super) seen: BTreeSet<String>,
     /// The first thing that is wrong, besides names that cannot be read, as a sentence without a full stop.
     pub(super) defect: Option<Line>,
-    /// Whether the setting has more octets or names than are read.
-    pub(super) is_too_large: bool,
-}
-
-/// What becomes of terms that are wrong, before the reason. Empty: the reason stands alone.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Effects {
-    /// Of a term that names nothing.
-    pub(super) nothing: &'static str,
-    /// Of a term that occurs again.
-    pub(super) twice: &'static str,
 }
 
 /// What becomes of a term that occurs again.
@@ -88,30 +78,32 @@ impl FailoverOrder {
     /// An empty annotation is no order. One that is too large is a held order of one step without endpoints, also if it begins with
     /// `auto:` (rule K5a).
     pub fn read(text: &str) -> Option<Self> {
-        let effects = Effects {
-            nothing: "counts as a cluster without endpoints: ",
-            twice: TWICE,
-        };
-        (!text.trim().is_empty()).then(|| Self::of_text(text, effects))
+        let effect = "counts as a cluster without endpoints: ";
+        (!text.trim().is_empty()).then(|| Self::of_text(text, effect))
     }
 
-    fn of_text(text: &str, effects: Effects) -> Self {
+    fn of_text(text: &str, effect: &'static str) -> Self {
         let mut reader = TermReader {
-            effects,
+            effect,
             ..TermReader::default()
         };
-        let mut is_auto = false;
-        let mut steps = Box::default();
-        if let Some(text) = reader.normalize(text, MAX_ORDER.octets) {
-            let text = text.trim_end_matches([':', ',']);
-            let (first, rest) = text.split_once([':', ',']).unwrap_or((text, ""));
-            is_auto = first == "auto";
-            steps = read_steps(if is_auto { rest } else { text }, &mut reader);
-            reader.limit_names(steps.iter().flatten().count(), MAX_ORDER.names);
-        }
-        if reader.is_too_large {
-            (is_auto, steps) = (false, [[ClusterTerm::too_large(text)].into()].into());
-        }
+        let normal = normalized(text);
+        let normal = normal.trim_end_matches([':', ',']);
+        let (first, rest) = normal.split_once([':', ',']).unwrap_or((normal, ""));
+        let is_auto = first == "auto";
+        let order = if is_auto { rest } else { normal };
+        let names = order.split([':', ',', '+']).count();
+        let steps = match MAX_ORDER.excess(text, names) {
+            None => read_steps(order, &mut reader),
+            Some(excess) => {
+                reader.note(effect, &excess);
+                return Self {
+                    is_auto: false,
+                    steps: [[ClusterTerm::too_large(text)].into()].into(),
+                    defect: reader.defect,
+                };
+            }
+        };
         Self {
             is_auto,
             steps,
@@ -166,7 +158,7 @@ impl FromStr for FailoverOrder {
     type Err = Line;
 
     fn from_str(text: &str) -> Result<Self, Line> {
-        let order = Self::of_text(text, Effects::default());
+        let order = Self::of_text(text, "");
         let defect = order.terms().find_map(ClusterTerm::defect);
         match order.defect.clone().or(defect) {
             Some(defect) => Err(defect),
@@ -227,37 +219,29 @@ impl fmt::Display for ClusterTerm {
     }
 }
 
+// === impl MaxSize ===
+
+impl MaxSize {
+    /// Returns why a setting is not read, if it is too large: each name costs work in every build.
+    pub(super) fn excess(&self, text: &str, names: usize) -> Option<String> {
+        let sizes = [
+            (text.len(), self.octets, "octets"),
+            (names, self.names, "names"),
+        ];
+        let (size, max, unit) = sizes.into_iter().find(|(size, max, _)| size > max)?;
+        Some(format!("it has {size} {unit}; at most {max} are allowed"))
+    }
+}
+
+/// Returns a setting without spaces and in lower case.
+pub(super) fn normalized(text: &str) -> String {
+    let letters = text.chars().filter(|c| !c.is_whitespace());
+    letters.flat_map(char::to_lowercase).collect()
+}
+
 // === impl TermReader ===
 
 impl TermReader {
-    /// Returns a setting without spaces and in lower case, unless it is too large.
-    pub(super) fn normalize(&mut self, text: &str, max: usize) -> Option<String> {
-        let octets = text.len();
-        if octets > max {
-            self.refuse(format!("it has {octets} octets; at most {max} are allowed"));
-            return None;
-        }
-        Some(
-            text.chars()
-                .filter(|c| !c.is_whitespace())
-                .flat_map(char::to_lowercase)
-                .collect(),
-        )
-    }
-
-    /// Refuses a setting with too many names: each costs work in every build.
-    pub(super) fn limit_names(&mut self, names: usize, max: usize) {
-        if names > max {
-            self.refuse(format!("it has {names} names; at most {max} are allowed"));
-        }
-    }
-
-    fn refuse(&mut self, defect: String) {
-        self.is_too_large = true;
-        self.defect = None;
-        self.note(self.effects.nothing, &defect);
-    }
-
     /// Reads one term of a normalized setting. `place` names its place for people, such as `step 2`. Returns `None` if the term
     /// occurs for the second time.
     pub(super) fn read(&mut self, text: &str, place: &str) -> Option<ClusterTerm> {
@@ -266,7 +250,8 @@ impl TermReader {
         let defect = match text {
             "" => format!("{place} is empty"),
             _ if !self.seen.insert(text.to_owned()) => {
-                self.note(self.effects.twice, &format!("'{shown}' occurs twice"));
+                let effect = if self.effect.is_empty() { "" } else { TWICE };
+                self.note(effect, &format!("'{shown}' occurs twice"));
                 return None;
             }
             "local" => return Some(ClusterTerm::Local),
@@ -278,7 +263,7 @@ impl TermReader {
                 return Some(name.unwrap_or(ClusterTerm::Unreadable(shown)));
             }
         };
-        self.note(self.effects.nothing, &defect);
+        self.note(self.effect, &defect);
         Some(ClusterTerm::Nothing(shown))
     }
 

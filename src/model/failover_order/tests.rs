@@ -1,9 +1,6 @@
 use super::*;
 
-const EFFECTS: Effects = Effects {
-    nothing: "nothing: ",
-    twice: "twice: ",
-};
+const EFFECT: &str = "nothing: ";
 
 fn order(text: &str) -> FailoverOrder {
     text.parse().unwrap()
@@ -11,7 +8,7 @@ fn order(text: &str) -> FailoverOrder {
 
 /// Reads an order, and returns it as text, with what is wrong with it.
 fn read(text: &str) -> (String, Option<String>) {
-    let order = FailoverOrder::of_text(text, EFFECTS);
+    let order = FailoverOrder::of_text(text, EFFECT);
     let defect = text.parse::<FailoverOrder>().err();
     (order.to_string(), defect.map(|one| one.to_string()))
 }
@@ -77,16 +74,16 @@ fn unreadable_part_keeps_its_place() {
         );
     }
     // The build reports names that cannot be read.
-    let defect = |text| FailoverOrder::of_text(text, EFFECTS).defect;
+    let defect = |text| FailoverOrder::of_text(text, EFFECT).defect;
     assert_eq!(defect("we_st:east"), None);
     assert_eq!(
         defect("we_st:east:east"),
-        Some("twice: 'east' occurs twice".into())
+        Some(format!("{TWICE}'east' occurs twice").into())
     );
     // The typing error is a cluster without endpoints. The standby stays where it is.
     let local: ClusterName = "hub".parse().unwrap();
     let step = |text, cluster: &str| {
-        FailoverOrder::of_text(text, EFFECTS).step_of(&cluster.parse().unwrap(), &local)
+        FailoverOrder::of_text(text, EFFECT).step_of(&cluster.parse().unwrap(), &local)
     };
     assert_eq!(step("we_st:east", "east"), Some(1));
     assert_eq!(step("east:east+west", "east"), Some(0));
@@ -113,7 +110,7 @@ fn order_that_is_too_large_is_one_unreadable_step() {
             "it has 200000 octets; at most 2560 are allowed",
         ),
     ] {
-        let read = FailoverOrder::of_text(&text, EFFECTS);
+        let read = FailoverOrder::of_text(&text, EFFECT);
         assert_eq!((read.is_auto, read.count()), (false, 1));
         assert!(read.to_string().len() <= 40);
         assert_eq!(&*read.defect.unwrap(), format!("nothing: {expected}"));
