@@ -226,121 +226,121 @@ impl ProblemRow {
 pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
-    use ProblemKind as K;
+    use ProblemKind::*;
     [
-        row(K::UnusableObject, Skipped, Warning, "Object cannot be used",
+        row(UnusableObject, Skipped, Warning, "Object cannot be used",
             "correct the field, name or address that the detail names; an object without its parent: wait for ten minutes, then \
             delete it: its controller creates it again if it is needed")
-            .explains(&[K::MissingHost]),
-        row(K::NamespaceMismatch, Skipped, Warning, "Mirror of a service in another namespace",
+            .explains(&[MissingHost]),
+        row(NamespaceMismatch, Skipped, Warning, "Mirror of a service in another namespace",
             "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name"),
-        row(K::LeftOut, Skipped, Note, "Object is not used on purpose",
+        row(LeftOut, Skipped, Note, "Object is not used on purpose",
             "nothing; if that is not intended, change the setting or the label that the detail names"),
-        row(K::ShortName, Conflict, Error, "Short name is ambiguous",
+        row(ShortName, Conflict, Error, "Short name is ambiguous",
             "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
             shortNames.which: pinned"),
-        row(K::Shadowed, Conflict, Warning, "Name hides another name",
+        row(Shadowed, Conflict, Warning, "Name hides another name",
             "query the hidden service by its name with a namespace; rename one of the two, or remove one of two zones"),
-        row(K::ClusterName, Conflict, Warning, "Cluster name is not unique",
+        row(ClusterName, Conflict, Warning, "Cluster name is not unique",
             "give each cluster a name of its own with clusterName and clusterAliases: databases store the names of their peers; nothing, if \
             two Links mirror one cluster")
-            .explains(&[K::Endpoint]),
-        row(K::Endpoint, Conflict, Error, "Endpoint has several sources",
+            .explains(&[Endpoint]),
+        row(Endpoint, Conflict, Error, "Endpoint has several sources",
             "look whether two Links mirror one cluster (kubectl get links -A), and who made each object; rename one of the two pods, or \
             delete the object that no Link made"),
-        row(K::Kind, Conflict, Note, "Name has endpoints of several kinds",
+        row(Kind, Conflict, Note, "Name has endpoints of several kinds",
             "nothing, or export the service in the same way in every cluster; for a headless one, turn on \
             enableHeadlessServices for the link (it is off by default) and give the pods hostnames"),
-        row(K::NotExported, Conflict, Warning, "Member is not exported",
+        row(NotExported, Conflict, Warning, "Member is not exported",
             "kubectl label service {service} -n {namespace} mirror.linkerd.io/exported=true --overwrite; or set \
             localMembers: exported"),
-        row(K::NotMirrorable, Conflict, Warning, "Exported service cannot be mirrored",
+        row(NotMirrorable, Conflict, Warning, "Exported service cannot be mirrored",
             "change the Service as the detail says, or do not export it: kubectl label service {service} -n {namespace} \
             mirror.linkerd.io/exported-"),
-        row(K::SettingWithoutEffect, State, Error, "Setting of a service is wrong",
+        row(SettingWithoutEffect, State, Error, "Setting of a service is wrong",
             "correct it: kubectl edit service {service} -n {namespace}")
-            .explains(&[K::StepWithoutEndpoint]),
-        row(K::IgnoredSetting, State, Note, "Setting has no effect here",
+            .explains(&[StepWithoutEndpoint]),
+        row(IgnoredSetting, State, Note, "Setting has no effect here",
             "nothing; or annotate the Service of this cluster, which alone decides; or correct the annotation of the exported Service; or \
             export it so that each cluster has an address; for an annotation of Linkerd, find out who wrote it"),
-        row(K::NoHostnames, State, Warning, "Cluster has one address where others have pods",
+        row(NoHostnames, State, Warning, "Cluster has one address where others have pods",
             "turn on enableHeadlessServices for the link of cluster {cluster}, and export the service as a headless one there"),
-        row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
+        row(StandbyAnswers, State, Warning, "Standby step of the failover order answers",
             "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each")
             .told_by(&["step"]),
-        row(K::StepWithoutEndpoint, State, Error, "Failover step has no endpoint",
+        row(StepWithoutEndpoint, State, Error, "Failover step has no endpoint",
             "export the service in a cluster of this step")
             .told_by(&["failing"]),
-        row(K::UnknownAlias, State, Warning, "Alias names an unknown service",
+        row(UnknownAlias, State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct aliases"),
-        row(K::ZoneClusterUnknown, State, Warning, "Zone is of an unknown cluster",
+        row(ZoneClusterUnknown, State, Warning, "Zone is of an unknown cluster",
             "link cluster {cluster}, or correct zones"),
-        row(K::AutoWithPods, State, Warning, "Failover order moves a service with pods by itself",
+        row(AutoWithPods, State, Warning, "Failover order moves a service with pods by itself",
             "remove auto: from the order of a database, so that a person moves its clients"),
-        row(K::ExpectedClustersMissing, State, Warning, "Name waits for expected clusters",
+        row(ExpectedClustersMissing, State, Warning, "Name waits for expected clusters",
             "link these clusters and export the service there; if one of them is retired, remove it: kubectl edit service \
             {service} -n {namespace}")
             .told_by(&["failing"]),
-        row(K::ClusterMissing, State, Warning, "Expected cluster is missing",
+        row(ClusterMissing, State, Warning, "Expected cluster is missing",
             "correct a mistyped name, or remove a retired cluster: kubectl edit service {service} -n {namespace}; otherwise link the \
             cluster and export the service there"),
-        row(K::GatewayDown, State, Warning, "Gateway is down",
+        row(GatewayDown, State, Warning, "Gateway is down",
             "check the gateway in cluster {cluster} and the network to it (linkerd multicluster gateways); gatewayDown decides \
             the answers meanwhile")
             .told_by(&["down"]),
-        row(K::ServiceNotReady, State, Warning, "Service has no ready endpoint",
+        row(ServiceNotReady, State, Warning, "Service has no ready endpoint",
             "check the pods of the exported Service in cluster {cluster}: it may be scaled to zero; gatewayDown decides the \
             answers meanwhile")
             .told_by(&["down"]),
-        row(K::HeldStepDown, State, Warning, "Step of a held failover order is down",
+        row(HeldStepDown, State, Warning, "Step of a held failover order is down",
             "repair the cluster of the step"),
-        row(K::PodNotReady, State, Note, "Pods are not ready",
+        row(PodNotReady, State, Note, "Pods are not ready",
             "kubectl describe pod -n {namespace} shows the readiness probe that fails")
             .told_by(&["left", "shrank"]),
-        row(K::MissingHost, State, Warning, "Headless mirror without endpoint mirrors",
+        row(MissingHost, State, Warning, "Headless mirror without endpoint mirrors",
             "look whether a pod with a hostname is ready in cluster {cluster}: the service may be scaled to zero there; if one is, wait: \
             Linkerd's mirror controller creates them at the next change there, within ten minutes, or when it restarts; global-dns explain {service}.{namespace} shows whether another object \
             has the name; update Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless \
             Services of one name")
             .told_by(&["left", "shrank"]),
-        row(K::DeadPort, State, Error, "Port cannot be reached from other clusters",
+        row(DeadPort, State, Error, "Port cannot be reached from other clusters",
             "in the exported Service, set targetPort = port, and restart the pods: an endpoint mirror keeps its first ports"),
-        row(K::TooManyPorts, State, Error, "Service has too many ports",
+        row(TooManyPorts, State, Error, "Service has too many ports",
             "remove ports from the exported Services, or give some of them a Service of their own"),
-        row(K::BuildPanicked, State, Error, "Service cannot be built",
+        row(BuildPanicked, State, Error, "Service cannot be built",
             "report the panic in the log: it is a defect of this program"),
-        row(K::Unlinked, State, Warning, "Cluster has no Link",
+        row(Unlinked, State, Warning, "Cluster has no Link",
             "link the cluster again; if it is retired, delete its mirrors: kubectl delete service -A -l \
             mirror.linkerd.io/cluster-name={cluster}"),
-        row(K::Frozen, State, Warning, "Mirror controller has stopped",
+        row(Frozen, State, Warning, "Mirror controller has stopped",
             "check the Deployment of the mirror controller of cluster {cluster}; until it works again, mirrors and their \
             liveness stay as they were"),
-        row(K::Flapping, State, Warning, "Service changes too often",
+        row(Flapping, State, Warning, "Service changes too often",
             "global-dns events shows the changes: look for a pod or a gateway that starts again and again, or for two controllers that \
             write the same object"),
-        row(K::LinksUnknown, Server, Warning, "State of links is unknown",
+        row(LinksUnknown, Server, Warning, "State of links is unknown",
             "set links.namespaces to the namespace of the Links, and permit list and watch on links and list on leases there; \
             or set links.enabled: false"),
-        row(K::ServicesGone, Server, Warning, "Many services are gone",
+        row(ServicesGone, Server, Warning, "Many services are gone",
             "global-dns events shows what left and when: look whether a namespace was deleted, or the API server was restored without \
             its objects; this ends when they are back, or after an hour"),
-        row(K::NoTable, Server, Error, "No complete table yet",
+        row(NoTable, Server, Error, "No complete table yet",
             "wait for the first list of every watch; the other problems say which of them fails"),
-        row(K::ShuttingDown, Server, Warning, "Server is shutting down",
+        row(ShuttingDown, Server, Warning, "Server is shutting down",
             "nothing: the other replicas answer"),
-        row(K::SourceUnavailable, Server, Warning, "Source of objects is not available",
+        row(SourceUnavailable, Server, Warning, "Source of objects is not available",
             "restore what the detail names: the connection to the API server, the permission to list and watch (the chart grants it), or \
             the file; the last table is served meanwhile")
-            .explains(&[K::LinksUnknown]),
-        row(K::SourcePanicked, Server, Warning, "Source panicked and was restarted",
+            .explains(&[LinksUnknown]),
+        row(SourcePanicked, Server, Warning, "Source panicked and was restarted",
             "report the panic in the log: it is a defect of this program"),
-        row(K::LogLinesLost, Server, Warning, "Log lines were lost",
+        row(LogLinesLost, Server, Warning, "Log lines were lost",
             "check what reads standard error: it was blocked or failed"),
-        row(K::RefusedClient, Server, Error, "Client is refused",
+        row(RefusedClient, Server, Error, "Client is refused",
             "add its prefix to limits.allow if it is a resolver of this cluster; otherwise close its way to the server"),
-        row(K::CertificateInvalid, Server, Error, "Certificate is not valid",
+        row(CertificateInvalid, Server, Error, "Certificate is not valid",
             "correct the clock, or renew the certificate of the encrypted listeners: clients refuse it"),
-        row(K::CertificateRenewal, Server, Warning, "Certificate must be renewed",
+        row(CertificateRenewal, Server, Warning, "Certificate must be renewed",
             "renew the certificate of the encrypted listeners; correct a changed file: they keep what they loaded before"),
     ]
 };
@@ -477,6 +477,12 @@ impl Problem {
         (self.kind, &self.service, object, &self.cluster, &self.name)
     }
 
+    /// Returns what it says.
+    fn content(&self) -> impl Ord + '_ {
+        let content = (&self.detail, &self.remedy, self.cause);
+        (self.fact(), self.count, self.objects.first(), content)
+    }
+
     /// Dates new problems: each has the time of the same fact in the last table, or else its own, or `now`. Without a last table, this
     /// is the first one. The last list is sorted.
     pub fn date(last: Option<&[Self]>, new: &mut [Self], now: Timestamp) {
@@ -574,15 +580,7 @@ impl PartialOrd for Problem {
 
 impl Ord for Problem {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.fact().cmp(&other.fact()).then_with(|| {
-            let content = (&self.detail, &self.remedy, self.cause);
-            let others = (&other.detail, &other.remedy, other.cause);
-            (self.count, self.objects.first(), content).cmp(&(
-                other.count,
-                other.objects.first(),
-                others,
-            ))
-        })
+        self.content().cmp(&other.content())
     }
 }
 
