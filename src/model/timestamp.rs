@@ -28,14 +28,19 @@ impl Timestamp {
 
     /// Returns the time as text in UTC, to the second (RFC 3339).
     pub fn to_text(self) -> String {
-        let time = jiff::Timestamp::from_second(i64::try_from(self.0 / 1000).unwrap_or(i64::MAX));
-        time.map(|time| time.to_string()).unwrap_or_default()
+        self.with_digits(0)
     }
 
     /// Returns the time as text in UTC, to the millisecond (RFC 3339).
     pub fn to_exact_text(self) -> String {
+        self.with_digits(3)
+    }
+
+    /// Returns the time as text, with digits after the second.
+    fn with_digits(self, digits: usize) -> String {
         let time = jiff::Timestamp::from_millisecond(i64::try_from(self.0).unwrap_or(i64::MAX));
-        time.map(|time| format!("{time:.3}")).unwrap_or_default()
+        time.map(|time| format!("{time:.digits$}"))
+            .unwrap_or_default()
     }
 
     /// Returns the time that has passed since an earlier one, or zero.
