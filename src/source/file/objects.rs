@@ -31,6 +31,21 @@ struct MergedObjects<'p> {
     lists: Lists,
     /// The file of each object.
     seen: BTreeMap<ObjectRef, &'p Path>,
+    /// Whether the current text has a relevant object or an empty list of them.
+    is_relevant: bool,
+}
+
+/// A document of a file.
+struct Document<'p> {
+    path: &'p Path,
+    number: usize,
+}
+
+/// A list of objects.
+#[derive(Deserialize)]
+struct ObjectList<'j> {
+    #[serde(borrow)]
+    items: Option<Vec<&'j RawValue>>,
 }
 
 /// Parses the texts of files. The paths are for error messages.
@@ -39,13 +54,20 @@ struct MergedObjects<'p> {
 ///
 /// If a text is not YAML or JSON, contains no relevant object, or repeats an object.
 pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
-    let lists = Kind::ALL.map(|kind| (kind, Objects::new()));
     let mut merged = MergedObjects {
-        lists: lists.into(),
+        lists: Kind::ALL.map(|kind| (kind, Objects::new())).into(),
         seen: BTreeMap::new(),
+        is_relevant: false,
     };
     for (path, text) in texts {
-        merged.add(path, text)?;
+        merged.is_relevant = false;
+        for (json, number) in documents(path, text)?.iter().zip(1..) {
+            merged.add(&Document { path, number }, json, "", MAX_NESTED_LISTS)?;
+        }
+        if !merged.is_relevant {
+            let reason = format!("{}: contains no Service or EndpointSlice", path.display());
+            return Err(FileError::of_content(reason));
+        }
     }
     Ok(merged.lists)
 }
@@ -53,50 +75,74 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
 // === impl MergedObjects ===
 
 impl<'p> MergedObjects<'p> {
-    /// Adds the objects of a text.
-    fn add(&mut self, path: &'p Path, text: &str) -> Result<(), FileError> {
-        let mut count = 0;
-        let mut duplicate = None;
-        let has_empty_list = visit_text(path, text, &mut |kind, object| {
-            let Some(kind) = kind_of(kind, object) else {
-                return;
-            };
-            count += 1;
-            let key = object.key().unwrap_or_else(|| {
-                let place = format!("object {count} of {}", path.display());
-                ObjectKey::new("", &place)
-            });
-            if let Err(reason) = self.insert(path, kind, key, object) {
-                duplicate.get_or_insert(reason);
-            }
-        })?;
-        let is_empty = count == 0 && !has_empty_list;
-        let reason = duplicate.or_else(|| {
-            is_empty.then(|| format!("{}: contains no Service or EndpointSlice", path.display()))
-        });
-        reason.map_or(Ok(()), |reason| Err(FileError::of_content(reason)))
+    /// Adds the objects of a document or of a list in it. Items of a typed list have no kind; `kind` is the one from their list. Lists
+    /// may be nested up to `lists` deep.
+    fn add(
+        &mut self,
+        document: &Document<'p>,
+        json: &str,
+        kind: &str,
+        lists: usize,
+    ) -> Result<(), FileError> {
+        let object = KubeObject::read(json);
+        let of_object = object.type_meta().kind;
+        let kind = if of_object.is_empty() {
+            kind
+        } else {
+            &of_object
+        };
+        let Some(of_items) = kind.strip_suffix("List") else {
+            return kind_of(kind, &object)
+                .map_or(Ok(()), |kind| self.insert(document.path, kind, &object));
+        };
+        let Some(inner) = lists.checked_sub(1) else {
+            return Err(document.error(&format!(
+                "lists are nested more than {MAX_NESTED_LISTS} deep"
+            )));
+        };
+        let is_relevant = ["", "Service", "EndpointSlice"].contains(&of_items);
+        let items = match serde_json::from_str(json) {
+            Ok(ObjectList { items }) => items.unwrap_or_default(),
+            // A kind may end in `List` without being a list.
+            Err(_) if !is_relevant => return Ok(()),
+            Err(error) => return Err(document.error(&format!("cannot parse a {kind}: {error}"))),
+        };
+        self.is_relevant |= is_relevant && items.is_empty();
+        items
+            .iter()
+            .try_for_each(|item| self.add(document, item.get(), of_items, inner))
     }
 
-    /// Adds an object. Fails with a sentence if it was added before.
     fn insert(
         &mut self,
         path: &'p Path,
         kind: Kind,
-        key: ObjectKey,
         object: &KubeObject<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), FileError> {
+        self.is_relevant = true;
+        let key = object.key().unwrap_or_else(|| {
+            let place = format!("object {} of {}", self.seen.len() + 1, path.display());
+            ObjectKey::new("", &place)
+        });
         let name = ObjectRef {
             kind,
             key: key.clone(),
         };
         if let Some(first) = self.seen.insert(name.clone(), path) {
             let (first, second) = (first.display(), path.display());
-            return Err(format!("{name} occurs twice, in {first} and in {second}"));
+            return Err(FileError::of_content(format!(
+                "{name} occurs twice, in {first} and in {second}"
+            )));
         }
-        if let Some(object) = parse::read(kind, object) {
-            self.lists.entry(kind).or_default().insert(key, object);
-        }
+        let objects = self.lists.entry(kind).or_default();
+        objects.extend(parse::read(kind, object).map(|object| (key, object)));
         Ok(())
+    }
+}
+
+impl Document<'_> {
+    fn error(&self, reason: &str) -> FileError {
+        FileError::at(self.path, format_args!(" document {}", self.number), reason)
     }
 }
 
@@ -115,11 +161,10 @@ fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
 /// Splits a text into documents. A text that starts like JSON is parsed as JSON first, which is several times as fast.
 fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileError> {
     if text.trim_start().starts_with('{') {
-        let texts = serde_json::Deserializer::from_str(text)
-            .into_iter::<&RawValue>()
-            .map(|value| value.map(|value| Cow::Borrowed(value.get())));
+        let texts = serde_json::Deserializer::from_str(text).into_iter();
+        let documents = texts.map(|json: serde_json::Result<&RawValue>| Ok(json?.get().into()));
         // A text that starts like JSON may be YAML in flow style.
-        if let Ok(documents) = texts.collect() {
+        if let Ok(documents) = documents.collect::<serde_json::Result<_>>() {
             return Ok(documents);
         }
     }
@@ -128,10 +173,8 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
             let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
             FileError::at(path, format_args!("{line}:{column}"), &reason(&error))
         })?;
-    Ok(documents
-        .iter()
-        .map(|document| Cow::Owned(document.to_string()))
-        .collect())
+    let texts = documents.iter().map(|document| document.to_string().into());
+    Ok(texts.collect())
 }
 
 /// Returns the limits for parsing a YAML text. Files may be large, but the result must be proportional to the length of
@@ -165,65 +208,6 @@ pub fn reason(error: &Error) -> String {
     let parts = text.split(" at line ");
     let mut parts = parts.flat_map(|part| part.split(": limits breached"));
     parts.next().unwrap_or_default().to_owned()
-}
-
-/// Visits every object of a text as [`visit_objects`]. Returns whether there is an empty list for relevant objects.
-fn visit_text(
-    path: &Path,
-    text: &str,
-    visit: &mut impl FnMut(&str, &KubeObject<'_>),
-) -> Result<bool, FileError> {
-    let mut has_empty_list = false;
-    for (document, number) in documents(path, text)?.iter().zip(1..) {
-        let visited = visit_objects(document, "", MAX_NESTED_LISTS, visit);
-        has_empty_list |= visited
-            .map_err(|reason| FileError::at(path, format_args!(" document {number}"), &reason))?;
-    }
-    Ok(has_empty_list)
-}
-
-/// A list of objects.
-#[derive(Deserialize)]
-struct ObjectList<'j> {
-    #[serde(borrow)]
-    items: Option<Vec<&'j RawValue>>,
-}
-
-/// Visits every object, also in lists, with its kind. Items of a typed list have no kind; `kind` is the
-/// one from their list. Lists may be nested up to `lists` deep. Returns whether there is an empty list for relevant
-/// objects. Fails with a sentence if a list cannot be parsed.
-fn visit_objects(
-    json: &str,
-    kind: &str,
-    lists: usize,
-    visit: &mut impl FnMut(&str, &KubeObject<'_>),
-) -> Result<bool, String> {
-    let object = KubeObject::read(json);
-    let of_object = object.type_meta().kind;
-    let kind = if of_object.is_empty() {
-        kind
-    } else {
-        &*of_object
-    };
-    let Some(of_items) = kind.strip_suffix("List") else {
-        visit(kind, &object);
-        return Ok(false);
-    };
-    let inner = lists
-        .checked_sub(1)
-        .ok_or_else(|| format!("lists are nested more than {MAX_NESTED_LISTS} deep"))?;
-    let is_relevant = ["", "Service", "EndpointSlice"].contains(&of_items);
-    let items = match serde_json::from_str(json) {
-        Ok(ObjectList { items }) => items.unwrap_or_default(),
-        // A kind may end in `List` without being a list.
-        Err(_) if !is_relevant => return Ok(false),
-        Err(error) => return Err(format!("cannot parse a {kind}: {error}")),
-    };
-    let mut is_empty = is_relevant && items.is_empty();
-    for item in items {
-        is_empty |= visit_objects(item.get(), of_items, inner, visit)?;
-    }
-    Ok(is_empty)
 }
 
 #[cfg(test)]
