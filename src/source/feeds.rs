@@ -14,9 +14,7 @@ use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::histogram::Histogram;
-use crate::model::{
-    Kind, Line, Namespace, Problem, ProblemKind, Timestamp, list_some, sentence_of,
-};
+use crate::model::{Kind, Namespace, Problem, ProblemKind, Timestamp, list_some, sentence_of};
 use crate::table::links::LinkList;
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
@@ -66,8 +64,8 @@ struct FeedState {
     awaited_since: Option<Timestamp>,
     /// Why the source has no objects of its kind, if it does not define them.
     undefined: Option<LinkList>,
-    /// Why its list, its watch or its file fails, and the time since which it has failed, also for other reasons.
-    failure: Option<(Line, Timestamp)>,
+    /// That its list, its watch or its file fails, since when, also for other reasons, and why.
+    failure: Option<Problem>,
     /// The different failures that were logged since the feed last had none.
     logged: Vec<String>,
 }
@@ -169,16 +167,10 @@ impl Feeds {
         let mut states = self.state.lock();
         let state = states.get_mut(feed)?;
         state.logged.clear();
-        let (_, since) = state.failure.take()?;
+        let over = state.failure.take()?;
+        let begin = over.since?.before(OUTAGE_SPREAD);
         let mut others = states.values().filter_map(|one| one.failure.as_ref());
-        if others.any(|(_, other)| *other >= since.before(OUTAGE_SPREAD)) {
-            return None;
-        }
-        Some(
-            Problem::new(ProblemKind::SourceUnavailable, "")
-                .of_name(feed.to_string())
-                .holds_since(since),
-        )
+        (!others.any(|other| other.since >= Some(begin))).then_some(over)
     }
 
     /// Notes a complete list of a feed, or why the source has no objects of its kind.
@@ -195,17 +187,17 @@ impl Feeds {
     pub fn note_failure(&self, feed: &Feed, failure: &str) -> Option<Problem> {
         let mut state = self.state.lock();
         let state = state.get_mut(feed)?;
-        let since = state
-            .failure
-            .as_ref()
-            .map_or(self.clock.now(), |(_, since)| *since);
-        state.failure = Some((failure.into(), since));
+        let since = state.failure.as_ref().and_then(|last| last.since);
+        let problem = Problem::new(ProblemKind::SourceUnavailable, failure)
+            .of_name(feed.to_string())
+            .holds_since(since.unwrap_or_else(|| self.clock.now()));
+        state.failure = Some(problem);
         let is_logged = state.logged.iter().any(|other| other == failure);
         if is_logged || state.logged.len() >= MAX_MESSAGES {
             return None;
         }
         state.logged.push(failure.to_owned());
-        Some(state.problem().of_name(feed.to_string()).holds_since(since))
+        Some(state.problem()?.of_name(feed.to_string()))
     }
 
     /// Returns the time since the oldest feed that a table needs was heard from. A feed without activity counts from the
@@ -222,19 +214,19 @@ impl Feeds {
     /// same cause are one: if the API server cannot be reached, every watch of it fails.
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.state.lock();
-        let mut united: BTreeMap<Problem, (Timestamp, Vec<&Feed>)> = BTreeMap::new();
+        let mut united: BTreeMap<Problem, Vec<&Feed>> = BTreeMap::new();
         for (feed, state) in &*state {
-            let failed_since = state.failure.as_ref().map(|(_, since)| *since);
-            let Some(since) = state.awaited_since.or(failed_since) else {
-                continue;
-            };
-            let (first, feeds) = united.entry(state.problem()).or_insert((since, Vec::new()));
-            *first = since.min(*first);
-            feeds.push(feed);
+            if let Some(problem) = state.problem() {
+                united.entry(problem).or_default().push(feed);
+            }
         }
         united
             .into_iter()
-            .map(|(problem, (since, feeds))| {
+            .map(|(problem, feeds)| {
+                let since = feeds
+                    .iter()
+                    .filter_map(|feed| state[feed].problem()?.since)
+                    .min();
                 problem
                     .of_name(list_some(feeds, MAX_NAMED))
                     .holds_since(since)
@@ -247,7 +239,7 @@ impl Feeds {
         let state = self.state.lock();
         states(&state, true)
             .filter_map(|feed| feed.failure.as_ref())
-            .map(|(reason, _)| reason.to_string())
+            .map(|failure| failure.detail.to_string())
             .collect()
     }
 }
@@ -282,16 +274,14 @@ impl FeedState {
         !self.is_listed() && self.failure.is_none()
     }
 
-    /// Returns the problem that it fails, or is not listed yet.
-    fn problem(&self) -> Problem {
-        let missing = if self.is_listed() {
-            ""
-        } else {
-            "not listed yet"
-        };
-        let failure = self.failure.as_ref().map_or("", |(reason, _)| reason);
+    /// Returns the problem that it is not listed yet, or fails.
+    fn problem(&self) -> Option<Problem> {
+        let missing = self.awaited_since.map_or("", |_| "not listed yet");
+        let failure = self.failure.as_ref();
+        let since = self.awaited_since.or(failure.and_then(|one| one.since))?;
+        let failure = failure.map_or("", |one| &*one.detail);
         let detail = sentence_of(&[missing, failure]);
-        Problem::new(ProblemKind::SourceUnavailable, detail)
+        Some(Problem::new(ProblemKind::SourceUnavailable, detail).holds_since(since))
     }
 }
 
@@ -338,8 +328,8 @@ mod tests {
         let [forbidden, first, last] = Vec::from_iter(feeds.all()).try_into().unwrap();
         // It fails all the time, since long before.
         feeds.note_failure(&forbidden, "403");
-        if let Some((_, since)) = &mut feeds.state.lock().get_mut(&forbidden).unwrap().failure {
-            *since = since.before(OUTAGE_SPREAD * 2);
+        if let Some(failure) = &mut feeds.state.lock().get_mut(&forbidden).unwrap().failure {
+            failure.since = failure.since.map(|one| one.before(OUTAGE_SPREAD * 2));
         }
         for feed in [&first, &last] {
             feeds.note_failure(feed, "refused");
