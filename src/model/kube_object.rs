@@ -8,6 +8,7 @@
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::slice;
@@ -16,8 +17,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::fields::unusable;
-use super::{ObjectKey, Problem, Timestamp, key};
+use super::fields::{port, unusable, unusable_field, usable_address};
+use super::{Few, Namespace, ObjectKey, Ports, Problem, ServiceKey, ServiceName, Timestamp, key};
 
 /// A Kubernetes object of any kind, read from JSON.
 #[derive(Debug)]
@@ -162,14 +163,49 @@ impl<'j> Spec<'j> {
         &*self.cluster_ip == "None"
     }
 
-    /// Returns `clusterIPs`, or only `clusterIP` if that list is absent. API servers fill in the list, but files often
+    /// Reads the cluster IPs: `clusterIPs`, or only `clusterIP` if that list is absent. API servers fill in the list, but files often
     /// omit it.
-    pub fn addresses(&self) -> &[JsonText<'j>] {
-        match self.cluster_ips.as_deref() {
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or clients cannot use one.
+    pub fn addresses(&self) -> Result<Few<IpAddr>, Problem> {
+        let given = match self.cluster_ips.as_deref() {
             Some(all @ [_, ..]) => all,
             _ => slice::from_ref(&self.cluster_ip),
+        };
+        let given = given.iter().filter(|ip| !ip.is_empty());
+        let addresses: Few<IpAddr> = given
+            .map(|ip| usable_address(ip))
+            .collect::<Result<_, _>>()?;
+        if addresses.is_empty() {
+            return Err(unusable(
+                "spec.clusterIPs and spec.clusterIP contain no address",
+            ));
         }
+        Ok(addresses)
     }
+
+    /// Returns the ports of the Service.
+    pub fn ports(&self) -> Ports {
+        ports(self.ports.as_deref())
+    }
+
+    /// Returns the ports of the pods behind the Service, as far as `targetPort` is a number. If it is absent, it is the port itself.
+    pub fn pod_ports(&self) -> Ports {
+        let target = |one: &KubePort<'_>| match &one.target_port {
+            Some(target) => target.as_i64(),
+            None => one.port.map(i64::from),
+        };
+        let ports = self.ports.iter().flatten();
+        Ports::interned(ports.filter_map(|one| port(one, target(one)?)))
+    }
+}
+
+/// Reads a list of ports.
+pub(super) fn ports(ports: Option<&[KubePort<'_>]>) -> Ports {
+    let ports = ports.into_iter().flatten();
+    Ports::interned(ports.filter_map(|one| port(one, one.port?.into())))
 }
 
 // === impl KubeObject ===
@@ -211,6 +247,25 @@ impl<'j> KubeObject<'j> {
     /// Returns `metadata.namespace`, or an empty string.
     pub fn namespace(&self) -> &str {
         &self.metadata.namespace
+    }
+
+    /// Returns the key of a service in the namespace of the object.
+    ///
+    /// # Errors
+    ///
+    /// If a name is not a label.
+    pub fn service_key(&self, service: &str) -> Result<ServiceKey, Problem> {
+        let namespace = self.namespace();
+        if namespace.is_empty() {
+            return Err(unusable(
+                "metadata.namespace is missing: name the namespace of the Service",
+            ));
+        }
+        let namespace =
+            Namespace::interned(namespace).map_err(unusable_field("metadata.namespace"))?;
+        let service =
+            ServiceName::interned(service).map_err(unusable_field("the name of its service"))?;
+        Ok(ServiceKey { namespace, service })
     }
 
     /// Returns `metadata.resourceVersion`, or an empty string.

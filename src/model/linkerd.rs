@@ -3,10 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::fields::{
-    cluster_addresses, pod_ports, ports, same_namespace, service_key, shorten, split,
-    strip_cluster, unusable, unusable_field, usable_address,
-};
+use super::fields::{shorten, unusable, unusable_field, usable_address};
 use super::kube_object::KubeEndpoint;
 use super::slice::{self, SkipCounts};
 use super::{
@@ -101,7 +98,39 @@ fn identity<'o>(
             (host, name)
         }
     };
-    Ok((host, service_key(service, name)?))
+    Ok((host, service.service_key(name)?))
+}
+
+/// Splits the first label off a dotted name.
+fn split(name: &str) -> Result<(&str, &str), Problem> {
+    let key = key::REMOTE_FQ_NAME;
+    name.split_once('.')
+        .ok_or_else(|| unusable(format!("annotation {key} has too few labels: '{name}'")))
+}
+
+/// Rejects an annotation that names another namespace than that of the object. Otherwise, an object could add endpoints
+/// to a service of another namespace.
+fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(), Problem> {
+    let named = rest.split('.').next().unwrap_or_default();
+    let own = service.namespace();
+    if named == own {
+        return Ok(());
+    }
+    let detail = format!("the annotation names another namespace: '{named}', not '{own}'");
+    Err(Problem::new(ProblemKind::NamespaceMismatch, detail))
+}
+
+/// Returns a name without the suffix `-CLUSTER`, which is removed once. It is used if the annotation is absent (rule
+/// M7).
+fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Problem> {
+    name
+        .strip_suffix(cluster.as_str())
+        .and_then(|rest| rest.strip_suffix('-')).ok_or_else(|| {
+        let key = key::REMOTE_FQ_NAME;
+        unusable(format!(
+            "annotation {key} is absent, and the name does not end in that of the cluster: '{name}', '{cluster}'"
+        ))
+    })
 }
 
 /// Reads a mirror of one cluster: an endpoint mirror, if it has a hostname.
@@ -121,10 +150,10 @@ fn mirror(
             host: Some(MirroredHost {
                 hostname: Hostname::interned(host).map_err(unusable_field("its host"))?,
                 parent: intern(service.label(key::HEADLESS_MIRROR).unwrap_or_default()),
-                pod_ports: pod_ports(&spec),
+                pod_ports: spec.pod_ports(),
             }),
-            addresses: cluster_addresses(&spec)?,
-            ports: ports(spec.ports.as_ref()),
+            addresses: spec.addresses()?,
+            ports: spec.ports(),
             ..item(ItemKind::EndpointMirror)
         });
     }
@@ -137,8 +166,8 @@ fn mirror(
     }
     Ok(Item {
         settings,
-        addresses: cluster_addresses(&spec)?,
-        ports: ports(spec.ports.as_ref()),
+        addresses: spec.addresses()?,
+        ports: spec.ports(),
         ..item(route(service, cluster, mirrored)?)
     })
 }
@@ -191,12 +220,12 @@ fn federated(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let mut settings = ServiceSettings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);
     let own = service.annotation(key::LOCAL_DISCOVERY);
-    let base = service_key(service, base)?.service;
+    let base = service.service_key(base)?.service;
     Ok(Item {
         linked: member_clusters(listed.unwrap_or_default(), &mut settings),
         has_own: own.is_some_and(|name| is_own_member(name, &mut settings)),
-        addresses: cluster_addresses(&spec)?,
-        ports: ports(spec.ports.as_ref()),
+        addresses: spec.addresses()?,
+        ports: spec.ports(),
         settings: settings.if_any(),
         ..Item::new(ItemKind::Federated, base)
     })

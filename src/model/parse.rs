@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::fields::{cluster_addresses, ports, service_key, unusable};
+use super::fields::unusable;
 use super::key::controller;
 use super::keys::Kind;
 use super::{
@@ -58,10 +58,10 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
     let (form, addresses, ports) = if spec.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
-        (form, Few::default(), ports(spec.ports.as_ref()))
+        (form, Few::default(), spec.ports())
     } else {
-        match cluster_addresses(&spec) {
-            Ok(addresses) => (OwnForm::ClusterIp, addresses, ports(spec.ports.as_ref())),
+        match spec.addresses() {
+            Ok(addresses) => (OwnForm::ClusterIp, addresses, spec.ports()),
             // Its settings count, also without an address.
             Err(_) if settings.is_some() => (OwnForm::Other, Few::default(), Ports::interned([])),
             Err(problem) => return Err(problem),
@@ -87,7 +87,7 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
         settings,
         created: service.created(),
         has_own: true,
-        ..Item::new(kind, service_key(service, service.name())?.service)
+        ..Item::new(kind, service.service_key(service.name())?.service)
     }))
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::fields::{ports, unusable, usable_address};
-use super::kube_object::{Body, KubeEndpoint};
+use super::fields::{unusable, usable_address};
+use super::kube_object::{Body, KubeEndpoint, ports};
 use super::{Hostname, ObjectKey, ObjectRef, Ports, Problem, Text};
 
 /// An EndpointSlice, reduced to what this server uses. There may be some hundred thousand of endpoint mirrors, so a slice has 16
@@ -86,7 +86,7 @@ pub(super) fn listed<T: Ord>(
     Box::new(Listed {
         owner,
         entries: entries.into_iter().collect(),
-        ports: ports(body.ports.as_ref()),
+        ports: ports(body.ports.as_deref()),
         left_out: skips.into_skips(),
     })
 }
