@@ -5,7 +5,6 @@
 //! clients may use. This module depends neither on a Kubernetes client nor on a DNS library.
 
 mod api_host;
-mod expected_clusters;
 mod failover_order;
 mod few;
 mod fields;
@@ -27,8 +26,7 @@ mod slice;
 mod timestamp;
 
 pub use api_host::ApiHost;
-pub use expected_clusters::ExpectedClusters;
-pub use failover_order::{ClusterTerm, FailoverOrder};
+pub use failover_order::{ClusterTerm, ExpectedClusters, FailoverOrder};
 pub use few::Few;
 pub use fields::shorten;
 pub use interned::{Text, intern};

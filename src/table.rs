@@ -161,7 +161,7 @@
 //! has an endpoint here, alive or not. A federated service counts the clusters of its members. So do `C.S.N.Z` and the names
 //! below it of a cluster that is missing meanwhile: a seed that names one cluster must not be believed absent. A name that cannot
 //! be read is a missing cluster. Afterwards the setting closes nothing and goes on watching: a cluster that is missing is a
-//! warning. Tests: `src/model/expected_clusters.rs`, `src/table/failover/tests/gate.rs`, `src/zone/tests/failover.rs`,
+//! warning. Tests: `src/model/failover_order/expected_clusters.rs`, `src/table/failover/tests/gate.rs`, `src/zone/tests/failover.rs`,
 //! `tests/fast/integration/members/expected_clusters.rs`.
 //!
 //! # Links

@@ -5,9 +5,13 @@
 //! A name that still cannot be read keeps its place. A cluster without endpoints stands there, so that a typing error
 //! neither promotes a standby nor ends the wait for a cluster.
 
+mod expected_clusters;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+
+pub use expected_clusters::ExpectedClusters;
 
 use super::fields::shorten;
 use super::{ClusterName, Line, join_texts};
@@ -41,16 +45,16 @@ pub enum ClusterTerm {
 
 /// Reads the terms of one setting.
 #[derive(Debug, Default)]
-pub(super) struct TermReader {
+struct TermReader {
     /// What becomes of a term that names nothing, before the reason. Empty in a setting that is refused then.
-    pub(super) effect: &'static str,
-    pub(super) seen: BTreeSet<String>,
+    effect: &'static str,
+    seen: BTreeSet<String>,
     /// The first thing that is wrong, besides names that cannot be read, as a sentence without a full stop.
-    pub(super) defect: Option<Line>,
+    defect: Option<Line>,
 }
 
 /// What becomes of a term that occurs again.
-pub(super) const TWICE: &str = "corrected, its first place counts: ";
+const TWICE: &str = "corrected, its first place counts: ";
 
 /// A term without a name, in text.
 const EMPTY: &str = "''";
@@ -63,11 +67,11 @@ const MAX_ORDER: MaxSize = MaxSize {
 
 /// The largest setting of clusters that is read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MaxSize {
+struct MaxSize {
     /// Octets of the text.
-    pub(super) octets: usize,
+    octets: usize,
     /// Names of clusters.
-    pub(super) names: usize,
+    names: usize,
 }
 
 // === impl FailoverOrder ===
@@ -196,12 +200,12 @@ impl ClusterTerm {
     }
 
     /// Returns the one term that stands for a setting that is too large.
-    pub(super) fn too_large(text: &str) -> Self {
+    fn too_large(text: &str) -> Self {
         Self::Nothing(shorten(text).into())
     }
 
     /// Returns terms as text.
-    pub(super) fn join(terms: &[Self]) -> String {
+    fn join(terms: &[Self]) -> String {
         let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
         terms.join("+")
     }
@@ -223,7 +227,7 @@ impl fmt::Display for ClusterTerm {
 
 impl MaxSize {
     /// Returns why a setting is not read, if it is too large: each name costs work in every build.
-    pub(super) fn excess(&self, text: &str, names: usize) -> Option<String> {
+    fn excess(&self, text: &str, names: usize) -> Option<String> {
         let sizes = [
             (text.len(), self.octets, "octets"),
             (names, self.names, "names"),
@@ -234,7 +238,7 @@ impl MaxSize {
 }
 
 /// Returns a setting without spaces and in lower case.
-pub(super) fn normalized(text: &str) -> String {
+fn normalized(text: &str) -> String {
     let letters = text.chars().filter(|c| !c.is_whitespace());
     letters.flat_map(char::to_lowercase).collect()
 }
@@ -244,7 +248,7 @@ pub(super) fn normalized(text: &str) -> String {
 impl TermReader {
     /// Reads one term of a normalized setting. `place` names its place for people, such as `step 2`. Returns `None` if the term
     /// occurs for the second time.
-    pub(super) fn read(&mut self, text: &str, place: &str) -> Option<ClusterTerm> {
+    fn read(&mut self, text: &str, place: &str) -> Option<ClusterTerm> {
         let text = if text == EMPTY { "" } else { text };
         let shown = Line::from(shorten(text));
         let defect = match text {
@@ -268,7 +272,7 @@ impl TermReader {
     }
 
     /// Notes what is wrong, behind what becomes of it.
-    pub(super) fn note(&mut self, effect: &str, reason: &str) {
+    fn note(&mut self, effect: &str, reason: &str) {
         self.defect
             .get_or_insert_with(|| format!("{effect}{reason}").into());
     }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::failover_order::{MaxSize, TermReader, normalized};
-use super::fields::shorten;
-use super::{ClusterName, ClusterTerm, Line, Timestamp};
+use super::{ClusterTerm, MaxSize, TermReader, normalized, shorten};
+use crate::model::{ClusterName, Line, Timestamp};
 
 /// Expected clusters, separated by `+` or `,` in text, and until when the name waits for them:
 /// `local+east+west until 2026-12-01T12:00Z`.
@@ -103,7 +102,7 @@ impl ExpectedClusters {
 
 #[cfg(test)]
 mod tests {
-    use super::super::failover_order::TWICE;
+    use super::super::TWICE;
     use super::*;
 
     fn set(names: &[&str]) -> BTreeSet<ClusterName> {
