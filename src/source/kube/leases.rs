@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::super::backoff::{Backoff, jittered};
-use super::super::problem_log::log_problem;
+use super::super::log_problem;
 use super::super::{Feeds, Update, Updates};
 use super::failure::{RequestFailure, within};
 use super::requests::read_list;
