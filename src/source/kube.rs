@@ -1,7 +1,6 @@
 //! The source that watches an API server.
 
 mod client;
-mod failure;
 mod leases;
 mod limiter;
 mod lines;
@@ -14,17 +13,17 @@ mod scripted;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
 use tracing::{Instrument, info_span};
 
 pub(crate) use client::client;
-pub(crate) use failure::{RequestFailure, within};
+pub(crate) use requests::{RequestFailure, within};
 pub use watcher::RELIST;
 
 use limiter::Limiters;
+use requests::Requests;
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
@@ -32,13 +31,13 @@ use super::{Feeds, Updates};
 /// Watches every feed of an API server, and polls Leases, until the receiver of the updates is closed. Each feed is listed again after
 /// `relist`, which is [`RELIST`] for a server.
 pub async fn run(client: Client, relist: Duration, feeds: Feeds, updates: Updates) {
-    let limiters = Arc::new(Limiters::default());
+    let limiters = Limiters::default();
     let watches = feeds.all().into_iter().map(|feed| {
         let span = info_span!("watch", %feed);
-        let (client, limiters) = (client.clone(), limiters.clone());
-        let (feeds, updates) = (feeds.clone(), updates.clone());
-        let watcher = Watcher::new(client, limiters, relist, feed, feeds, updates);
-        watcher.run().instrument(span)
+        let requests = Requests::new(client.clone(), feed);
+        Watcher::new(requests, &limiters, relist, &feeds, &updates)
+            .run()
+            .instrument(span)
     });
     let leases = leases::poll_leases(&client, &feeds, &updates);
     tokio::select! {

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::backoff::Backoff;
-use super::failure::RequestFailure;
+use super::requests::RequestFailure;
 
 /// The limiters of one API server.
 #[derive(Debug, Default)]

@@ -10,8 +10,8 @@ use kube::core::Status;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::failure::RequestFailure;
 use super::list::MAX_OBJECT_OCTETS;
+use super::requests::RequestFailure;
 use crate::log::error_chain;
 use crate::model::KubeObject;
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::failure::RequestFailure;
+use super::requests::RequestFailure;
 
 /// The maximum length of an object, or of the list without its items, in octets. The default limit of etcd is 1.5 MiB
 /// for an object, which needs less than this as JSON.

@@ -33,20 +33,17 @@
 //! Nothing is kept of a slice that does not matter, so a list needs the memory of one slice.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
-use super::super::{Feed, Feeds, ObjectChange, Outcome, Update, Updates, log_problem};
-use super::failure::{RequestFailure, within};
+use super::super::{Feeds, ObjectChange, Outcome, Update, Updates, log_problem};
 use super::limiter::Limiters;
 use super::lines::{EventKind, WatchEvent};
-use super::requests::{Requests, VersionedList};
+use super::requests::{RequestFailure, Requests, VersionedList, within};
 use crate::model::{Kind, parse};
 use crate::table::links::LinkList;
 use crate::table::store::Objects;
@@ -85,13 +82,13 @@ const MIN_WATCH: Duration = Duration::from_secs(5);
 const ANY_VERSION: &str = "0";
 
 /// The watcher of one feed.
-pub(super) struct Watcher {
+pub(super) struct Watcher<'s> {
     requests: Requests,
-    limiters: Arc<Limiters>,
+    limiters: &'s Limiters,
     /// As [`RELIST`].
     relist: Duration,
-    feeds: Feeds,
-    updates: Updates,
+    feeds: &'s Feeds,
+    updates: &'s Updates,
     /// The last version seen in a list or an event.
     version: String,
     /// When the next list is due, whatever happens.
@@ -154,21 +151,20 @@ impl Silence {
 
 // === impl Watcher ===
 
-impl Watcher {
+impl<'s> Watcher<'s> {
     /// Creates the watcher of a feed.
     pub(super) fn new(
-        client: Client,
-        limiters: Arc<Limiters>,
+        requests: Requests,
+        limiters: &'s Limiters,
         relist: Duration,
-        feed: Feed,
-        feeds: Feeds,
-        updates: Updates,
+        feeds: &'s Feeds,
+        updates: &'s Updates,
     ) -> Self {
         // The kinds take turns.
-        let turn = feed.kind as u32 + 1;
+        let turn = requests.feed.kind as u32 + 1;
         let kinds = Kind::ALL.len() as u32;
         Self {
-            requests: Requests::new(client, feed),
+            requests,
             limiters,
             relist,
             feeds,
@@ -236,9 +232,8 @@ impl Watcher {
         let is_doubt = reason == Reason::Doubt;
         let mut pauses = Backoff::default();
         loop {
-            let limiters = self.limiters.clone();
-            let listed = limiters.lists.run(is_repeated, self.list_once(is_doubt));
-            match listed.await {
+            let lists = &self.limiters.lists;
+            match lists.run(is_repeated, self.list_once(is_doubt)).await {
                 Ok(listed) => return listed,
                 Err(failure) => {
                     self.note_failure(&failure);
