@@ -79,7 +79,7 @@ enum PairValue<'j> {
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
 pub struct Body<'j> {
     /// `spec` of a Service, a Link or a Lease.
-    pub spec: Spec<'j>,
+    pub spec: Option<Spec<'j>>,
     /// `addressType` of an EndpointSlice.
     pub address_type: JsonText<'j>,
     /// `endpoints` of an EndpointSlice.
@@ -328,6 +328,15 @@ impl<'j> KubeObject<'j> {
     /// If it does not match the schema of its kind.
     pub fn body(&self) -> Result<Body<'j>, Problem> {
         serde_json::from_str(self.json).map_err(unusable)
+    }
+
+    /// Reads `spec`. It is empty if it is absent or null.
+    ///
+    /// # Errors
+    ///
+    /// If the object does not match the schema of its kind.
+    pub(super) fn spec(&self) -> Result<Spec<'j>, Problem> {
+        Ok(self.body()?.spec.unwrap_or_default())
     }
 }
 

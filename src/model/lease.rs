@@ -23,7 +23,7 @@ impl Lease {
     /// part of federated services, `local-service-mirror-write`.
     pub fn read(object: &KubeObject<'_>) -> Option<(ObjectKey, Self)> {
         let link = object.name().strip_prefix(PREFIX)?;
-        let spec = object.body().ok()?.spec;
+        let spec = object.spec().ok()?;
         let lease = Self {
             is_held: !spec.holder_identity.is_empty(),
             renewal: spec.renew_time.to_owned(),

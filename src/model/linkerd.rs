@@ -53,7 +53,7 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
 
 /// Reads what a Link says about its cluster. Its `status` is not used: it reports errors for services that are mirrored.
 pub(super) fn read_link(link: &KubeObject<'_>) -> Result<Box<Link>, Problem> {
-    let spec = link.body()?.spec;
+    let spec = link.spec()?;
     let cluster = ClusterName::interned(&spec.target_cluster_name);
     Ok(Box::new(Link {
         cluster: cluster.map_err(unusable_field("spec.targetClusterName"))?,
@@ -140,7 +140,7 @@ fn mirror(
     mirrored: &ServiceKey,
     cluster: &ClusterName,
 ) -> Result<Item, Problem> {
-    let spec = service.body()?.spec;
+    let spec = service.spec()?;
     let item = |kind| Item {
         linked: Few::One(cluster.clone()),
         ..Item::new(kind, mirrored.service.clone())
@@ -210,7 +210,7 @@ fn is_federated(service: &KubeObject<'_>) -> bool {
 }
 
 fn federated(service: &KubeObject<'_>) -> Result<Item, Problem> {
-    let spec = service.body()?.spec;
+    let spec = service.spec()?;
     let name = service.name();
     let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
         return Err(unusable(format!(

@@ -50,7 +50,7 @@ fn is_own(service: &KubeObject<'_>) -> bool {
 /// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, it matters
 /// only that they exist.
 fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
-    let spec = service.body()?.spec;
+    let spec = service.spec()?;
     let settings = ServiceSettings::of_own(service).if_any();
     if settings.is_none() && !spec.is_headless() && service.label(key::EXPORTED).is_none() {
         return Ok(Object::Plain);
