@@ -30,6 +30,9 @@ pub type Objects = BTreeMap<ObjectKey, Object>;
 /// The slices of a Service. Most Services have one.
 pub type ServiceSlices<'s> = SmallVec<[(&'s ObjectKey, &'s Slice); 1]>;
 
+/// Names of Services. Those of a service with cluster IPs are mostly in place.
+type ServiceNames = SmallVec<[Text; 2]>;
+
 /// A list that affects more services than this is followed by [`Store::compact`].
 const COMPACT_ABOVE: usize = 1000;
 
@@ -49,8 +52,9 @@ pub struct Cursor<'s> {
 pub struct Store {
     /// The objects of each kind.
     objects: [Objects; Kind::ALL.len()],
-    /// The Services that belong to each service, by name, also those that cannot be used. They are in its namespace (rule M1).
-    services: BTreeSet<(ServiceKey, Text)>,
+    /// The names of the Services that belong to each service, sorted, also of those that cannot be used. They are in its namespace
+    /// (rule M1).
+    services: BTreeMap<ServiceKey, ServiceNames>,
     /// Slices with a name that does not start with the name of their Service: the Service and the name of the slice.
     unprefixed_slices: BTreeSet<(ObjectKey, ObjectName)>,
     /// Objects that the parser skipped.
@@ -212,7 +216,7 @@ impl Store {
             item => item.service().map(|service| key.service(service)),
         };
         if let Some(service) = service {
-            put(&mut self.services, (service, key.name.text()), is_added);
+            self.index_service(service, key.name.text(), is_added);
         }
         if let Some(owner) = object.owner().filter(|owner| *owner != key.name.stem()) {
             let entry = (key.sibling(owner), key.name.clone());
@@ -225,11 +229,27 @@ impl Store {
         }
     }
 
+    /// Adds the name of a Service to those of its service, or removes it.
+    fn index_service(&mut self, service: ServiceKey, name: Text, is_added: bool) {
+        let names = self.services.entry(service.clone()).or_default();
+        match names.binary_search(&name) {
+            Err(place) if is_added => names.insert(place, name),
+            Ok(place) if !is_added => _ = names.remove(place),
+            _ => {}
+        }
+        if names.is_empty() {
+            self.services.remove(&service);
+        }
+    }
+
     /// Rebuilds the trees after a long list. A tree that grows at one end is half empty.
     fn compact(&mut self, kind: Kind) {
         let objects = &mut self.objects[kind as usize];
         *objects = std::mem::take(objects).into_iter().collect();
         self.services = std::mem::take(&mut self.services).into_iter().collect();
+        self.services
+            .values_mut()
+            .for_each(ServiceNames::shrink_to_fit);
         for cluster in self.clusters.values_mut() {
             cluster.mirrored = std::mem::take(&mut cluster.mirrored).into_iter().collect();
         }
@@ -270,13 +290,10 @@ impl Store {
         &self,
         service: &ServiceKey,
     ) -> impl Iterator<Item = (&ObjectKey, &Object)> {
-        let names = self
-            .services
-            .range((service.clone(), Text::new())..)
-            .take_while(move |(of, _)| of == service);
+        let names = self.services.get(service).into_iter().flatten();
         let own = ObjectKey::of_service(service);
         let mut cursor = self.cursor(Kind::Service);
-        names.filter_map(move |(_, name)| {
+        names.filter_map(move |name| {
             let key = own.sibling(name);
             cursor.seek(&key).next().filter(|(found, _)| **found == key)
         })
