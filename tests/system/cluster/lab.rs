@@ -96,34 +96,15 @@ impl Lab {
         let (machine, network) = (Network::of_this_thread(), Network::new()?);
         let end = format!("node-{number}");
         machine.connect(&end, &network, "eth0")?;
+        let route = format!("route add 10.244.{number}.0/24 via 10.250.0.1{number}");
         machine.ip(&format!("link set {end} master lan up"))?;
-        network.ip(&format!("address add 10.250.0.1{number}/24 dev eth0"))?;
-        network.ip("link set eth0 up")?;
-        network.ip(&format!("route add default via {CONTROL_PLANE}"))?;
-        machine.ip(&format!(
-            "route add 10.244.{number}.0/24 via 10.250.0.1{number}"
-        ))?;
-        let other = 3 - number;
-        network.ip(&format!(
-            "route add 10.244.{other}.0/24 via 10.250.0.1{other}"
-        ))?;
-        let mut node = network.command(&tool("unshare")?, &Files::default())?;
-        node.args([
-            "--mount",
-            "--pid",
-            "--uts",
-            "--ipc",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ]);
-        node.args(["--propagation", "private", "--", "bash"]);
-        node.arg(repository(SCRIPT))
-            .args(["run", &number.to_string()]);
-        node.arg(self.cluster.directory().join(&end))
-            .arg(&self.cluster.kubeconfig);
-        node.arg(env::var("GLOBAL_DNS_TEST_IMAGES").context("no images; run tests/run cluster")?);
+        machine.ip(&route)?;
+        let images = env::var("GLOBAL_DNS_TEST_IMAGES").context("use tests/run cluster")?;
+        let mut node = network.command(&repository(SCRIPT), &Files::default())?;
+        node.args(["run", &number.to_string(), &images]);
+        node.arg(self.cluster.directory().join(&end));
         node.env("PATH", self.path()?);
+        node.env("KUBECONFIG", &self.cluster.kubeconfig);
         self.nodes.push(Process::start(end, node)?);
         self.networks.push(network);
         Ok(())
@@ -215,11 +196,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         self.nodes.clear();
-        let remove = || {
-            let mut remove = command("unshare");
-            remove.args(["--mount", "--propagation", "private", "bash"]);
-            run_checked(remove.arg(repository(SCRIPT)).arg("remove"))
-        };
+        let remove = || run_checked(command(repository(SCRIPT)).arg("remove"));
         // The processes in the control groups end asynchronously.
         if let Err(error) = eventually("the end of all processes of the nodes", remove) {
             eprintln!("cannot remove the control groups: {error:#}");
