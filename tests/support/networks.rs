@@ -5,7 +5,7 @@ use std::fs;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -74,15 +74,6 @@ impl Network {
             });
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
-    }
-
-    /// Starts a thread inside the namespace, which must have its own process.
-    pub fn spawn(&self, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-        let network = self.file()?;
-        Ok(thread::spawn(move || {
-            setns(network, CloneFlags::CLONE_NEWNET).expect("a namespace");
-            work();
-        }))
     }
 
     fn file(&self) -> Result<fs::File> {

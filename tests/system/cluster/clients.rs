@@ -1,38 +1,36 @@
 //! Clients on the first node that know the only right answer of each name, and a judge of what they saw.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io::{self, ErrorKind};
+use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use support::networks::Network;
+use anyhow::{Error, Result, ensure};
 use support::output::print_line;
 use support::query::query;
 use support::reply::Reply;
+use support::wait::eventually_within;
 use support::wire::read_datagram;
+
+use super::accidents::Accident;
+use super::lab::{LONGEST, Lab};
 
 /// Time of a try, and number of tries of a query, as of a resolver of glibc with `attempts:3`.
 const PATIENCE: Duration = Duration::from_secs(2);
 const TRIES: usize = 3;
 /// A watch ends when every query was answered for this time.
 const QUIET: Duration = Duration::from_secs(10);
-/// Maximum time of a watch after an accident. A lost node stays in the Service for less than a minute.
-const LONGEST: Duration = Duration::from_secs(300);
 /// Number of clients of each way.
 const CLIENTS: usize = 4;
 
 /// The way of a query.
-#[derive(Debug)]
 struct Way {
     name: &'static str,
     server: &'static str,
     /// Time between the queries of a client. kube-proxy is slow with many ports of one client, so the direct ones ask less.
-    pause: Duration,
+    milliseconds: u64,
     /// Whether a client keeps its port as long as it works: kube-proxy keeps it at one pod.
     keeps_port: bool,
 }
@@ -48,236 +46,140 @@ const WAYS: [Way; 4] = [
 /// How many queries of each way may fail, after all tries.
 pub type Limits = [usize; WAYS.len()];
 
-/// A question and its only right answer.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// Name and type.
-    text: String,
-    /// The data of its records. None: NXDOMAIN.
-    right: BTreeSet<String>,
-}
+/// Questions, such as `db.prod.global. A`, and the only right outcome of each, as in [`Reply::outcome`].
+pub type Questions = BTreeMap<String, String>;
 
 /// What the clients of one way saw.
-#[derive(Clone, Debug, Default)]
-struct Seen {
+#[derive(Debug, Default)]
+struct Tally {
     sent: usize,
     /// Bad first tries by their kind.
-    first: BTreeMap<String, usize>,
+    bad: BTreeMap<String, usize>,
     /// Queries without an answer after all tries.
     failed: usize,
     /// Answers that are not right, with their numbers. None of them is ever allowed.
     wrong: BTreeMap<String, usize>,
-    last_bad: Option<Instant>,
 }
 
-/// Running clients.
-pub struct Clients {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-struct Shared {
-    questions: Vec<Question>,
+/// What all clients share.
+struct Watch<'a> {
+    questions: &'a Questions,
     /// In the order of [`WAYS`].
-    seen: [Mutex<Seen>; WAYS.len()],
-    stop: AtomicBool,
+    tallies: [Mutex<Tally>; WAYS.len()],
+    last_bad: Mutex<Instant>,
+    has_ended: AtomicBool,
 }
 
-const fn way(name: &'static str, server: &'static str, pause: u64, keeps_port: bool) -> Way {
-    let pause = Duration::from_millis(pause);
+const fn way(name: &'static str, server: &'static str, milliseconds: u64, keeps_port: bool) -> Way {
     Way {
         name,
         server,
-        pause,
+        milliseconds,
         keeps_port,
     }
 }
 
-// === impl Clients ===
-
-impl Clients {
-    /// Starts clients of all ways in a network.
-    pub fn start(network: &Network, questions: &[Question]) -> Result<Self> {
-        let shared = Arc::new(Shared {
-            questions: questions.to_vec(),
-            seen: Default::default(),
-            stop: AtomicBool::new(false),
-        });
-        let mut threads = Vec::new();
-        for (way, number) in
-            (0..WAYS.len()).flat_map(|way| (0..CLIENTS).map(move |number| (way, number)))
-        {
-            let shared = Arc::clone(&shared);
-            threads.push(network.spawn(move || shared.ask_until_the_end(way, number))?);
+/// Starts clients of all ways, lets an accident happen, and waits until every query was answered for ten seconds. Prints what was seen
+/// in that time. Fails if a way saw a wrong answer, or more failed queries than its limit.
+pub fn watch(lab: &mut Lab, questions: &Questions, accident: &Accident) -> Result<()> {
+    let network = Arc::clone(&lab.networks[0]);
+    let watch = Watch {
+        questions,
+        tallies: Default::default(),
+        last_bad: Mutex::new(Instant::now()),
+        has_ended: AtomicBool::new(false),
+    };
+    thread::scope(|scope| {
+        for number in 0..WAYS.len() * CLIENTS {
+            let (network, watch) = (&network, &watch);
+            let (way, client) = (number % WAYS.len(), number / WAYS.len());
+            let ask = move || watch.ask_until_its_end(way, client);
+            scope.spawn(move || network.enter(ask).unwrap());
         }
-        Ok(Self { shared, threads })
+        let result = watch.observe(|| accident.happen(lab));
+        watch.has_ended.store(true, Relaxed);
+        result
+    })?;
+    let mut faults = Vec::new();
+    for ((way, tally), limit) in WAYS.iter().zip(&watch.tallies).zip(accident.limits) {
+        let tally = tally.lock().unwrap();
+        let line = format!("{}: {tally:?}", way.name);
+        print_line(&format!("    {line}"));
+        if tally.failed > limit || !tally.wrong.is_empty() {
+            faults.push(format!("{line}; limit {limit}"));
+        }
     }
+    ensure!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
+}
 
-    /// Does something, and watches until every query was answered for ten seconds. Prints what was seen in that time. Fails if a way
-    /// saw a wrong answer, or more failed queries than its limit, or sent nothing.
-    pub fn watch(&self, limits: Limits, act: impl FnOnce() -> Result<()>) -> Result<()> {
-        let seen = &self.shared.seen;
-        for seen in seen {
-            *lock(seen) = Seen::default();
-        }
+// === impl Watch ===
+
+impl Watch<'_> {
+    /// Waits until each way is in use, does something, and waits until every query was answered for ten seconds.
+    fn observe(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
+        eventually_within("queries on each way", LONGEST, || {
+            let mut sent = self.tallies.iter().map(|tally| tally.lock().unwrap().sent);
+            ensure!(sent.all(|sent| sent > 2 * CLIENTS), "too few");
+            Ok(())
+        })?;
         act()?;
         let done = Instant::now();
-        while done.elapsed() < LONGEST {
-            let last_bad = seen.iter().filter_map(|seen| lock(seen).last_bad).max();
-            let quiet = last_bad.unwrap_or(done).max(done).elapsed();
-            if quiet >= QUIET {
-                break;
-            }
-            thread::sleep(QUIET - quiet);
-        }
-        let seen = seen.each_ref().map(|seen| lock(seen).clone());
-        let mut faults = Vec::new();
-        for ((way, seen), limit) in WAYS.iter().zip(&seen).zip(limits) {
-            let line = format!("{}: {seen}", way.name);
-            print_line(&format!("    {line}"));
-            if seen.sent == 0 || seen.failed > limit || !seen.wrong.is_empty() {
-                faults.push(format!("{line}; limit {limit}"));
-            }
-        }
-        ensure!(faults.is_empty(), "{}", faults.join("\n"));
-        Ok(())
+        eventually_within("ten seconds without a bad answer", LONGEST, || {
+            let last_bad = self.last_bad.lock().unwrap();
+            ensure!(done.max(*last_bad).elapsed() > QUIET, "too early");
+            Ok(())
+        })
     }
-}
 
-impl Drop for Clients {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Relaxed);
-        for thread in self.threads.drain(..) {
-            // A panic of a client was printed.
-            _ = thread.join();
-        }
-    }
-}
-
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Shared {
-    /// Asks all questions again and again. Each client begins with another one.
-    fn ask_until_the_end(&self, way: usize, client: usize) {
+    /// Asks all questions again and again. Each client of a way begins with another one.
+    fn ask_until_its_end(&self, way: usize, client: usize) {
         let mut socket = None;
         let start = client * self.questions.len() / CLIENTS;
-        for question in self.questions.iter().cycle().skip(start) {
-            if self.stop.load(Relaxed) {
+        for (question, right) in self.questions.iter().cycle().skip(start) {
+            if self.has_ended.load(Relaxed) {
                 return;
             }
-            ask(&WAYS[way], question, &mut socket, &self.seen[way]);
-            thread::sleep(WAYS[way].pause);
+            self.ask(way, question, right, &mut socket);
+            thread::sleep(Duration::from_millis(WAYS[way].milliseconds));
+        }
+    }
+
+    /// Sends a query until it is answered, as often as a resolver does. A wrong answer does not get worse by more of them, so nobody
+    /// waits for their end.
+    fn ask(&self, way: usize, question: &str, right: &str, socket: &mut Option<UdpSocket>) {
+        let tally = || self.tallies[way].lock().unwrap();
+        tally().sent += 1;
+        for number in 1..=TRIES {
+            match exchange(&WAYS[way], question, socket) {
+                Ok(outcome) if outcome == right => return,
+                Ok(outcome) => {
+                    let wrong = format!("{question}: {outcome} instead of {right}");
+                    *tally().wrong.entry(wrong).or_default() += 1;
+                    return;
+                }
+                Err(why) if number == 1 => *tally().bad.entry(why.to_string()).or_default() += 1,
+                Err(_) => {}
+            }
+            tally().failed += usize::from(number == TRIES);
+            *self.last_bad.lock().unwrap() = Instant::now();
         }
     }
 }
 
-/// Sends a query until it is answered, as often as a resolver does. A wrong answer does not get worse by more of them, so a watch does
-/// not wait for their end.
-fn ask(way: &Way, question: &Question, socket: &mut Option<UdpSocket>, seen: &Mutex<Seen>) {
-    lock(seen).sent += 1;
-    for number in 1..=TRIES {
-        let verdict = question.judge(exchange(way, question, socket));
-        let mut seen = lock(seen);
-        match verdict {
-            Verdict::Right => return,
-            Verdict::Wrong(why) => {
-                *seen
-                    .wrong
-                    .entry(format!("{}: {why}", question.text))
-                    .or_default() += 1;
-                return;
-            }
-            Verdict::NoAnswer(why) if number == 1 => *seen.first.entry(why).or_default() += 1,
-            Verdict::NoAnswer(_) => {}
-        }
-        seen.failed += usize::from(number == TRIES);
-        seen.last_bad = Some(Instant::now());
-    }
-}
-
-/// After a failure, the next query has a new port also if the way keeps it, as a client with a pool of sockets does.
-fn exchange(way: &Way, question: &Question, kept: &mut Option<UdpSocket>) -> io::Result<Reply> {
+/// Returns the outcome of a query, or why a resolver asks again. After a failure, the next query has a new port also if the way keeps
+/// it, as a client with a pool of sockets does.
+fn exchange(way: &Way, question: &str, kept: &mut Option<UdpSocket>) -> Result<String> {
     let socket = match kept.take() {
         Some(socket) => socket,
-        None => {
-            let socket = UdpSocket::bind("0.0.0.0:0")?;
-            socket.connect(way.server)?;
-            socket.set_read_timeout(Some(PATIENCE))?;
-            socket
-        }
+        None => UdpSocket::bind("0.0.0.0:0")?,
     };
-    socket.send(&query(&format!("{} +edns", question.text)).0)?;
-    let reply = Reply::read(&read_datagram(&socket)?).map_err(io::Error::other)?;
+    socket.connect(way.server)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.send(&query(&format!("{question} +edns")).0)?;
+    let reply = Reply::read(&read_datagram(&socket)?).map_err(Error::msg)?;
     *kept = way.keeps_port.then_some(socket);
-    Ok(reply)
-}
-
-// === The judge ===
-
-enum Verdict {
-    Right,
-    /// NXDOMAIN, NODATA or other records than the right ones.
-    Wrong(String),
-    /// No reply, or one that makes a resolver ask again.
-    NoAnswer(String),
-}
-
-impl Question {
-    /// Makes a question about mirrors.
-    pub fn new(text: &str, right: &BTreeSet<String>) -> Self {
-        Self {
-            text: text.to_owned(),
-            right: right.clone(),
-        }
-    }
-
-    /// Judges a reply. The names of the database also have its pods in this cluster, which come and go.
-    fn judge(&self, reply: io::Result<Reply>) -> Verdict {
-        let reply = match reply {
-            Ok(reply) => reply,
-            Err(error) => {
-                return Verdict::NoAnswer(match error.kind() {
-                    ErrorKind::WouldBlock => "timeout".to_owned(),
-                    ErrorKind::ConnectionRefused => "refused port".to_owned(),
-                    _ => error.to_string(),
-                });
-            }
-        };
-        let is_database =
-            self.text.starts_with("db.prod.") || self.text.starts_with("_sql._tcp.db.prod.");
-        let is_pod =
-            |data: &str| data.starts_with("10.244.") || data.ends_with(".hub.db.prod.global.");
-        let mut found = reply.data();
-        found.retain(|data| !(is_database && is_pod(data)));
-        found.sort_unstable();
-        let is_same = found
-            .iter()
-            .copied()
-            .eq(self.right.iter().map(String::as_str));
-        let right = if self.right.is_empty() {
-            "NXDOMAIN"
-        } else {
-            "NOERROR"
-        };
-        match reply.status().as_str() {
-            status if status == right && is_same => Verdict::Right,
-            status @ ("NOERROR" | "NXDOMAIN") => {
-                Verdict::Wrong(format!("{status} {found:?} instead of {:?}", self.right))
-            }
-            status => Verdict::NoAnswer(status.to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, wrong) = (&self.first, &self.wrong);
-        write!(
-            f,
-            "sent {}, bad first tries {first:?}, failed {}, wrong {wrong:?}",
-            self.sent, self.failed
-        )
-    }
+    let status = reply.status();
+    ensure!(["NOERROR", "NXDOMAIN"].contains(&&*status), status);
+    Ok(reply.outcome())
 }

@@ -3,8 +3,6 @@
 
 use anyhow::{Result, ensure};
 use support::manual::Section;
-use support::process::run;
-use support::wait::eventually;
 
 use super::lab::Lab;
 
@@ -12,77 +10,41 @@ use super::lab::Lab;
 const ADD_VIEWER: &str = r#"helm upgrade global-dns charts/global-dns -n global-dns --reuse-values \
     --set-json 'rbac.viewer.subjects=[{"kind": "User", "name": "stranger"}]'"#;
 
+const COMMANDS_OF_VIEWERS: &str = "{
+    global-dns explain db.prod --context stranger
+    global-dns check --context stranger
+    global-dns fleet --contexts stranger
+} >output
+! grep forbidden output";
+
 /// Asks a replica with each set of permissions: for all namespaces, for `--server-namespace`, and as a viewer.
 pub fn check(lab: &Lab) -> Result<()> {
-    let rules = Section::read("operate.md", "Status page and commands")?.texts("yaml")?;
-    let all = rules.concat();
-    let own = all
-        .lines()
-        .filter(|rule| !rule.contains("not with --server-namespace"));
-    let own = own.collect::<Vec<_>>().join("\n");
-    ensure!(own.lines().count() + 1 == all.lines().count(), "{all}");
-    let (everywhere, in_one) = (
-        "global-dns table",
-        "global-dns table --server-namespace global-dns",
-    );
-    may(lab, "clusterrole", &all, everywhere)?;
-    may_not(lab, "role", &all, everywhere, "in all namespaces")?;
-    may_not(
-        lab,
-        "role",
-        "  []",
-        in_one,
-        "list pods in namespace global-dns",
-    )?;
-    may(lab, "role", &own, in_one)?;
-    grant(lab, "role", "  []")?;
+    let section = Section::read("operate.md", "Status page and commands")?;
+    let all = section.texts("yaml")?.concat();
+    let is_own = |rule: &&str| !rule.contains("not with --server-namespace");
+    let own: Vec<&str> = all.lines().filter(is_own).collect();
+    ensure!(own.len() + 1 == all.lines().count(), "{all}");
+    let (everywhere, in_one) = ("table", "table --server-namespace global-dns");
+    let answered = ["answered by pod global-dns/"];
+    let refused = |what| [what, "403", "is forbidden", "grant \""];
+    let elsewhere = refused("in all namespaces");
+    let here = refused("list pods in namespace global-dns");
+    grant(lab, "clusterrole", &all, everywhere, &answered)?;
+    grant(lab, "role", &all, everywhere, &elsewhere)?;
+    grant(lab, "role", &own.join("\n"), in_one, &answered)?;
+    grant(lab, "role", "  []", in_one, &here)?;
     lab.shell(ADD_VIEWER)?;
-    for command in ["explain db.prod", "check", "fleet"] {
-        eventually("the effect of the chart's roles", || {
-            let context = if command == "fleet" {
-                "--contexts"
-            } else {
-                "--context"
-            };
-            let output = lab.shell(&format!("global-dns {command} {context} stranger"))?;
-            ensure!(!output.contains("forbidden"), "{output}");
-            Ok(())
-        })?;
-    }
-    Ok(())
+    lab.await_texts(COMMANDS_OF_VIEWERS, &[])
 }
 
-fn may(lab: &Lab, kind: &str, rules: &str, command: &str) -> Result<()> {
-    grant(lab, kind, rules)?;
-    eventually("the effect of a grant", || {
-        let output = lab.shell(&format!("{command} --context stranger"))?;
-        ensure!(
-            output.starts_with("answered by pod global-dns/"),
-            "{output}"
-        );
-        Ok(())
-    })
-}
-
-fn may_not(lab: &Lab, kind: &str, rules: &str, command: &str, missing: &str) -> Result<()> {
-    grant(lab, kind, rules)?;
-    eventually("the effect of a grant", || {
-        let error = run(&mut lab.command(&format!("{command} --context stranger"))?).stderr;
-        let has_all = [missing, "403", "is forbidden", "grant \""]
-            .iter()
-            .all(|part| error.contains(part));
-        ensure!(has_all, "{error}");
-        Ok(())
-    })
-}
-
-/// Gives a user without other permissions a role: in the namespace of the server, or in all.
-fn grant(lab: &Lab, kind: &str, rules: &str) -> Result<()> {
+/// Gives a user without other permissions a role: in the namespace of the server, or in all. Waits until a command prints these texts.
+fn grant(lab: &Lab, kind: &str, rules: &str, command: &str, texts: &[&str]) -> Result<()> {
     lab.shell(&format!(
         "kubectl delete clusterrole,clusterrolebinding,role,rolebinding finder -n global-dns --ignore-not-found
-         kubectl -n global-dns create {kind} finder --verb=get --resource=pods
-         kubectl -n global-dns create {kind}binding finder --{kind}=finder --user=stranger
-         kubectl -n global-dns patch {kind} finder --type merge --patch-file /dev/stdin <<<'rules:\n{rules}'"
-    ))
-    .map(drop)
+        k create {kind} finder --verb=get --resource=pods
+        k create {kind}binding finder --{kind}=finder --user=stranger
+        k patch {kind} finder --type merge --patch-file /dev/stdin <<<'rules:\n{rules}'"
+    ))?;
+    let asked = format!("global-dns {command} --context stranger 2>&1 || true");
+    lab.await_texts(&asked, texts)
 }
