@@ -13,12 +13,10 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use serde_json::json;
 use serve::serve;
 use tokio::runtime::Runtime;
 
-use crate::check::linkerd::EXTENSION;
-use crate::cli::{Cli, Command, is_closed, print};
+use crate::cli::{Cli, Command, extension_metadata, is_closed, print};
 use crate::log::{error_chain, start_logging};
 use crate::view::ViewError;
 
@@ -76,11 +74,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::ExtensionMetadata => {
-            // Linkerd runs the checks in clusters with the label of the extension. In all, it would be `always`.
-            print(&format!(
-                "{}\n",
-                json!({"name": EXTENSION, "checks": "cluster"})
-            ))?;
+            print(&extension_metadata())?;
             Ok(ExitCode::SUCCESS)
         }
     }

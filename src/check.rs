@@ -13,7 +13,6 @@ pub mod dns_client;
 pub mod facts;
 pub mod finding;
 pub mod fleet;
-pub mod linkerd;
 pub mod objects;
 pub mod path;
 pub mod permissions;

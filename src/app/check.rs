@@ -8,10 +8,9 @@ use super::remote::{Found, find, read_facts};
 use crate::check::cluster::Caller;
 use crate::check::facts::{self, ServerFacts};
 use crate::check::finding::{Check, Fact, Finding, FindingState, document, text};
-use crate::check::linkerd::CheckOutput;
 use crate::check::probe::{Question, name_in};
 use crate::check::{cluster, objects, path};
-use crate::cli::{CheckArgs, Cluster, Output, is_pod, local_text, print};
+use crate::cli::{CheckArgs, Cluster, Output, extension_checks, is_extension, is_pod, print};
 use crate::http::Api;
 use crate::log::error_chain;
 use crate::view::{Filter, ViewKind};
@@ -25,25 +24,13 @@ struct Diagnosis {
 
 /// Runs the checks and prints the findings. The exit code is 1 if one is failing.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    let Diagnosis {
-        replica,
-        mut findings,
-    } = diagnose(&args).await;
-    let Some(linkerd) = &args.linkerd else {
-        let document = document("check", &replica, Vec::new(), &findings);
-        return args.print.print(document);
-    };
-    if linkerd.pre {
-        let api_server: &str = Check::ApiServer.into();
-        findings.retain(|one| one.name == api_server);
+    let Diagnosis { replica, findings } = diagnose(&args).await;
+    let document = document("check", &replica, Vec::new(), &findings);
+    if is_extension() && args.print.output == Output::Json {
+        print(&extension_checks(&findings))?;
+        return Ok(ExitCode::from(document.exit));
     }
-    let result = CheckOutput::new(&findings, local_text);
-    let text = match args.print.output {
-        Output::Json => result.to_json(),
-        format => result.to_text(format == Output::Short),
-    };
-    print(&text)?;
-    Ok(ExitCode::from(u8::from(!result.success)))
+    args.print.print(document)
 }
 
 /// Gathers the facts and checks them: what the server says first, then what only the network can tell.
@@ -95,7 +82,7 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
             };
         }
     };
-    let mut lines = facts.findings(is_server || args.linkerd.is_some());
+    let mut lines = facts.findings(is_server || is_extension());
     lines.extend(silent.into_iter().map(|one| {
         let hint = "kubectl describe pod and kubectl logs show more; the other replicas answer";
         Finding::new(FindingState::Attention, Check::Server, one, hint)

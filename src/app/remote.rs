@@ -49,7 +49,7 @@ pub(super) async fn show(
     match args.output {
         Output::Json => {}
         Output::Zone => print(&format!("; {heading}\n"))?,
-        Output::Text | Output::Short | Output::Wide => print(&format!("{heading}\n\n"))?,
+        Output::Text | Output::Wide => print(&format!("{heading}\n\n"))?,
     }
     args.print(document)
 }

@@ -90,7 +90,7 @@ impl Finding {
     }
 
     /// Returns the command that prints the section of the manual, if it is one on a kind of problem.
-    pub(super) fn manual_command(&self) -> Option<String> {
+    pub fn manual_command(&self) -> Option<String> {
         self.anchor
             .starts_with("problems.html")
             .then(|| manual_command(&self.name))

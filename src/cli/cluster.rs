@@ -69,7 +69,12 @@ impl Cluster {
         config.default_retry = false;
         if flags.as_user.is_some() {
             config.auth_info.impersonate.clone_from(&flags.as_user);
-            config.auth_info.impersonate_groups = Some(flags.as_groups.clone());
+            let groups = flags
+                .as_groups
+                .iter()
+                .map(|one| one.trim_matches(['[', ']']));
+            let groups = groups.filter(|one| !one.is_empty()).map(str::to_owned);
+            config.auth_info.impersonate_groups = Some(groups.collect());
         }
         let credential = credential::take(&mut config.auth_info)
             .await

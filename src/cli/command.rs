@@ -11,7 +11,7 @@ use clap_complete::{Shell, generate};
 
 use super::fleet::FleetArgs;
 use super::groups::LogArgs;
-use super::linkerd::{self, LinkerdArgs};
+use super::linkerd;
 use super::serve::{DemoArgs, ServeArgs};
 use super::view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};
 
@@ -154,8 +154,8 @@ pub enum Command {
     ///   global-dns completions bash
     #[command(verbatim_doc_comment)]
     Completions(CompletionsArgs),
-    /// Print what Linkerd asks its extensions for.
-    #[command(skip)]
+    /// Print what Linkerd asks its extensions for
+    #[command(name = "_extension-metadata", hide = true)]
     ExtensionMetadata,
 }
 
@@ -169,12 +169,6 @@ pub struct CompletionsArgs {
 /// Reads the command line and the settings. Ends the process with exit code 2 if they are invalid, and with exit code 0 after
 /// `help`.
 pub fn read() -> Cli {
-    if linkerd::asks_for_metadata() {
-        return Cli {
-            command: Command::ExtensionMetadata,
-            log: LogArgs::default(),
-        };
-    }
     let command = command();
     let arguments = linkerd::arguments(&command);
     let matches = without_lost_variables(command, &arguments).get_matches_from(arguments);
@@ -183,18 +177,9 @@ pub fn read() -> Cli {
         flags.is_some_and(|flags| flags.value_source(flag) == Some(ValueSource::CommandLine))
     };
     Cli::from_arg_matches(&matches)
-        .and_then(|mut cli| {
-            if let (Command::Check(args), true) = (&mut cli.command, linkerd::is_extension())
-                && let Some((_, flags)) = matches.subcommand()
-            {
-                let linkerd = LinkerdArgs::from_arg_matches(flags)?;
-                linkerd.impersonate(&mut args.view.source.kubeconfig);
-                args.linkerd = Some(linkerd);
-            }
-            match cli.load(&is_given) {
-                Ok(()) => Ok(cli),
-                Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
-            }
+        .and_then(|mut cli| match cli.load(&is_given) {
+            Ok(()) => Ok(cli),
+            Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
         })
         .unwrap_or_else(|error| error.exit())
 }
@@ -247,11 +232,8 @@ fn command() -> clap::Command {
         ArgAction::Append if !flag.is_positional() => flag.value_delimiter(','),
         _ => flag,
     };
-    let mut command = Cli::command();
-    if linkerd::is_extension() {
-        command = command.mut_subcommand("check", linkerd::with_flags);
-    }
-    with_examples(command).mut_subcommands(|command| with_examples(command.mut_args(with_commas)))
+    with_examples(Cli::command())
+        .mut_subcommands(|command| with_examples(command.mut_args(with_commas)))
 }
 
 // === impl Cli ===

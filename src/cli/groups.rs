@@ -24,12 +24,12 @@ pub struct KubeconfigArgs {
     #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
 
-    /// User to impersonate.
-    #[arg(skip)]
+    /// User to impersonate, which Linkerd passes to its extensions
+    #[arg(long = "as", hide = true, value_name = "USER")]
     pub as_user: Option<String>,
 
-    /// Groups to impersonate.
-    #[arg(skip)]
+    /// Groups to impersonate, in brackets
+    #[arg(long = "as-group", hide = true, value_name = "GROUPS")]
     pub as_groups: Vec<String>,
 }
 

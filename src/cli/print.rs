@@ -21,10 +21,7 @@ use crate::view::{ColumnKind, Document, Section};
 #[strum(serialize_all = "lowercase")]
 pub enum Output {
     /// Text for people.
-    #[strum(serialize = "text", serialize = "table", serialize = "basic")]
     Text,
-    /// Text with what needs attention. Only an extension of Linkerd has it.
-    Short,
     /// Text with all columns.
     Wide,
     /// One JSON document.
@@ -63,7 +60,7 @@ impl PrintArgs {
                 let json = serde_json::to_string_pretty(&document.into_items())?;
                 harmless_json(&json) + "\n"
             }
-            Output::Text | Output::Short | Output::Wide | Output::Zone => {
+            Output::Text | Output::Wide | Output::Zone => {
                 let mut parts = Vec::new();
                 for section in &document.sections {
                     if !section.rows.is_empty() {

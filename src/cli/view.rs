@@ -7,7 +7,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
 use super::cluster::is_pod;
 use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
-use super::linkerd::LinkerdArgs;
 use super::print::{Output, PrintArgs, output};
 use super::values::{parse_name, parse_name_server, parse_subject};
 use crate::model::{ProblemKind, Timestamp};
@@ -120,10 +119,6 @@ pub struct CheckArgs {
 
     #[command(flatten)]
     pub(crate) print: PrintArgs,
-
-    /// The flags of Linkerd, if the program is called as its extension.
-    #[arg(skip)]
-    pub linkerd: Option<LinkerdArgs>,
 }
 
 // === impl TableArgs ===
