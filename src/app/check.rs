@@ -2,17 +2,15 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
-
-use super::remote::{Found, find, read_facts};
-use crate::check::cluster::Caller;
+use super::remote::{Found, find};
 use crate::check::facts::{self, ServerFacts};
-use crate::check::finding::{Check, Fact, Finding, FindingState, document, text};
+use crate::check::finding::{Check, Finding, FindingState, document, text};
 use crate::check::probe::{Question, name_in};
 use crate::check::{cluster, objects, path};
-use crate::cli::{CheckArgs, Cluster, Output, extension_checks, is_extension, is_pod, print};
+use crate::cli::{CheckArgs, Output, extension_checks, is_extension, is_pod, print};
 use crate::http::Api;
 use crate::log::error_chain;
+use crate::model::Namespace;
 use crate::view::{Filter, ViewKind};
 
 /// The findings of all checks.
@@ -35,38 +33,39 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
 
 /// Gathers the facts and checks them: what the server says first, then what only the network can tell.
 async fn diagnose(args: &CheckArgs) -> Diagnosis {
-    let namespaces = &args.view.source.namespace;
+    let view = &args.view;
+    let namespaces = &view.source.namespace;
     let Found {
         server,
         cluster,
         silent,
-    } = find(&args.view).await;
-    let facts = async {
+    } = find(view).await;
+    let read = async {
         let server = server?;
         let facts = read_facts(&server, namespaces).await?;
         anyhow::Ok((server, facts))
     };
-    let facts = facts.await;
-    let settings = match &facts {
+    let read = read.await;
+    let settings = match &read {
         Ok((_, facts)) => facts.status["settings"].clone(),
-        Err(_) => serde_json::to_value(&args.view.settings.loaded).unwrap_or_default(),
+        Err(_) => serde_json::to_value(&view.settings.loaded).unwrap_or_default(),
     };
-    // In the pod of `helm test`, the account is that of the server.
-    let is_server = args.view.direct && is_pod() && !args.view.source.kubeconfig.is_given();
-    let (of_cluster, objects) = match &cluster {
-        None => (Vec::new(), None),
+    let mut of_cluster = Vec::new();
+    match &cluster {
+        None => {}
+        Some(Err(error)) => of_cluster.push(cluster::unreachable(&error.to_string())),
         Some(Ok(cluster)) => {
-            let pods = pods(cluster, args).await;
-            let caller = Caller {
-                client: &cluster.client,
-                origin: &cluster.origin,
-                is_server,
-            };
-            cluster::read(&caller, pods, &settings, facts.is_ok()).await
+            let mut pods = None;
+            if !view.reads_objects() {
+                let listed = cluster.pods(view.server.server_namespace.as_ref()).await;
+                let listed = listed.map(|(_, pods)| pods);
+                pods = Some(listed.map_err(|error| error.to_string()));
+            }
+            let (client, origin) = (&cluster.client, &cluster.origin);
+            of_cluster = cluster::check(client, origin, pods, &settings, read.is_ok()).await;
         }
-        Some(Err(error)) => (vec![cluster::unreachable(&error.to_string())], None),
-    };
-    let (server, facts) = match facts {
+    }
+    let (server, facts) = match read {
         Ok(read) => read,
         Err(error) => {
             let hint = "repair what follows; --server names a server";
@@ -82,49 +81,70 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
             };
         }
     };
-    let mut lines = facts.findings(is_server || is_extension());
-    lines.extend(silent.into_iter().map(|one| {
+    // In the pod of `helm test`, the account is that of the server.
+    let is_server = view.direct && is_pod() && !view.source.kubeconfig.is_given();
+    let mut findings = facts.findings(is_server || is_extension());
+    for one in silent {
         let hint = "kubectl describe pod and kubectl logs show more; the other replicas answer";
-        Finding::new(FindingState::Attention, Check::Server, one, hint)
-    }));
-    lines.extend(of_cluster);
-    lines.extend(objects.iter().flat_map(|one| objects::check(one, &facts)));
+        findings.push(Finding::new(
+            FindingState::Attention,
+            Check::Server,
+            one,
+            hint,
+        ));
+    }
+    findings.extend(of_cluster);
+    if let (Some(Ok(cluster)), false) = (&cluster, is_server) {
+        let objects = cluster::read_objects(&cluster.client, &settings).await;
+        findings.extend(objects::check(&objects, &facts));
+    }
     if args.can_ask() {
         let again = async || {
             let facts = read_facts(&server, namespaces).await?;
             questions(args, &server, &facts).await
         };
         let first = questions(args, &server, &facts).await;
-        lines.extend(path::findings(args.dns, args.resolver, args.connect, first, again).await);
+        findings.extend(path::findings(args.dns, args.resolver, args.connect, first, again).await);
     } else if cluster.is_some() {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
         let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
-        lines.push(Finding::unknown(Check::ClusterAnswer, why, hint));
+        findings.push(Finding::unknown(Check::ClusterAnswer, why, hint));
     }
     if is_server {
         let rest = "this account may not read the status of Links, gateways and pods: run global-dns check from your machine for the \
                     rest";
-        lines.push(Finding::ok(Check::Permissions, rest));
+        findings.push(Finding::ok(Check::Permissions, rest));
     }
     Diagnosis {
         replica: text(&facts.status, "replica").to_owned(),
-        findings: lines,
+        findings,
     }
 }
 
-/// Lists the pods of the server. Returns `None` if the command reads objects.
-async fn pods(cluster: &Cluster, args: &CheckArgs) -> Option<Fact<Vec<Value>>> {
-    if args.view.reads_objects() {
-        return None;
-    }
-    let namespace = args.view.server.server_namespace.as_ref();
-    Some(
-        cluster
-            .pods(namespace)
-            .await
-            .map(|(_, pods)| pods)
-            .map_err(|error| error.to_string()),
-    )
+/// Reads what a server says, with the problems of the selected namespaces.
+async fn read_facts(server: &Api, namespaces: &[Namespace]) -> anyhow::Result<ServerFacts> {
+    let all = Filter::default();
+    let filter = Filter {
+        namespace: namespaces.to_vec(),
+        ..Filter::default()
+    };
+    let (status, services, problems) = tokio::try_join!(
+        server.status(),
+        server.items(ViewKind::Table, &filter),
+        server.document(ViewKind::Problems, &all, true)
+    )?;
+    let selected = problems.objects().into_iter().filter(|one| {
+        let own = one["namespace"].as_str();
+        own.is_none_or(|own| filter.has_namespace(own))
+    });
+    let (causes, problems) = selected.partition(|one| one["section"] == "causes");
+    Ok(ServerFacts {
+        status,
+        services,
+        problems,
+        causes,
+        namespaces: filter.namespace,
+    })
 }
 
 /// Returns the question for the name of `--name`, or else one for each zone.
@@ -133,17 +153,17 @@ async fn questions(
     server: &Api,
     facts: &ServerFacts,
 ) -> anyhow::Result<Vec<Question>> {
-    let zones = || facts::zones(&facts.status);
+    let zones = facts::zones(&facts.status);
     if let Some(name) = &args.name {
         let mut question = question(server, &name.to_string()).await?;
-        let zone = zones()
+        let zone = zones
             .filter(|zone| question.name.ends_with(zone.name))
             .max_by_key(|zone| zone.name.len());
         question.zone = zone.map_or("", |zone| zone.name).to_owned();
         return Ok(vec![question]);
     }
     let mut questions = Vec::new();
-    for zone in zones() {
+    for zone in zones {
         let mut asked = Question::of_apex(zone.name);
         if let Some(name) = name_in(zone, facts) {
             let of_name = question(server, &name).await?;
@@ -166,9 +186,8 @@ async fn question(server: &Api, name: &str) -> anyhow::Result<Question> {
         name: Some(name.trim_end_matches('.').to_owned()),
         ..Filter::default()
     };
-    Ok(Question::of_name(
-        &server.items(ViewKind::Explain, &filter).await?,
-    ))
+    let explained = server.items(ViewKind::Explain, &filter).await?;
+    Ok(Question::of_name(&explained))
 }
 
 /// Returns whether a line says why no server, or no objects, can be read.

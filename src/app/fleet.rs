@@ -7,18 +7,18 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use futures::future::join_all;
 use serde_json::Value;
-use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
-use super::remote::{MAX_REPLICAS, read_table};
+use super::remote::MAX_REPLICAS;
 use crate::check::cluster::list_links;
 use crate::check::finding::{Fact, text};
-use crate::check::fleet::{Member, ReplicaFacts, compare};
-use crate::cli::{Cluster, ClusterAddress, FleetArgs, KubeconfigArgs, note};
+use crate::check::fleet::{Member, ReplicaFacts, ServerTable, compare};
+use crate::cli::{Cluster, FleetArgs, KubeconfigArgs, Place, note};
 use crate::clock::unix_milliseconds;
 use crate::http::{Api, within};
 use crate::log::error_chain;
 use crate::model::Timestamp;
+use crate::view::{Filter, ViewKind};
 
 /// The time after which clusters that differ are read again. They see a change at different times.
 const SETTLING_TIME: Duration = Duration::from_secs(2);
@@ -36,36 +36,35 @@ struct Servers {
     links: Vec<Value>,
 }
 
-/// Compares clusters and prints the differences. The exit code is 1 if there is one.
+/// Compares clusters and prints the differences. The exit code is 1 if there is one. Servers that were not found are not looked for
+/// again: a credential plugin runs once.
 pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
-    let places = args.places().into_iter();
-    let places: Vec<_> = places
-        .map(|(name, place)| (name, place, OnceCell::new()))
-        .collect();
-    let mut document = compare(&read(&args, &places).await);
+    let places = args.places();
+    let found = places
+        .iter()
+        .map(|place| in_time(find_servers(&args, place)));
+    let found = join_all(found).await;
+    let mut document = compare(&read(&places, &found).await);
     if document.exit != 0 {
         sleep(SETTLING_TIME).await;
-        document = compare(&read(&args, &places).await);
+        document = compare(&read(&places, &found).await);
     }
     args.print.print(document)
 }
 
-/// Reads clusters at the same time. Servers that were not found are not looked for again: a credential plugin runs once.
-async fn read(
-    args: &FleetArgs,
-    places: &[(String, ClusterAddress, OnceCell<Fact<Servers>>)],
-) -> Vec<Member> {
-    let members = places.iter().map(async |(name, place, servers)| {
-        let servers = servers.get_or_init(|| in_time(find_servers(args, place)));
-        let (replicas, links) = match servers.await {
-            Ok(found) => (
-                in_time(read_servers(&found.replicas)).await,
-                found.links.clone(),
-            ),
-            Err(why) => (Err(why.clone()), Vec::new()),
+/// Reads the servers of all clusters at the same time.
+async fn read(places: &[Place], found: &[Fact<Servers>]) -> Vec<Member> {
+    let members = places.iter().zip(found).map(async |(place, found)| {
+        let mut links = Vec::new();
+        let replicas = match found {
+            Ok(servers) => {
+                links.clone_from(&servers.links);
+                in_time(read_servers(&servers.replicas)).await
+            }
+            Err(why) => Err(why.clone()),
         };
         Member {
-            context: name.clone(),
+            context: place.name.clone(),
             replicas,
             links,
         }
@@ -92,11 +91,10 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
         let status = within(STATUS_TIMEOUT, api.status()).await;
         // The clock of this machine may step back meanwhile.
         let now = unix_milliseconds().max(asked);
-        let time = match &status {
-            Ok(status) => Timestamp::from_text(text(status, "time")),
-            Err(_) => None,
-        };
-        let time = time.map_or(asked, |time| time.0);
+        let mut times = status.iter().map(|status| text(status, "time"));
+        let time = times
+            .find_map(Timestamp::from_text)
+            .map_or(asked, |time| time.0);
         ReplicaFacts {
             name: api.to_string(),
             status: status.map_err(|error| error_chain(error.as_ref())),
@@ -116,7 +114,7 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
             continue;
         }
         hashes.push(hash.clone());
-        match within(TABLE_TIMEOUT, read_table(api, &[])).await {
+        match within(TABLE_TIMEOUT, read_table(api)).await {
             Ok(table) => replica.table = Some(table),
             Err(error) => replica.status = Err(error_chain(error.as_ref())),
         }
@@ -129,20 +127,32 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
     Ok(replicas)
 }
 
+/// Reads the table of a server, and its problems.
+async fn read_table(server: &Api) -> anyhow::Result<ServerTable> {
+    let all = Filter::default();
+    let (services, endpoints, problems) = tokio::try_join!(
+        server.items(ViewKind::Table, &all),
+        server.items(ViewKind::Endpoints, &all),
+        server.items(ViewKind::Problems, &all)
+    )?;
+    Ok(ServerTable {
+        services,
+        endpoints,
+        problems,
+    })
+}
+
 /// Returns the servers of a cluster, and its Links if they may be listed.
-async fn find_servers(args: &FleetArgs, place: &ClusterAddress) -> anyhow::Result<Servers> {
-    let context = match place {
-        ClusterAddress::Context(context) => context.clone(),
-        ClusterAddress::Server(url) => {
-            return Ok(Servers {
-                replicas: vec![Api::Url(url.clone())],
-                links: Vec::new(),
-            });
-        }
-    };
+async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers> {
+    if let Some(url) = &place.server {
+        return Ok(Servers {
+            replicas: vec![Api::Url(url.clone())],
+            links: Vec::new(),
+        });
+    }
     let kubeconfig = KubeconfigArgs {
         kubeconfig: args.kubeconfig.clone(),
-        context,
+        context: place.context.clone(),
         ..KubeconfigArgs::default()
     };
     let cluster = Arc::new(Cluster::open(&kubeconfig, false).await?);

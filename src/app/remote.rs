@@ -11,7 +11,6 @@ use anyhow::anyhow;
 use futures::future::join_all;
 
 use super::source::SelectedSource;
-use crate::check::facts::{ServerFacts, ServerTable};
 use crate::cli::{
     Cluster, KubeconfigArgs, Output, PrintArgs, ServerArgs, ViewArgs, local_text, note, print,
 };
@@ -159,44 +158,4 @@ pub(super) async fn find_replica(
         }
     }
     Err(failure)
-}
-
-/// Reads what a server says, with the problems of the selected namespaces.
-pub(super) async fn read_facts(
-    server: &Api,
-    namespaces: &[Namespace],
-) -> anyhow::Result<ServerFacts> {
-    Ok(ServerFacts {
-        status: server.status().await?,
-        table: read_table(server, namespaces).await?,
-        namespaces: namespaces.to_vec(),
-    })
-}
-
-/// Reads the table of a server, or of it the selected namespaces, and the problems of the server.
-pub(super) async fn read_table(
-    server: &Api,
-    namespaces: &[Namespace],
-) -> anyhow::Result<ServerTable> {
-    let all = Filter::default();
-    let filter = Filter {
-        namespace: namespaces.to_vec(),
-        ..Filter::default()
-    };
-    let (services, endpoints, problems) = tokio::try_join!(
-        server.items(ViewKind::Table, &filter),
-        server.items(ViewKind::Endpoints, &filter),
-        server.document(ViewKind::Problems, &all, true)
-    )?;
-    let selected = problems.objects().into_iter().filter(|one| {
-        let own = one["namespace"].as_str();
-        own.is_none_or(|own| filter.has_namespace(own))
-    });
-    let (causes, problems) = selected.partition(|one| one["section"] == "causes");
-    Ok(ServerTable {
-        services,
-        endpoints,
-        problems,
-        causes,
-    })
 }

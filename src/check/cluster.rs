@@ -8,88 +8,54 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::ListParams;
 use kube::core::Request;
 use kube::{Client, Resource};
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::finding::{self, Check, Fact, Finding, FindingState, condition, items, name_of, text};
+use super::finding::{
+    Check, Fact, Finding, FindingState, condition, items, list as listed, name_of, text,
+};
 use super::objects::{ClusterObjects, EXPORTED, GATEWAYS};
-use super::permissions::{self, NamespaceScope, Permission};
-use crate::model::{LINK_VERSIONS, Namespace, sentence_of};
+use super::permissions::{self, Review, Scope};
+use crate::model::{LINK_VERSIONS, join_texts, sentence_of};
 use crate::source::kube::{RequestFailure, within};
 
 /// Maximum time for a request.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The client of the API server.
-pub struct Caller<'c> {
-    /// Sends the requests.
-    pub client: &'c Client,
-    /// The caller, for messages.
-    pub origin: &'c str,
-    /// Whether it is the account of the server, which may read nothing but what the server does.
-    pub is_server: bool,
-}
-
-/// Reads all, at the same time. Returns the findings but those about objects, which are not read if the API server does not
-/// answer. `settings` are those of the server, or of flags. `pods` are those of the server, if one is looked for: the permissions are
-/// those of their account, else those of the caller. There is a finding about the pods if none of them answers.
-pub async fn read(
-    caller: &Caller<'_>,
+/// Returns the findings but those about objects. `settings` are those of the server, or of flags. `pods` are those of the server, if
+/// one is looked for: the permissions are those of their account, else those of the caller at `origin`. There is a finding about the
+/// pods if none of them answers.
+pub async fn check(
+    client: &Client,
+    origin: &str,
     pods: Option<Fact<Vec<Value>>>,
     settings: &Value,
     has_server: bool,
-) -> (Vec<Finding>, Option<ClusterObjects>) {
-    let client = caller.client;
-    let named =
-        |of: &Value| Vec::<NamespaceScope>::deserialize(&of["namespaces"]).unwrap_or_default();
-    let (mut namespaces, mut links) = (named(settings), named(&settings["links"]));
-    if namespaces.is_empty() {
-        namespaces.push(None);
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(pods) = pods.as_ref().filter(|_| !has_server) {
+        findings.push(check_pods(pods));
     }
-    links.retain(|_| settings["links"]["enabled"] != false);
-    let of_pods = pods
-        .as_ref()
-        .filter(|_| !has_server)
-        .map(|pods| match pods {
-            Ok(pods) => check_pods(pods),
-            Err(why) => Finding::unknown(
-                Check::Pods,
-                why,
-                "repair this; the other lines say what else cannot be read",
-            ),
-        });
-    let pods = pods.and_then(Result::ok).unwrap_or_default();
-    let account = pods.first().map(account);
-    let mut findings = Vec::from_iter(of_pods);
-    let reviews = join_all(permissions::needed(&namespaces, &links).into_iter().map(
-        async |permission| {
-            let allowed = is_allowed(client, account.as_ref(), &permission).await;
-            (permission, allowed)
-        },
-    ));
-    let objects = async {
-        if caller.is_server {
-            return None;
-        }
-        Some(read_objects(client, &namespaces, &links).await)
-    };
-    let nodes = check_nodes(client, &pods);
-    let (version, reviews, objects, nodes) = tokio::join!(version(client), reviews, objects, nodes);
-    match version {
-        Ok(version) => {
+    match send(client, HttpRequest::get("/version").body(Vec::new())).await {
+        // The pods are not read for the same reason.
+        Err(why) => return vec![unreachable(&why)],
+        Ok(info) => {
+            let version = text(&info, "gitVersion");
             let sentence = format!("the API server answers, Kubernetes {version}");
             findings.push(Finding::ok(Check::ApiServer, sentence));
-            let account = match &account {
-                Some((namespace, name)) => format!("ServiceAccount {namespace}/{name}"),
-                None => caller.origin.to_owned(),
-            };
-            findings.push(permissions::check(&account, &reviews));
-            findings.extend(nodes);
-            (findings, objects)
         }
-        // The pods are not read for the same reason.
-        Err(why) => (vec![unreachable(&why)], None),
     }
+    let pods = pods.and_then(Result::ok).unwrap_or_default();
+    let account = pods.first().map(account);
+    let needed = permissions::needed(settings).into_iter();
+    let reviews = join_all(needed.map(|one| review(client, account, one)));
+    let (reviews, nodes) = tokio::join!(reviews, check_nodes(client, &pods));
+    let account = match account {
+        Some(account) => format!("ServiceAccount {}", account.join("/")),
+        None => origin.to_owned(),
+    };
+    findings.push(permissions::check(&account, &reviews));
+    findings.extend(nodes);
+    findings
 }
 
 /// Makes the finding that the API server does not answer.
@@ -99,16 +65,14 @@ pub fn unreachable(why: &str) -> Finding {
     Finding::failing(Check::ApiServer, sentence, hint)
 }
 
-/// Reads the objects.
-async fn read_objects(
-    client: &Client,
-    namespaces: &[NamespaceScope],
-    links: &[NamespaceScope],
-) -> ClusterObjects {
+/// Reads the objects in the namespaces of `settings`.
+pub async fn read_objects(client: &Client, settings: &Value) -> ClusterObjects {
+    let scopes = permissions::scopes(settings);
+    let links = permissions::scopes_of_links(settings);
     let (services, links, gateways) = tokio::join!(
-        select::<Service>(client, EXPORTED, namespaces),
+        select::<Service>(client, EXPORTED, &scopes),
         list_links(client),
-        select::<Pod>(client, GATEWAYS, links),
+        select::<Pod>(client, GATEWAYS, &links),
     );
     ClusterObjects {
         services,
@@ -117,24 +81,12 @@ async fn read_objects(
     }
 }
 
-/// Returns the version of the API server, for example `v1.33.4`.
-async fn version(client: &Client) -> Fact<String> {
-    let info = within(REQUEST_TIMEOUT, client.apiserver_version())
-        .await
-        .map_err(|failure| failure.to_string())?;
-    Ok(info.git_version)
-}
-
-/// Returns whether a ServiceAccount (namespace and name), or the caller, has a permission.
-async fn is_allowed(
-    client: &Client,
-    account: Option<&(String, String)>,
-    permission: &Permission,
-) -> Fact<bool> {
+/// Asks whether a ServiceAccount (namespace and name), or the caller, has a permission.
+async fn review(client: &Client, account: Option<[&str; 2]>, permission: Value) -> Review {
     let mut spec = json!({"resourceAttributes": permission});
     let kind = match account {
         None => "SelfSubjectAccessReview",
-        Some((namespace, name)) => {
+        Some([namespace, name]) => {
             let accounts = "system:serviceaccounts";
             spec["user"] = json!(format!("system:serviceaccount:{namespace}:{name}"));
             let of_namespace = format!("{accounts}:{namespace}");
@@ -146,8 +98,11 @@ async fn is_allowed(
     let path = format!("/apis/{version}/{}s", kind.to_lowercase());
     let review = json!({"apiVersion": version, "kind": kind, "spec": spec});
     let request = HttpRequest::post(path).body(review.to_string().into_bytes());
-    let reviewed = send(client, request).await?;
-    Ok(reviewed["status"]["allowed"] == true)
+    let reviewed = send(client, request).await;
+    Review {
+        permission,
+        allowed: reviewed.map(|reviewed| reviewed["status"]["allowed"] == true),
+    }
 }
 
 /// Sends a request.
@@ -177,14 +132,13 @@ pub async fn list_links(client: &Client) -> Fact<Vec<Value>> {
 async fn select<K: Resource<DynamicType = ()>>(
     client: &Client,
     selector: &str,
-    scopes: &[NamespaceScope],
+    scopes: &[Scope<'_>],
 ) -> Fact<Vec<Value>> {
-    let path = |scope: &NamespaceScope| K::url_path(&(), scope.as_ref().map(Namespace::as_str));
     let lists = scopes
         .iter()
-        .map(|scope| list(client, path(scope), selector));
-    try_join_all(lists)
-        .await
+        .map(|scope| list(client, K::url_path(&(), *scope), selector));
+    let lists = try_join_all(lists).await;
+    lists
         .map(|lists| lists.concat())
         .map_err(|failure| failure.to_string())
 }
@@ -209,12 +163,13 @@ pub(crate) async fn list(
 }
 
 /// Makes the finding about the pods of a release, none of which answers.
-fn check_pods(pods: &[Value]) -> Finding {
+fn check_pods(pods: &Fact<Vec<Value>>) -> Finding {
+    const UNREAD: &str = "repair this; the other lines say what else cannot be read";
     const HINT: &str = "kubectl describe pod and kubectl logs --previous show more; helm list -A shows the release";
-    let pods: Vec<String> = pods.iter().map(describe_pod).collect();
-    let sentence = match pods.as_slice() {
-        [] => "the release has no pods".to_owned(),
-        pods => pods.join("; "),
+    let sentence = match pods {
+        Err(why) => return Finding::unknown(Check::Pods, why, UNREAD),
+        Ok(pods) if pods.is_empty() => "the release has no pods".to_owned(),
+        Ok(pods) => join_texts(pods.iter().map(describe_pod), "; "),
     };
     Finding::failing(Check::Pods, sentence, HINT)
 }
@@ -228,7 +183,7 @@ async fn check_nodes(client: &Client, pods: &[Value]) -> Option<Finding> {
         is_wrong.then(|| format!("node {node} of pod {}", name_of(pod).join("/")))
     }));
     let wrong: Vec<String> = wrong.await.into_iter().flatten().collect();
-    let sentence = format!("not ready: {}", finding::list(&wrong));
+    let sentence = format!("not ready: {}", listed(&wrong));
     (!wrong.is_empty()).then(|| Finding::new(FindingState::Attention, Check::Pods, sentence, HINT))
 }
 
@@ -248,14 +203,9 @@ async fn is_unready(client: &Client, node: &str) -> bool {
 }
 
 /// Returns the account of a pod: its namespace and its name.
-fn account(pod: &Value) -> (String, String) {
-    (
-        text(&pod["metadata"], "namespace").to_owned(),
-        pod["spec"]["serviceAccountName"]
-            .as_str()
-            .unwrap_or("default")
-            .to_owned(),
-    )
+fn account(pod: &Value) -> [&str; 2] {
+    let [namespace, _] = name_of(pod);
+    [namespace, text(&pod["spec"], "serviceAccountName")]
 }
 
 /// Describes a pod: its phase, the conditions that are false, and the containers that wait or have ended.
@@ -267,26 +217,29 @@ fn describe_pod(pod: &Value) -> String {
     if !metadata["deletionTimestamp"].is_null() {
         parts.push("being deleted".to_owned());
     }
-    let is_false = |one: &&Value| text(one, "status") == "False";
-    parts.extend(
-        items(status, "conditions")
-            .filter(is_false)
-            .map(|one| format!("not {} ({})", text(one, "type"), reason(one))),
-    );
+    for one in items(status, "conditions").filter(|one| one["status"] == "False") {
+        parts.push(format!("not {} ({})", text(one, "type"), reason(one)));
+    }
     for container in items(status, "containerStatuses") {
         for (verb, state) in [
             ("waiting", &container["state"]["waiting"]),
             ("ended", &container["state"]["terminated"]),
             ("ended before", &container["lastState"]["terminated"]),
         ] {
-            let name = text(container, "name");
-            let part = format!("{name} {verb} ({})", reason(state));
-            parts.extend(state.is_object().then_some(part));
+            if state.is_object() {
+                parts.push(format!(
+                    "{} {verb} ({})",
+                    text(container, "name"),
+                    reason(state)
+                ));
+            }
         }
-        let restarts = container["restartCount"]
+        if let Some(restarts) = container["restartCount"]
             .as_u64()
-            .filter(|count| *count > 0);
-        parts.extend(restarts.map(|restarts| format!("{restarts} restarts")));
+            .filter(|count| *count > 0)
+        {
+            parts.push(format!("{restarts} restarts"));
+        }
     }
     parts.retain(|part| !part.is_empty());
     let name = name_of(pod).join("/");
@@ -348,14 +301,12 @@ mod tests {
         let settings = json!({"namespaces": [], "links": {"enabled": true, "namespaces": ["linkerd-multicluster"]}});
         for is_server in [true, false] {
             let (client, refused) = api_server();
-            let caller = Caller {
-                client: &client,
-                origin: "ServiceAccount of this pod",
-                is_server,
-            };
-            let (mut lines, objects) = read(&caller, None, &settings, true).await;
-            let objects = objects.iter();
-            lines.extend(objects.flat_map(|one| objects::check(one, &ServerFacts::default())));
+            let origin = "ServiceAccount of this pod";
+            let mut lines = check(&client, origin, None, &settings, true).await;
+            if !is_server {
+                let objects = read_objects(&client, &settings).await;
+                lines.extend(objects::check(&objects, &ServerFacts::default()));
+            }
             let is_ok = lines.iter().all(|line| line.state == FindingState::Ok);
             assert_eq!(is_ok, is_server, "{lines:#?}");
             assert_eq!(refused.lock().is_empty(), is_server, "{refused:?}");
@@ -410,11 +361,14 @@ mod tests {
             },
         });
         assert_eq!(
-            check_pods(std::slice::from_ref(&pod)).sentence,
+            check_pods(&Ok(vec![pod.clone()])).sentence,
             "dns/dns-0: Running, not Ready (ContainersNotReady), global-dns waiting (CrashLoopBackOff: back-off 5m0s), \
              global-dns ended before (OOMKilled), 7 restarts"
         );
-        assert_eq!(account(&pod), ("dns".to_owned(), "global-dns".to_owned()));
-        assert_eq!(check_pods(&[]).sentence, "the release has no pods");
+        assert_eq!(account(&pod), ["dns", "global-dns"]);
+        assert_eq!(
+            check_pods(&Ok(Vec::new())).sentence,
+            "the release has no pods"
+        );
     }
 }

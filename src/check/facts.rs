@@ -1,6 +1,6 @@
 //! What a server says about itself, its problems first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -13,23 +13,14 @@ use crate::view;
 pub struct ServerFacts {
     /// `status`.
     pub status: Value,
-    /// Its table, or the selected namespaces of it.
-    pub table: ServerTable,
-    /// The selected namespaces. Empty: all.
-    pub namespaces: Vec<Namespace>,
-}
-
-/// The table of a server: items of its API.
-#[derive(Default)]
-pub struct ServerTable {
-    /// `table`.
+    /// `table`, or the selected namespaces of it.
     pub services: Vec<Value>,
-    /// `endpoints`.
-    pub endpoints: Vec<Value>,
-    /// `problems`.
+    /// `problems` of the server and of the selected namespaces.
     pub problems: Vec<Value>,
     /// The causes of them that the server lists: of one kind at most some, because anybody can invent clusters.
     pub causes: Vec<Value>,
+    /// The selected namespaces. Empty: all.
+    pub namespaces: Vec<Namespace>,
 }
 
 impl ServerFacts {
@@ -43,28 +34,28 @@ impl ServerFacts {
             "" => "the table of the objects",
             replica => replica,
         };
-        let services = self.table.services.len();
+        let services = self.services.len();
         let sentence = format!(
             "{replica} of cluster '{cluster}' answers: version {version}, services: {services}"
         );
         let mut findings = vec![Finding::ok(Check::Server, sentence)];
-        let mut lines: BTreeMap<[&str; 2], (usize, Vec<&Value>)> = BTreeMap::new();
         let cause_of = |one| ["kind", "cluster"].map(|field| text(one, field));
-        let causes: BTreeSet<[&str; 2]> = self.table.causes.iter().map(cause_of).collect();
-        for (place, problem) in self.table.problems.iter().enumerate() {
-            let mut line = cause_of(problem);
-            if !causes.contains(&line) {
-                line[1] = "";
-            }
-            let (_, problems) = lines.entry(line).or_insert((place, Vec::new()));
-            problems.push(problem);
-        }
+        let causes: BTreeSet<[&str; 2]> = self.causes.iter().map(cause_of).collect();
         // The server lists the worst first.
-        let mut lines: Vec<_> = lines.into_values().collect();
-        lines.sort_by_key(|(place, _)| *place);
+        let mut lines: Vec<([&str; 2], Vec<&Value>)> = Vec::new();
+        for problem in &self.problems {
+            let mut cause = cause_of(problem);
+            if !causes.contains(&cause) {
+                cause = [text(problem, "kind"), ""];
+            }
+            match lines.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, problems)) => problems.push(problem),
+                None => lines.push((cause, vec![problem])),
+            }
+        }
         let mut of_services = Vec::from_iter(self.failing_services());
         for own in &self.namespaces {
-            let mut services = self.table.services.iter();
+            let mut services = self.services.iter();
             if services.all(|one| key_of(one)[0] != own.as_str()) {
                 let sentence = format!("no service in namespace '{own}'");
                 let hint = "global-dns table lists the services of all namespaces";
@@ -90,7 +81,7 @@ impl ServerFacts {
 
     /// Returns the line about services that clients cannot reach, if there are any.
     fn failing_services(&self) -> Option<Finding> {
-        let services = self.table.services.iter();
+        let services = self.services.iter();
         let failing =
             services.filter(|one| text(one, "state") == <&str>::from(view::State::Failing));
         let [namespace, service] = key_of(failing.clone().next()?);
@@ -106,7 +97,7 @@ impl ServerFacts {
         let count = described.len();
         let sentence = format!(
             "clients cannot reach {count} of {}: {}",
-            self.table.services.len(),
+            self.services.len(),
             list(described)
         );
         let hint = format!(
@@ -188,9 +179,10 @@ mod tests {
     use super::*;
 
     fn facts(problems: Vec<Value>) -> ServerFacts {
-        let mut facts = ServerFacts::default();
-        facts.table.problems = problems;
-        facts
+        ServerFacts {
+            problems,
+            ..ServerFacts::default()
+        }
     }
 
     #[test]
@@ -233,7 +225,7 @@ mod tests {
         let one = |number: u32| json!({"kind": "unusable-object", "level": "warning", "sentence": "Orphan", "subject": number.to_string()});
         let of_east = json!({"kind": "unusable-object", "level": "warning", "cluster": "east"});
         let mut facts = facts((0..1000).map(one).chain([of_east.clone()]).collect());
-        facts.table.causes.push(of_east);
+        facts.causes.push(of_east);
         let findings = facts.findings(false);
         assert_eq!(findings.len(), 3);
         assert_eq!(findings[1].sentence, "Orphan: 0, 1, 2, 3, 4 and 995 more");

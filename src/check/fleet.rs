@@ -17,7 +17,7 @@ use crate::view::{Column, Document, Section};
 use mismatch::Mismatch;
 use observer::Observer;
 
-pub use observer::{Member, ReplicaFacts};
+pub use observer::{Member, ReplicaFacts, ServerTable};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {
@@ -35,7 +35,7 @@ pub fn compare(members: &[Member]) -> Document {
     ];
     let mut findings = Vec::new();
     if !read.is_empty() {
-        let names = list(read.iter().map(|(member, _)| &member.context));
+        let names = list(read.iter().map(|member| &member.context));
         findings.push(Finding::ok(
             Check::FleetClusters,
             format!("compared {names}"),
@@ -46,31 +46,24 @@ pub fn compare(members: &[Member]) -> Document {
 }
 
 /// Returns the members that were read, each cluster once.
-fn distinct<'m>(
-    members: &'m [Member],
-    rows: &mut Vec<Mismatch<'m>>,
-) -> Vec<(&'m Member, &'m [ReplicaFacts])> {
+fn distinct<'m>(members: &'m [Member], rows: &mut Vec<Mismatch<'m>>) -> Vec<&'m Member> {
     const UNREAD: &str = "the permissions of explain in this cluster suffice; check its API server, and the pods of its server";
     const TWICE: &str = "name each cluster once, by one context or server";
-    let mut read = Vec::<(&Member, &[ReplicaFacts])>::new();
+    let mut read = Vec::<&Member>::new();
     for member in members {
         let context = &member.context;
-        let (what, hint) = match &member.replicas {
-            Err(why) => (format!("{context} cannot be read: {why}"), UNREAD),
-            Ok(replicas) => {
-                let ids: Vec<_> = replicas.iter().filter_map(ReplicaFacts::id).collect();
-                let is_known = |one: &ReplicaFacts| one.id().is_some_and(|id| ids.contains(&id));
-                let Some((first, _)) = read.iter().find(|(_, known)| known.iter().any(is_known))
-                else {
-                    read.push((member, replicas));
-                    continue;
-                };
-                let first = &first.context;
-                (format!("{first} and {context} are the same cluster"), TWICE)
-            }
+        let is_same = |one: &&&Member| !one.processes().is_disjoint(&member.processes());
+        let (what, hint) = if let Err(why) = &member.replicas {
+            (format!("{context} cannot be read: {why}"), UNREAD)
+        } else if let Some(first) = read.iter().find(is_same) {
+            let first = &first.context;
+            (format!("{first} and {context} are the same cluster"), TWICE)
+        } else {
+            read.push(member);
+            continue;
         };
-        let cause = Finding::failing(Check::FleetClusters, "", hint);
-        rows.push(Mismatch::new(None, what, "", cause));
+        let line = Finding::failing(Check::FleetClusters, what, hint);
+        rows.push(Mismatch { key: None, line });
     }
     read
 }
@@ -81,12 +74,11 @@ fn clusters(members: &[Member], observers: &[Observer<'_>]) -> Section {
         "CONTEXT", "CLUSTER", "VERSION", "TABLE", "REPLICAS", "SERVICES",
     ];
     let mut section = Section::new("clusters", head.map(Column::text));
-    for Member {
-        context, replicas, ..
-    } in members
-    {
-        let names = replicas.iter().flatten().map(|one| one.name.as_str());
-        let object = match observers.iter().find(|one| one.context == *context) {
+    for member in members {
+        let context = &member.context;
+        let names = member.read().iter().map(|one| one.name.as_str());
+        let own = observers.iter().find(|one| one.member.context == *context);
+        let object = match own {
             None => json!({"section": "clusters", "context": context}),
             Some(own) => json!({
                 "section": "clusters", "context": context, "cluster": own.cluster,

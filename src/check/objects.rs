@@ -98,7 +98,7 @@ fn check_links<'o>(
             let Some(failed) = failed.filter(|_| is_watched) else {
                 continue;
             };
-            let is_mirrored = facts.table.services.iter().any(|one| {
+            let is_mirrored = facts.services.iter().any(|one| {
                 key_of(one) == name
                     && items(one, "clusters").any(|cell| text(cell, "cluster") == cluster)
             });

@@ -1,56 +1,68 @@
 //! Checks the permissions that the server needs.
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::finding::{Check, Fact, Finding, FindingState};
+use super::finding::{Check, Fact, Finding, FindingState, items, text};
 use super::objects::LINKS_GROUP;
-use crate::model::{Namespace, join_texts};
+use crate::model::join_texts;
 
 /// A namespace, or all of them.
-pub type NamespaceScope = Option<Namespace>;
+pub type Scope<'s> = Option<&'s str>;
 
-/// A permission: a verb for a resource.
-#[derive(Clone, Serialize)]
-pub struct Permission {
-    /// Verb: `list`.
-    verb: &'static str,
-    /// API group; empty for the core group.
-    group: &'static str,
-    /// Resource, in the plural: `services`.
-    resource: &'static str,
-    /// Its scope.
-    namespace: NamespaceScope,
-    /// Whether it is for the states of links. Without it, the server answers as if every cluster were linked.
-    #[serde(skip)]
-    is_for_links: bool,
+/// Whether an account has a permission: a verb, an API group, a resource in the plural, and a namespace.
+pub struct Review {
+    /// The attributes of the resource, as the API server takes them.
+    pub permission: Value,
+    /// Whether it is allowed, or why the API server did not review it.
+    pub allowed: Fact<bool>,
 }
 
-/// A permission, and whether an account has it, or why the API server did not review it.
-pub type Review = (Permission, Fact<bool>);
-
-/// Verbs, groups and resources that `serve` needs, as in a role, and whether they are for links.
-const NEEDED: [(&str, &str, &str, bool); 7] = [
-    ("list", "", "services", false),
-    ("watch", "", "services", false),
-    ("list", "discovery.k8s.io", "endpointslices", false),
-    ("watch", "discovery.k8s.io", "endpointslices", false),
-    ("list", LINKS_GROUP, "links", true),
-    ("watch", LINKS_GROUP, "links", true),
-    ("list", "coordination.k8s.io", "leases", true),
+/// Verbs, groups and resources that `serve` needs, as in a role.
+const NEEDED: [[&str; 3]; 7] = [
+    ["list", "", "services"],
+    ["watch", "", "services"],
+    ["list", "discovery.k8s.io", "endpointslices"],
+    ["watch", "discovery.k8s.io", "endpointslices"],
+    ["list", LINKS_GROUP, "links"],
+    ["watch", LINKS_GROUP, "links"],
+    ["list", "coordination.k8s.io", "leases"],
 ];
 
-/// Returns the needed permissions: in each scope of objects, and in each of `links`, the namespaces of Links.
-pub fn needed(objects: &[NamespaceScope], links: &[NamespaceScope]) -> Vec<Permission> {
+/// Returns whether a resource has the states of links. Without it, the server answers as if every cluster were linked.
+fn is_for_links(resource: &str) -> bool {
+    ["links", "leases"].contains(&resource)
+}
+
+/// Returns the scopes of objects that settings select.
+pub fn scopes(settings: &Value) -> Vec<Scope<'_>> {
+    let mut scopes: Vec<_> = items(settings, "namespaces").map(Value::as_str).collect();
+    if scopes.is_empty() {
+        scopes.push(None);
+    }
+    scopes
+}
+
+/// Returns the namespaces of Links that settings select.
+pub fn scopes_of_links(settings: &Value) -> Vec<Scope<'_>> {
+    let links = &settings["links"];
+    let namespaces = items(links, "namespaces").filter(|_| links["enabled"] != false);
+    namespaces.map(Value::as_str).collect()
+}
+
+/// Returns the permissions that a server with these settings needs.
+pub fn needed(settings: &Value) -> Vec<Value> {
     let mut needed = Vec::new();
-    for (verb, group, resource, is_for_links) in NEEDED {
-        let scopes = if is_for_links { links } else { objects };
-        needed.extend(scopes.iter().map(|namespace| Permission {
-            verb,
-            group,
-            resource,
-            namespace: namespace.clone(),
-            is_for_links,
-        }));
+    for [verb, group, resource] in NEEDED {
+        let scopes = if is_for_links(resource) {
+            scopes_of_links(settings)
+        } else {
+            scopes(settings)
+        };
+        for namespace in scopes {
+            needed.push(
+                json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace}),
+            );
+        }
     }
     needed
 }
@@ -61,13 +73,11 @@ pub fn check(account: &str, reviews: &[Review]) -> Finding {
     const ROLE: &str = "bind the role of the chart: list and watch on services and endpointslices, in all namespaces or in each \
                         of namespaces; for Links, list and watch on links and list on leases in each of links.namespaces, or set \
                         links.enabled: false";
-    let denied = reviews.iter().filter(|(_, allowed)| *allowed == Ok(false));
-    let denied: Vec<&Permission> = denied.map(|(permission, _)| permission).collect();
+    let denied = reviews.iter().filter(|one| one.allowed == Ok(false));
+    let denied: Vec<&Value> = denied.map(|one| &one.permission).collect();
     if denied.is_empty() {
-        return match reviews
-            .iter()
-            .find_map(|(_, allowed)| allowed.as_ref().err())
-        {
+        let mut failures = reviews.iter().filter_map(|one| one.allowed.as_ref().err());
+        return match failures.next() {
             Some(why) => {
                 let hint = format!("run it as a user that may review the permissions of {account}");
                 Finding::unknown(CHECK, why, hint)
@@ -78,16 +88,17 @@ pub fn check(account: &str, reviews: &[Review]) -> Finding {
             ),
         };
     }
-    let state = if denied.iter().all(|one| one.is_for_links) {
+    let state = if denied.iter().all(|one| is_for_links(text(one, "resource"))) {
         FindingState::Attention
     } else {
         FindingState::Failing
     };
     let missing = denied.iter().map(|one| {
-        let (verb, resource) = (one.verb, one.resource);
-        match &one.namespace {
-            None => format!("{verb} {resource} in all namespaces"),
-            Some(namespace) => format!("{verb} {resource} in namespace {namespace}"),
+        let [verb, resource, namespace] =
+            ["verb", "resource", "namespace"].map(|field| text(one, field));
+        match namespace {
+            "" => format!("{verb} {resource} in all namespaces"),
+            _ => format!("{verb} {resource} in namespace {namespace}"),
         }
     });
     let sentence = format!("{account} cannot {}", join_texts(missing, ", "));
@@ -100,39 +111,43 @@ mod tests {
 
     #[test]
     fn missing_permissions_are_one_finding() {
-        let [prod, links] =
-            ["prod", "linkerd-multicluster"].map(|name| vec![Some(name.parse().unwrap())]);
-        let all = vec![None];
+        let settings = |namespaces: Value| json!({"namespaces": namespaces, "links": {"namespaces": ["linkerd-multicluster"]}});
         for (namespaces, denied, state, sentence) in [
             (
-                &all,
+                json!([]),
                 "",
                 FindingState::Ok,
                 "dns has every permission that serve needs",
             ),
             (
-                &prod,
+                json!(["prod"]),
                 "services",
                 FindingState::Failing,
                 "dns cannot list services in namespace prod, watch services in namespace prod",
             ),
             (
-                &all,
+                json!([]),
                 "leases",
                 FindingState::Attention,
                 "dns cannot list leases in namespace linkerd-multicluster",
             ),
         ] {
-            let reviews = needed(namespaces, &links)
+            let reviews = needed(&settings(namespaces))
                 .into_iter()
-                .map(|one| (one.clone(), Ok(one.resource != denied)));
+                .map(|permission| Review {
+                    allowed: Ok(permission["resource"] != denied),
+                    permission,
+                });
             let finding = check("dns", &reviews.collect::<Vec<_>>());
             assert_eq!(
                 (finding.state, finding.sentence.as_str()),
                 (state, sentence)
             );
         }
-        let unknown = [(needed(&all, &[]).remove(0), Err("403".to_owned()))];
+        let unknown = [Review {
+            permission: json!({}),
+            allowed: Err("403".to_owned()),
+        }];
         assert_eq!(check("dns", &unknown).state, FindingState::Unknown);
     }
 }

@@ -24,10 +24,6 @@ pub struct Question {
     pub rtype: RecordType,
     /// All endpoints of its service, or of the name.
     pub endpoints: Vec<Value>,
-    /// Their addresses.
-    pub known: BTreeSet<IpAddr>,
-    /// Those that the server returns, if the question is for addresses.
-    pub returned: Option<BTreeSet<IpAddr>>,
     /// Whether the answers may have different parts of the known addresses, because the service has an order of failover.
     pub has_order: bool,
     /// Whether the server says that it has such records.
@@ -71,13 +67,6 @@ pub struct Resolver {
     pub has_zone: bool,
 }
 
-/// How the answer of a name server is not that of the server.
-struct Disagreement {
-    sentence: String,
-    /// What to do.
-    hint: &'static str,
-}
-
 /// What to do if a name server does not forward the zone.
 const ADD: &str = "add the stanza for the zone to the cluster's DNS: see coredns/";
 
@@ -87,8 +76,11 @@ impl Question {
     /// Returns the question for the SOA record of a zone.
     pub fn of_apex(zone: &str) -> Self {
         Self {
+            name: zone.to_owned(),
+            rtype: RecordType::SOA,
+            exists: true,
             zone: zone.to_owned(),
-            ..Self::new(zone.to_owned(), RecordType::SOA, Vec::new())
+            ..Self::of_name(&[])
         }
     }
 
@@ -100,46 +92,43 @@ impl Question {
                 .filter(move |one| one["section"] == section)
         };
         let name = explained.iter().find(|one| !one["reading"].is_null());
-        let name = name.map_or("", |one| text(one, "name")).to_owned();
         let answer = of("answers").find(|one| one["result"] == "NOERROR");
-        let rtype = RecordType::OF_SERVICES
+        let failing = of("answers").find(|one| one["result"] == "SERVFAIL");
+        let rtype = [RecordType::AAAA, RecordType::SRV, RecordType::SOA]
             .into_iter()
-            .chain([RecordType::SOA])
             .find(|rtype| answer.is_some_and(|one| text(one, "rtype") == rtype.to_string()))
             .unwrap_or(RecordType::A);
-        let failing = of("answers").find(|one| one["result"] == "SERVFAIL");
         Self {
+            name: name.map_or("", |one| text(one, "name")).to_owned(),
+            rtype,
+            endpoints: of("endpoints").cloned().collect(),
             // The addresses of the targets may not fit.
             has_order: of("service").any(|one| !one["failover"].is_null())
                 || rtype == RecordType::SRV,
             exists: answer.is_some(),
             failure: failing.map(|one| text(one, "reason").to_owned()),
-            ..Self::new(name, rtype, of("endpoints").cloned().collect())
-        }
-    }
-
-    fn new(name: String, rtype: RecordType, endpoints: Vec<Value>) -> Self {
-        let returned = endpoints.iter().filter(|one| one["returned"] == true);
-        let is_v6 = rtype == RecordType::AAAA;
-        let returned = returned
-            .flat_map(addresses)
-            .filter(|one| one.is_ipv6() == is_v6);
-        Self {
-            name,
-            rtype,
-            known: endpoints.iter().flat_map(addresses).collect(),
-            returned: matches!(rtype, RecordType::A | RecordType::AAAA).then(|| returned.collect()),
-            endpoints,
-            has_order: false,
-            exists: true,
-            failure: None,
             zone: String::new(),
         }
     }
 
-    /// Returns whether all addresses of a reply are those of endpoints, if the server says which they are.
+    /// Returns whether all addresses of a reply are those of endpoints.
     fn is_known(&self, reply: &ReceivedReply) -> bool {
-        self.returned.is_none() || reply.addresses.is_subset(&self.known)
+        let known: BTreeSet<IpAddr> = self.endpoints.iter().flat_map(addresses).collect();
+        reply.addresses.is_subset(&known)
+    }
+
+    /// Returns whether a reply has the addresses that the server returns, if it is for addresses.
+    fn is_returned(&self, reply: &ReceivedReply) -> bool {
+        let is_v6 = match self.rtype {
+            RecordType::A => false,
+            RecordType::AAAA => true,
+            _ => return self.is_known(reply),
+        };
+        let returned = self.endpoints.iter().filter(|one| one["returned"] == true);
+        let returned = returned
+            .flat_map(addresses)
+            .filter(|ip| ip.is_ipv6() == is_v6);
+        reply.addresses == returned.collect()
     }
 }
 
@@ -164,7 +153,7 @@ fn data(reply: &ReceivedReply) -> String {
 /// Returns the name in a zone that is asked for: that of the smallest service that answers there with an endpoint that is alive.
 pub fn name_in(zone: ZoneFacts<'_>, facts: &ServerFacts) -> Option<String> {
     let aliases = &facts.status["settings"]["aliases"];
-    let usable = facts.table.services.iter().filter_map(|service| {
+    let usable = facts.services.iter().filter_map(|service| {
         let (part, size) = match zone.cluster {
             "" if text(service, "answer") != "NOERROR" => return None,
             "" => (service, "returned"),
@@ -187,59 +176,56 @@ pub fn name_in(zone: ZoneFacts<'_>, facts: &ServerFacts) -> Option<String> {
 impl Probe {
     /// Returns whether a name server answers otherwise, so that all are asked again: a cache may have an older answer.
     pub fn differs(&self) -> bool {
-        let mut replies = self.replies();
+        let mut compared = self.replies().map(|reply| self.compare(reply));
         let direct = self.direct_reply();
-        replies.any(|reply| self.compare(reply).is_err())
+        compared.any(|one| one.state == FindingState::Failing)
             || direct.is_some_and(|reply| !self.question.is_known(reply))
     }
 
     /// Returns the addresses that the first name server answers.
     pub fn answered(&self) -> BTreeSet<IpAddr> {
-        self.replies()
-            .find_map(|reply| reply.as_ref().ok())
-            .map_or_else(BTreeSet::new, |reply| reply.addresses.clone())
+        let mut addresses = self.replies().flatten().map(|reply| &reply.addresses);
+        addresses.next().cloned().unwrap_or_default()
     }
 
     /// Returns the findings: about the server, and each name server of the cluster.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::from_iter(self.direct_answer());
-        findings.extend(self.resolvers.iter().map(|one| self.cluster_answer(one)));
+        findings.extend(
+            self.resolvers
+                .iter()
+                .filter_map(|one| self.cluster_answer(one)),
+        );
         findings
     }
 
     /// Checks the answers of a name server of the cluster.
-    fn cluster_answer(&self, resolver: &Resolver) -> Finding {
+    fn cluster_answer(&self, resolver: &Resolver) -> Option<Finding> {
+        const CACHE: &str =
+            "wait for the time that it keeps negative answers, or restart the cluster's DNS";
+        const DIFFER: &str = "the replicas of the cluster's DNS differ: each loads the stanza within two minutes, or when it restarts";
         let Resolver {
             server,
             replies,
             has_zone,
         } = resolver;
-        const CHECK: Check = Check::ClusterAnswer;
-        const CACHE: &str =
-            "wait for the time that it keeps negative answers, or restart the cluster's DNS";
-        const DIFFER: &str = "the replicas of the cluster's DNS differ: each loads the stanza within two minutes, or when it restarts";
-        let (mut agreement, mut wrong) = ("", Vec::new());
-        for reply in replies {
-            match self.compare(reply) {
-                Ok(how) => agreement = how,
-                Err(one) => wrong.push(one),
-            }
-        }
-        let counts = format!("{} of {} answers", wrong.len(), replies.len());
-        let differ = wrong.len() < replies.len();
-        let question = &self.question;
-        let Some(Disagreement { sentence, hint }) = wrong.into_iter().next() else {
-            return Finding::ok(CHECK, format!("{server} {agreement}: {question}"));
-        };
-        if differ {
-            return Finding::failing(CHECK, format!("{counts}: {server} {sentence}"), DIFFER);
-        }
-        if *has_zone && hint == ADD {
-            let sentence =
+        let compared = replies.iter().map(|reply| self.compare(reply));
+        let is_wrong = |one: &Finding| one.state == FindingState::Failing;
+        let wrong = compared.clone().filter(is_wrong).count();
+        // The first of the worst.
+        let mut finding = compared.rev().max_by_key(|one| one.state)?;
+        finding.sentence = format!("{server} {}", finding.sentence);
+        if wrong > 0 && wrong < replies.len() {
+            let counts = format!("{wrong} of {} answers", replies.len());
+            finding.sentence = format!("{counts}: {}", finding.sentence);
+            finding.hint = DIFFER.to_owned();
+        } else if *has_zone && finding.hint == ADD {
+            let question = &self.question;
+            finding.sentence =
                 format!("{server} has an older answer for {question}, and forwards the zone");
-            return Finding::failing(CHECK, sentence, CACHE);
+            finding.hint = CACHE.to_owned();
         }
-        Finding::failing(CHECK, format!("{server} {sentence}"), hint)
+        Some(finding)
     }
 
     /// Checks the answer of the server.
@@ -247,6 +233,8 @@ impl Probe {
         const CHECK: Check = Check::DirectAnswer;
         const REACH: &str = "check the Pods at this address (/readyz names what is missing), and whether a NetworkPolicy or \
                              firewall blocks UDP or TCP";
+        const OTHER: &str =
+            "--dns is another server: compare it with the address of the global-dns Service";
         let question = &self.question;
         let explain = format!(
             "global-dns explain {} says why; or --dns is another server; REFUSED: the name is in none of its zones, or limits.allow \
@@ -266,22 +254,16 @@ impl Probe {
                 return Some(Finding::failing(CHECK, sentence, REACH));
             }
         };
-        let code = &reply.code;
+        let (code, data) = (&reply.code, data(reply));
         Some(match &question.failure {
             _ if reply.has_records && question.is_known(reply) => {
-                let sentence = format!("{server} answers {question}: {}", data(reply));
-                Finding::ok(CHECK, sentence)
+                Finding::ok(CHECK, format!("{server} answers {question}: {data}"))
             }
             _ if reply.has_records => {
-                let data = data(reply);
                 let sentence = format!(
                     "{server} answers {question} with {data}, which no endpoint of the service has"
                 );
-                Finding::failing(
-                    CHECK,
-                    sentence,
-                    "--dns is another server: compare it with the address of the global-dns Service",
-                )
+                Finding::failing(CHECK, sentence, OTHER)
             }
             // The server's own problem says how bad a closed gate is.
             Some(failure) if code == "SERVFAIL" => {
@@ -296,8 +278,8 @@ impl Probe {
         })
     }
 
-    /// Compares the reply of a name server with the server. Returns how it agrees.
-    fn compare(&self, reply: &Fact<ReceivedReply>) -> Result<&'static str, Disagreement> {
+    /// Compares the reply of a name server with the server. The sentence lacks the name server.
+    fn compare(&self, reply: &Fact<ReceivedReply>) -> Finding {
         const COMPARE: &str = "the stanza forwards to another server, of another cluster or with other settings: compare its \
                                address with that of the global-dns Service";
         const NO_SERVER: &str = "no server answers at the address in the stanza, the zone is not forwarded, or the resolver \
@@ -305,7 +287,8 @@ impl Probe {
                                  stanza with that of the Service";
         const NO_REPLY: &str = "check the cluster's DNS and the network to it";
         let question = &self.question;
-        let wrong = |sentence: String, hint| Err(Disagreement { sentence, hint });
+        let agrees = |how: &str| Finding::ok(Check::ClusterAnswer, format!("{how}: {question}"));
+        let wrong = |what: String, hint| Finding::failing(Check::ClusterAnswer, what, hint);
         let reply = match reply {
             Ok(reply) => reply,
             Err(why) => return wrong(format!("does not answer {question}: {why}"), NO_REPLY),
@@ -314,13 +297,12 @@ impl Probe {
             Some(reply) => reply.has_records,
             None => question.exists,
         };
-        let code = reply.code.as_str();
         if reply.has_records {
             if server_answers && self.is_same(reply) {
-                return Ok("answers as the server does");
+                return agrees("answers as the server does");
             }
             if server_answers && self.is_part(reply) {
-                return Ok(
+                return agrees(
                     "answers other endpoints of the service, as an order or a rotation does",
                 );
             }
@@ -335,16 +317,16 @@ impl Probe {
                 COMPARE,
             );
         }
-        match code {
-            _ if !server_answers && (question.failure.is_none() || code == "SERVFAIL") => {
-                Ok("has no answer either")
+        match reply.code.as_str() {
+            code if !server_answers && (question.failure.is_none() || code == "SERVFAIL") => {
+                agrees("has no answer either")
             }
             "NOERROR" => wrong(
                 format!("answers {question} without records: another server has the zone"),
                 ADD,
             ),
             "SERVFAIL" => wrong(format!("answers SERVFAIL for {question}"), NO_SERVER),
-            _ => wrong(
+            code => wrong(
                 format!("answers {code} for {question}: the zone is not forwarded"),
                 ADD,
             ),
@@ -356,19 +338,17 @@ impl Probe {
         if let Some(primary) = &reply.primary {
             return *primary == format!("ns.dns.{}", self.question.name);
         }
-        let expected = self.direct_reply().map(|direct| &direct.addresses);
-        match expected.or(self.question.returned.as_ref()) {
-            Some(expected) => *expected == reply.addresses,
-            None => reply.addresses.is_subset(&self.question.known),
+        match self.direct_reply() {
+            Some(direct) => direct.addresses == reply.addresses,
+            None => self.question.is_returned(reply),
         }
     }
 
     /// Returns whether the addresses of a reply are a part of those of the service, where answers may be different parts.
     fn is_part(&self, reply: &ReceivedReply) -> bool {
-        let direct = self.direct_reply();
-        let is_truncated = reply.is_truncated || direct.is_some_and(|direct| direct.is_truncated);
-        let may_differ = self.question.has_order || is_truncated;
-        may_differ && reply.primary.is_none() && reply.addresses.is_subset(&self.question.known)
+        let mut replies = [Some(reply), self.direct_reply()].into_iter().flatten();
+        let may_differ = self.question.has_order || replies.any(|one| one.is_truncated);
+        may_differ && reply.primary.is_none() && self.question.is_known(reply)
     }
 
     fn replies(&self) -> impl Iterator<Item = &Fact<ReceivedReply>> {

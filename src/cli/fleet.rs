@@ -1,6 +1,7 @@
 //! The flags of `fleet`.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -14,12 +15,12 @@ use crate::model::Namespace;
 #[derive(Args)]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
-    #[arg(long, value_name = "NAME")]
-    contexts: Vec<String>,
+    #[arg(long, value_name = "NAME", value_parser = parse_context)]
+    contexts: Vec<Place>,
 
     /// A cluster by the API of its server: a URL or HOST:PORT (repeatable)
     #[arg(long = "server", value_name = "NAME=URL", value_parser = parse_named_server)]
-    fleet_server: Vec<(String, Uri)>,
+    fleet_server: Vec<Place>,
 
     /// Kubeconfig with the contexts [default: as kubectl]
     #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
@@ -33,12 +34,15 @@ pub struct FleetArgs {
     pub(crate) print: PrintArgs,
 }
 
-/// The place of a cluster.
-pub enum ClusterAddress {
-    /// The replicas that are found through the API server of a context of the kubeconfig. `None`: the current one.
-    Context(Option<String>),
-    /// The API of a server.
-    Server(Uri),
+/// A cluster to compare. It is that of the current context, unless one is named.
+#[derive(Clone, Default)]
+pub struct Place {
+    /// Its name in the output.
+    pub name: String,
+    /// The context of the kubeconfig with the API server, through which the replicas are found.
+    pub context: Option<String>,
+    /// The API of its server.
+    pub server: Option<Uri>,
 }
 
 // === impl FleetArgs ===
@@ -52,32 +56,44 @@ impl FleetArgs {
             return Err(why.to_owned());
         }
         let mut names = BTreeSet::new();
-        match self.places().iter().find(|(name, _)| !names.insert(name)) {
-            Some((twice, _)) => Err(format!("'{twice}' is named twice")),
-            None => Ok(()),
+        for Place { name, .. } in self.places() {
+            if !names.insert(name.clone()) {
+                return Err(format!("'{name}' is named twice"));
+            }
         }
+        Ok(())
     }
 
-    /// Returns the clusters with their names; without flags, that of the current context.
-    pub fn places(&self) -> Vec<(String, ClusterAddress)> {
-        let mut places = Vec::new();
-        for name in &self.contexts {
-            places.push((name.clone(), ClusterAddress::Context(Some(name.clone()))));
-        }
-        for (name, url) in &self.fleet_server {
-            places.push((name.clone(), ClusterAddress::Server(url.clone())));
-        }
+    /// Returns the clusters; without flags, that of the current context.
+    pub fn places(&self) -> Vec<Place> {
+        let places = self.contexts.iter().chain(&self.fleet_server);
+        let mut places: Vec<Place> = places.cloned().collect();
         if places.is_empty() {
-            places.push(("this cluster".to_owned(), ClusterAddress::Context(None)));
+            places.push(Place {
+                name: "this cluster".to_owned(),
+                ..Place::default()
+            });
         }
         places
     }
 }
 
-fn parse_named_server(text: &str) -> Result<(String, Uri), String> {
+fn parse_context(name: &str) -> Result<Place, Infallible> {
+    Ok(Place {
+        name: name.to_owned(),
+        context: Some(name.to_owned()),
+        ..Place::default()
+    })
+}
+
+fn parse_named_server(text: &str) -> Result<Place, String> {
     let (name, server) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or("expected the name of the cluster and '=' before it")?;
-    Ok((name.to_owned(), parse_server(server)?))
+    Ok(Place {
+        name: name.to_owned(),
+        server: Some(parse_server(server)?),
+        ..Place::default()
+    })
 }

@@ -5,37 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::check::finding::{Check, Finding, FindingState, list, text};
-use crate::model::{Problem, ProblemKind, sentence_of};
+use crate::model::{Problem, ProblemKind, join_texts, sentence_of};
 
 /// The namespace and the name of a service.
 pub(super) type Key<'m> = [&'m str; 2];
 
-/// One difference. Rows that differ in their service alone are one line.
+/// One difference. Those that differ in their service alone are one line.
 pub(super) struct Mismatch<'m> {
     /// The service that differs. `None`: the servers do.
     pub key: Option<Key<'m>>,
-    /// What differs, such as `hosts of east`.
-    pub what: String,
-    /// Who sees what, such as `none in hub; db-0 in east`.
-    pub seen: String,
-    /// The cause as the sentence, and what to do.
-    pub cause: Finding,
-}
-
-impl<'m> Mismatch<'m> {
-    pub(super) fn new(
-        key: Option<Key<'m>>,
-        what: impl Into<String>,
-        seen: impl Into<String>,
-        cause: Finding,
-    ) -> Self {
-        Self {
-            key,
-            what: what.into(),
-            seen: seen.into(),
-            cause,
-        }
-    }
+    /// What differs, who sees what, the cause, and what to do.
+    pub line: Finding,
 }
 
 /// Returns who sees what if observers differ: `none in hub; db-0 in east and west`. Replicas of a cluster that see the same are one.
@@ -51,8 +31,7 @@ pub(super) fn differs<'n>(seen: impl IntoIterator<Item = (String, &'n str)>) -> 
         let value = if value.is_empty() { "none" } else { value };
         format!("{value} in {}", join(observers))
     });
-    let texts: Vec<String> = texts.collect();
-    (texts.len() > 1).then(|| texts.join("; "))
+    (groups.len() > 1).then(|| join_texts(texts, "; "))
 }
 
 /// Joins names for a sentence: `a`, `a and b`, `a, b and c`.
@@ -69,12 +48,8 @@ pub(super) fn join<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String 
 pub(super) fn findings(rows: Vec<Mismatch<'_>>) -> Vec<Finding> {
     let mut lines: BTreeMap<Finding, BTreeSet<String>> = BTreeMap::new();
     for row in rows {
-        let mut line = row.cause;
-        line.sentence = sentence_of(&[&row.what, &row.seen, &line.sentence]);
-        lines
-            .entry(line)
-            .or_default()
-            .extend(row.key.map(|key| key.join("/")));
+        let services = lines.entry(row.line).or_default();
+        services.extend(row.key.map(|key| key.join("/")));
     }
     let findings = lines.into_iter().map(|(mut line, services)| {
         let mut names = list(&services);
@@ -90,7 +65,7 @@ pub(super) fn findings(rows: Vec<Mismatch<'_>>) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Makes the cause that is a kind of problem of a service or a cluster, with what to do.
+/// Makes the line of a difference whose cause is a kind of problem of a service or a cluster.
 pub(super) fn of_kind(kind: ProblemKind, key: Option<Key<'_>>, cluster: &str) -> Finding {
     let mut problem = Problem::new(kind, "");
     problem.service = key.and_then(|key| key.join("/").parse().ok());
@@ -102,7 +77,7 @@ pub(super) fn of_kind(kind: ProblemKind, key: Option<Key<'_>>, cluster: &str) ->
     }
 }
 
-/// Makes the cause that is a problem of an observer. It may be of a kind that this program does not know.
+/// Makes the line of a difference whose cause is a problem of an observer. It may be of a kind that this program does not know.
 pub(super) fn of_problem(problem: &Value, reason: &str) -> Finding {
     Finding {
         name: text(problem, "kind").to_owned(),

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::mismatch::{Key, Mismatch, join, of_kind};
-use crate::check::facts::ServerTable;
 use crate::check::finding::{Check, Fact, Finding, FindingState, items, key_of, text};
 use crate::check::objects::EXPORTED;
 use crate::model::ProblemKind as K;
@@ -36,71 +35,76 @@ pub struct ReplicaFacts {
     pub table: Option<ServerTable>,
 }
 
+/// The table of a server: items of its API.
+#[derive(Default)]
+pub struct ServerTable {
+    /// `table`.
+    pub services: Vec<Value>,
+    /// `endpoints`.
+    pub endpoints: Vec<Value>,
+    /// `problems`.
+    pub problems: Vec<Value>,
+}
+
 /// The endpoints of a service in one cluster by hostname, which is empty for a cluster IP.
-pub(super) type Cell<'m> = BTreeMap<&'m str, &'m Value>;
+pub(super) type Hosts<'m> = BTreeMap<&'m str, &'m Value>;
+
+/// What an observer has of a service in one cluster.
+pub(super) struct Cell<'c, 'm> {
+    pub observer: &'c Observer<'m>,
+    pub hosts: Hosts<'m>,
+}
 
 /// A server whose table is compared.
 pub(super) struct Observer<'m> {
     /// Its name in sentences: that of its cluster, with that of its pod if the replicas of the cluster differ.
     pub name: String,
-    pub context: &'m str,
+    pub member: &'m Member,
     /// Its cluster, as it calls itself.
     pub cluster: &'m str,
     pub status: &'m Value,
     pub services: BTreeMap<Key<'m>, &'m Value>,
     /// What it has of each service in each cluster, which is empty for one address of several clusters.
-    pub hosts: BTreeMap<(Key<'m>, &'m str), Cell<'m>>,
+    pub hosts: BTreeMap<(Key<'m>, &'m str), Hosts<'m>>,
     problems: &'m [Value],
-    /// The Links of its cluster. Empty: they were not read.
-    links: &'m [Value],
 }
 
 /// Makes the observers of all members. A server without a table is left out, and another row says so. Of two clusters with one
 /// name, the first is compared.
-pub(super) fn all<'m>(
-    read: &[(&'m Member, &'m [ReplicaFacts])],
-    rows: &mut Vec<Mismatch<'m>>,
-) -> Vec<Observer<'m>> {
+pub(super) fn all<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) -> Vec<Observer<'m>> {
     const TWICE: &str =
         "set another clusterName in one of them: databases store the names of their peers";
     let mut observers: Vec<Observer<'_>> = Vec::new();
-    for (member, replicas) in read {
-        let context = member.context.as_str();
-        let tables = replicas.iter().filter_map(|replica| {
-            let table = replica.table.as_ref()?;
-            Some((replica.name.as_str(), replica.ready()?, table))
-        });
-        let is_alone = tables.clone().count() == 1;
-        for (name, status, table) in tables {
+    for &member in read {
+        let context = &member.context;
+        let tables = member.read().iter().filter(|one| one.table.is_some());
+        let is_alone = tables.count() == 1;
+        for replica in member.read() {
+            let (Ok(status), Some(table)) = (&replica.status, &replica.table) else {
+                continue;
+            };
             let cluster = text(status, "cluster");
-            if let Some(first) = observers
-                .iter()
-                .filter(|one| one.context != context)
-                .find(|one| one.cluster == cluster)
-            {
-                let first = first.context;
+            let named = observers.iter().filter(|one| one.cluster == cluster);
+            let mut contexts = named.map(|one| &one.member.context);
+            if let Some(first) = contexts.find(|one| *one != context) {
                 let what = format!("{first} and {context} both call themselves '{cluster}'");
-                let cause = Finding::failing(Check::FleetNames, "", TWICE);
-                rows.push(Mismatch::new(None, what, "", cause));
+                let line = Finding::failing(Check::FleetNames, what, TWICE);
+                rows.push(Mismatch { key: None, line });
                 break;
             }
+            let services = table.services.iter();
             observers.push(Observer {
                 name: if is_alone {
                     cluster.to_owned()
                 } else {
-                    format!("{cluster} ({name})")
+                    format!("{cluster} ({})", replica.name)
                 },
-                context,
+                member,
                 cluster,
                 status,
-                services: table
-                    .services
-                    .iter()
-                    .map(|one| (key_of(one), one))
-                    .collect(),
+                services: services.map(|one| (key_of(one), one)).collect(),
                 hosts: hosts(&table.endpoints),
                 problems: &table.problems,
-                links: &member.links,
             });
         }
     }
@@ -108,20 +112,18 @@ pub(super) fn all<'m>(
 }
 
 /// Returns endpoints by service and cluster.
-fn hosts(endpoints: &[Value]) -> BTreeMap<(Key<'_>, &str), Cell<'_>> {
-    let mut hosts: BTreeMap<_, Cell<'_>> = BTreeMap::new();
+fn hosts(endpoints: &[Value]) -> BTreeMap<(Key<'_>, &str), Hosts<'_>> {
+    let mut places: BTreeMap<_, Hosts<'_>> = BTreeMap::new();
     for endpoint in endpoints {
         let place = (key_of(endpoint), text(endpoint, "cluster"));
-        hosts
-            .entry(place)
-            .or_default()
-            .insert(text(endpoint, "hostname"), endpoint);
+        let hosts = places.entry(place).or_default();
+        hosts.insert(text(endpoint, "hostname"), endpoint);
     }
-    for cell in hosts.values_mut().filter(|cell| cell.len() > 1) {
+    for hosts in places.values_mut().filter(|hosts| hosts.len() > 1) {
         // A cluster IP beside pods is not answered.
-        cell.remove("");
+        hosts.remove("");
     }
-    hosts
+    places
 }
 
 /// Adds the links that do not work, unless nothing shows that they should, and clusters that are not compared.
@@ -130,31 +132,29 @@ pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Misma
                             two gateways";
     let mut strangers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for from in observers {
+        let mut others = from.other_clusters();
         for stranger in from.strangers(observers) {
             strangers.entry(stranger).or_default().push(&from.name);
         }
-        let others: BTreeSet<&str> = observers
-            .iter()
-            .map(|one| one.cluster)
-            .chain(from.other_clusters())
-            .collect();
-        for to in others.into_iter().filter(|to| *to != from.cluster) {
+        others.extend(observers.iter().map(|one| one.cluster));
+        others.remove(from.cluster);
+        for to in others {
             let knows_it = |one: &Observer<'_>| {
                 let link = one.link_to(from.cluster);
                 one.cluster == to && !["none", "unknown", "excluded"].contains(&link)
             };
             if from.link_to(to) != "none" || observers.iter().any(knows_it) {
-                rows.extend(from.link_row(to, None, observers));
+                let line = from.link_line(to, observers);
+                rows.extend(line.map(|line| Mismatch { key: None, line }));
             }
         }
     }
     for (stranger, callers) in strangers {
-        rows.push(Mismatch::new(
-            None,
-            format!("{stranger} is no cluster of this fleet, and linked"),
-            format!("in {}", join(callers)),
-            Finding::ok(Check::FleetLinks, STRANGER),
-        ));
+        let callers = join(callers);
+        let what =
+            format!("{stranger} is no cluster of this fleet, and linked: in {callers}: {STRANGER}");
+        let line = Finding::ok(Check::FleetLinks, what);
+        rows.push(Mismatch { key: None, line });
     }
 }
 
@@ -164,50 +164,46 @@ pub(super) fn matrix(observers: &[Observer<'_>]) -> Section {
     for from in observers.iter().filter(|_| observers.len() > 1) {
         let (mut cells, mut to) = (vec![from.name.clone()], BTreeMap::new());
         for other in observers {
-            if other.cluster == from.cluster {
-                cells.push("-".to_owned());
-            } else {
-                cells.push(from.link_to(other.cluster).to_owned());
-                to.insert(other.cluster, from.link_to(other.cluster));
+            let mut link = "-";
+            if other.cluster != from.cluster {
+                link = from.link_to(other.cluster);
+                to.insert(other.cluster, link);
             }
+            cells.push(link.to_owned());
         }
-        section.push(
-            cells,
-            &json!({"section": "links", "from": from.name, "to": to}),
-        );
+        let object = json!({"section": "links", "from": from.name, "to": to});
+        section.push(cells, &object);
     }
     section
 }
 
 /// Returns a column for each observer after some columns.
 pub(super) fn columns(first: &[&str], observers: &[Observer<'_>]) -> Vec<Column> {
-    let names = observers.iter().enumerate().map(|(index, one)| {
-        if index < MAX_COLUMNS {
+    let mut columns = Vec::from_iter(first.iter().map(|name| Column::text(name)));
+    for (index, one) in observers.iter().enumerate() {
+        columns.push(if index < MAX_COLUMNS {
             Column::text(&one.name)
         } else {
             Column::wide(&one.name)
-        }
-    });
-    first
-        .iter()
-        .map(|name| Column::text(name))
-        .chain(names)
-        .collect()
+        });
+    }
+    columns
 }
 
-// === impl ReplicaFacts ===
+// === impl Member ===
 
-impl ReplicaFacts {
-    /// Returns what no other process says: its cluster, its replica, and the start of its history.
-    pub(super) fn id(&self) -> Option<[&str; 3]> {
-        let status = self.status.as_ref().ok()?;
-        Some(["cluster", "replica", "historyStart"].map(|field| text(status, field)))
+impl Member {
+    /// Returns its replicas, if any can be read.
+    pub(super) fn read(&self) -> &[ReplicaFacts] {
+        self.replicas.as_deref().unwrap_or_default()
     }
 
-    /// Returns its status, if it has a table.
-    pub(super) fn ready(&self) -> Option<&Value> {
-        let status = self.status.as_ref().ok();
-        status.filter(|status| text(status, "state") != "loading")
+    /// Returns what no other processes say: the cluster, the replica, and the start of the history of each.
+    pub(super) fn processes(&self) -> BTreeSet<[&str; 3]> {
+        let statuses = self.read().iter().flat_map(|one| &one.status);
+        statuses
+            .map(|status| ["cluster", "replica", "historyStart"].map(|field| text(status, field)))
+            .collect()
     }
 }
 
@@ -249,21 +245,11 @@ impl<'m> Observer<'m> {
         }
     }
 
-    /// Returns the row that its link to another cluster does not work, if so. The mirrors of a stopped controller may still be right.
-    pub(super) fn link_row(
-        &self,
-        to: &str,
-        key: Option<Key<'m>>,
-        observers: &[Observer<'_>],
-    ) -> Option<Mismatch<'m>> {
-        let (state, seen, hint) = match self.link_to(to) {
-            "frozen" => (
-                FindingState::Attention,
-                K::Frozen.row().sentence,
-                of_kind(K::Frozen, None, to).hint,
-            ),
+    /// Returns the line that its link to another cluster does not work, if so. The mirrors of a stopped controller may still be right.
+    pub(super) fn link_line(&self, to: &str, observers: &[Observer<'_>]) -> Option<Finding> {
+        let (seen, hint) = match self.link_to(to) {
+            "frozen" => (K::Frozen.row().sentence, of_kind(K::Frozen, None, to).hint),
             "unlinked" => (
-                FindingState::Failing,
                 "mirrors without a Link",
                 of_kind(K::Unlinked, None, to).hint,
             ),
@@ -276,22 +262,25 @@ impl<'m> Observer<'m> {
                 if let Some((name, other)) = called.zip(other) {
                     hint = format!(
                         "if '{name}' is {to}, set clusterName: {name} in {}, or clusterAliases: {{{name}: {to}}} in {}; else {hint}",
-                        other.context, self.context
+                        other.member.context, self.member.context
                     );
                 }
-                (FindingState::Failing, "neither a Link nor a mirror", hint)
+                ("neither a Link nor a mirror", hint)
             }
             _ => return None,
         };
-        let what = format!("{} has of {to}", self.name);
-        let cause = Finding::new(state, Check::FleetLinks, "", hint);
-        Some(Mismatch::new(key, what, seen, cause))
+        let what = format!("{} has of {to}: {seen}", self.name);
+        let mut line = Finding::failing(Check::FleetLinks, what, hint);
+        if self.link_to(to) == "frozen" {
+            line.state = FindingState::Attention;
+        }
+        Some(line)
     }
 
     /// Returns the Links to a cluster, if they were read.
     fn links_to<'n>(&'n self, to: &'n str) -> impl Iterator<Item = &'m Value> + use<'n, 'm> {
         let aliases = &self.status["settings"]["clusterAliases"];
-        self.links.iter().filter(move |link| {
+        self.member.links.iter().filter(move |link| {
             let target = text(&link["spec"], "targetClusterName");
             aliases[target].as_str().unwrap_or(target) == to
         })
@@ -307,22 +296,19 @@ impl<'m> Observer<'m> {
             .any(|one| !one.is_null() && Some(one) != usual.as_ref())
     }
 
-    /// Returns the first problem of a wanted kind that concerns a service and, if it names one, a cluster.
+    /// Returns the first problem of a wanted kind that concerns a service and a cluster, which is empty for any. A kind that this
+    /// version does not know explains nothing.
     pub(super) fn problem(
         &self,
-        [namespace, service]: Key<'_>,
-        cluster: Option<&str>,
-        is_wanted: &dyn Fn(K) -> bool,
+        key: Key<'_>,
+        cluster: &str,
+        is_wanted: impl Fn(K) -> bool,
     ) -> Option<&'m Value> {
         self.problems.iter().find(|problem| {
-            let is_of_service =
-                text(problem, "service").split_once('/') == Some((namespace, service));
-            let named = problem["cluster"].as_str();
-            let is_of_cluster = cluster.is_none() || named.is_none() || named == cluster;
-            // A kind that this version does not know explains nothing.
-            is_of_service
-                && is_of_cluster
-                && serde_json::from_value(problem["kind"].clone()).is_ok_and(is_wanted)
+            let named = text(problem, "cluster");
+            text(problem, "service") == key.join("/")
+                && (named.is_empty() || cluster.is_empty() || named == cluster)
+                && text(problem, "kind").parse().is_ok_and(&is_wanted)
         })
     }
 }

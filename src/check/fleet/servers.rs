@@ -3,36 +3,33 @@
 use std::collections::BTreeMap;
 
 use super::mismatch::{Mismatch, differs, of_kind};
-use super::observer::{Member, ReplicaFacts};
+use super::observer::Member;
 use crate::check::facts;
 use crate::check::finding::{Check, Finding, text};
-use crate::model::ProblemKind;
+use crate::model::{ProblemKind, join_texts};
 
 /// Maximum difference of two clocks in seconds. Gates, certificates and the times in views depend on them.
 const MAX_DIFFERENCE: i64 = 5;
 
 /// Compares the servers of the clusters.
-pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mismatch<'m>>) {
-    let mut add = |what: String, seen: String, cause| {
-        rows.push(Mismatch::new(None, what, seen, cause));
-    };
-    let failing = |hint: &str| Finding::failing(Check::FleetServers, "", hint);
+pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
+    let mut add = |line| rows.push(Mismatch { key: None, line });
+    let failing = |what: String, hint: &str| Finding::failing(Check::FleetServers, what, hint);
     let (mut versions, mut zones, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
     let mut clusters_of_zones = BTreeMap::<&str, Vec<(String, &str)>>::new();
-    for (member, replicas) in read {
+    for member in read {
         let context = member.context.as_str();
         let mut hashes = Vec::new();
-        for replica in *replicas {
+        for replica in member.read() {
             let place = format!("{context}: {}", replica.name);
             let status = match &replica.status {
                 Ok(status) => status,
                 Err(why) => {
                     let hint = "check the pod of the server and the network to it";
-                    add(place, format!("cannot be read: {why}"), failing(hint));
+                    add(failing(format!("{place}: cannot be read: {why}"), hint));
                     continue;
                 }
             };
-            clocks.push((place.clone(), replica.clock_offset));
             versions.push((text(status, "version").to_owned(), context));
             let mut names = Vec::new();
             for zone in facts::zones(status) {
@@ -47,38 +44,36 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
             }
             names.sort_unstable();
             zones.push((names.join(" "), context));
-            match replica.ready() {
-                Some(status) => hashes.push((status["tableHash"].to_string(), &*replica.name)),
-                None => add(
-                    place,
-                    String::new(),
-                    of_kind(ProblemKind::NoTable, None, ""),
-                ),
+            if text(status, "state") == "loading" {
+                let mut line = of_kind(ProblemKind::NoTable, None, "");
+                line.sentence = format!("{place}: {}", line.sentence);
+                add(line);
+            } else if !status["tableHash"].is_null() {
+                hashes.push((status["tableHash"].to_string(), &*replica.name));
             }
+            clocks.push((place, replica.clock_offset));
         }
-        hashes.retain(|(hash, _)| hash != "null");
         if differs(hashes.iter().cloned()).is_some() {
             let hint = "if it stays, compare their settings, and restart the older one";
-            let names: Vec<&str> = hashes.iter().map(|(_, name)| *name).collect();
-            let what = format!("{context}: replicas answer differently");
-            add(what, names.join(" / "), failing(hint));
+            let names = join_texts(hashes.iter().map(|(_, name)| name), " / ");
+            add(failing(
+                format!("{context}: replicas answer differently: {names}"),
+                hint,
+            ));
         }
     }
     if let Some(seen) = differs(versions) {
         let hint = "install the same version in every cluster";
-        add("versions of global-dns".to_owned(), seen, failing(hint));
+        add(failing(format!("versions of global-dns: {seen}"), hint));
     }
     if let Some(seen) = differs(zones) {
-        add(
-            "zones".to_owned(),
-            seen,
-            failing("set the same zones, with the same grammar, in every cluster"),
-        );
+        let hint = "set the same zones, with the same grammar, in every cluster";
+        add(failing(format!("zones: {seen}"), hint));
     }
     for (zone, clusters) in clusters_of_zones {
         if let Some(seen) = differs(clusters) {
             let hint = "in zones, name the same cluster for it everywhere: programs know a pod by one name";
-            add(format!("cluster of zone {zone}"), seen, failing(hint));
+            add(failing(format!("cluster of zone {zone}: {seen}"), hint));
         }
     }
     // The clock of this machine is one of them. Most are right.
@@ -90,9 +85,9 @@ pub(super) fn compare<'m>(read: &[(&Member, &[ReplicaFacts])], rows: &mut Vec<Mi
         let seconds = (offset - usual).abs();
         if seconds > MAX_DIFFERENCE {
             let direction = if offset > usual { "ahead of" } else { "behind" };
-            let seen = format!("its clock is {seconds} s {direction} the others");
+            let seen = format!("{place}: its clock is {seconds} s {direction} the others");
             let hint = "correct the clock of its node (NTP): gates, certificates and the times in views depend on it";
-            add(place, seen, failing(hint));
+            add(failing(seen, hint));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::mismatch::{Key, Mismatch, differs, of_problem};
-use super::observer::Observer;
+use super::observer::{Cell, Observer};
 use crate::check::facts::reason;
 use crate::check::finding::{Check, Finding, items, key_of, text};
 use crate::model::{ProblemKind, join_texts};
@@ -13,17 +13,17 @@ use crate::model::{ProblemKind, join_texts};
 /// The settings of the server that decide which hosts a service has.
 const OF_MEMBERS: [&str; 4] = ["aliases", "namespaces", "excludeClusters", "localMembers"];
 
-/// A setting of a service, or what follows from its settings.
-struct Setting {
-    name: &'static str,
-    /// What to do if it differs.
-    hint: &'static str,
-    /// Returns its text in a row of the table, with the name of a cluster for `local`. Empty: it is not set. `None`: it is not compared.
-    text: fn(&Value, &str) -> Option<String>,
+/// What is compared in items of the API about a service or an endpoint.
+pub(super) struct Aspect {
+    pub name: &'static str,
+    /// What to do if it differs. `SERVICE` stands for the name of the service.
+    pub hint: &'static str,
+    /// Returns its text in an item, with the name of a cluster for `local`. Empty: it is not set. `None`: it is not compared.
+    pub text: fn(&Value, &str) -> Option<String>,
 }
 
-const SETTINGS: [Setting; 4] = [
-    Setting {
+const SETTINGS: [Aspect; 4] = [
+    Aspect {
         name: "TTL",
         hint: "set annotation global-dns/ttl on the Service of every cluster, or the same services or ttl in the settings",
         text: |service, _| {
@@ -31,18 +31,18 @@ const SETTINGS: [Setting; 4] = [
             Some(ttl.filter(|_| service["endpoints"] != 0)?.to_string())
         },
     },
-    Setting {
+    Aspect {
         name: "failover order",
         hint: "set annotation global-dns/failover on the Service of every cluster, or the same services or failover.default in the \
                settings",
         text: |service, own| Some(resolve(text(&service["failover"], "order"), own)),
     },
-    Setting {
+    Aspect {
         name: "expected clusters",
         hint: "set annotation global-dns/expected-clusters on the Service of every cluster, or remove it everywhere",
         text: |service, own| Some(resolve(text(service, "expected"), own)),
     },
-    Setting {
+    Aspect {
         name: "gateway-down",
         hint: "set annotation global-dns/gateway-down on the Service of every cluster, or the same services or gatewayDown in the \
                settings",
@@ -51,8 +51,8 @@ const SETTINGS: [Setting; 4] = [
 ];
 
 /// What follows from settings. It may also follow from other hosts.
-const RESULTS: [Setting; 3] = [
-    Setting {
+const RESULTS: [Aspect; 3] = [
+    Aspect {
         name: "step of the failover order that answers",
         hint: EXPLAIN,
         text: |service, _| {
@@ -63,24 +63,23 @@ const RESULTS: [Setting; 3] = [
             Some(step.filter(|_| is_compared)?.to_string())
         },
     },
-    Setting {
+    Aspect {
         name: "why its name fails",
         hint: EXPLAIN,
         text: |service, _| Some(text(service, "failure").to_owned()),
     },
-    Setting {
+    Aspect {
         name: "owner of the short name",
         hint: "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
                shortNames.which",
         text: |service, _| {
-            let owner = service["ownsShortName"]
-                .as_bool()?
-                .then(|| key_of(service).join("/"));
+            let is_owner = service["ownsShortName"].as_bool()?;
+            let owner = is_owner.then(|| key_of(service).join("/"));
             Some(owner.unwrap_or_default())
         },
     },
 ];
-const EXPLAIN: &str = "compare what explain says in these clusters: global-dns explain";
+const EXPLAIN: &str = "compare what explain says in these clusters: global-dns explain SERVICE";
 
 /// Compares the settings of each service among the observers that have it. One that cannot be read explains all others.
 pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) {
@@ -91,47 +90,45 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
         }
     }
     for (key, seen) in services {
-        let mut own = Vec::new();
+        let mut lines = Vec::new();
         for (observer, _) in &seen {
             let is_wanted = |kind| kind == ProblemKind::SettingWithoutEffect;
-            if let Some(problem) = observer.problem(key, None, &is_wanted) {
-                let what = format!("in {}", observer.name);
-                let cause = of_problem(problem, &reason(problem));
-                own.push(Mismatch::new(Some(key), what, "", cause));
+            if let Some(problem) = observer.problem(key, "", is_wanted) {
+                let why = format!("in {}: {}", observer.name, reason(problem));
+                lines.push(of_problem(problem, &why));
             }
         }
-        if own.is_empty() {
-            own.extend(SETTINGS.iter().filter_map(|one| one.compare(key, &seen)));
+        let difference = |aspect: &Aspect| {
+            let what = format!("{}: {}", aspect.name, aspect.compare(&seen)?);
+            let hint = aspect
+                .hint
+                .replace("SERVICE", &format!("{}.{}", key[1], key[0]));
+            Some(Finding::failing(Check::FleetSettings, what, hint))
+        };
+        if lines.is_empty() {
+            lines.extend(SETTINGS.iter().filter_map(difference));
         }
         let is_explained = rows.iter().any(|row| row.key == Some(key));
-        if own.is_empty() && !is_explained {
-            own.extend(RESULTS.iter().find_map(|one| one.compare(key, &seen)));
+        if lines.is_empty() && !is_explained {
+            lines.extend(RESULTS.iter().find_map(difference));
         }
-        rows.extend(own);
+        let key = Some(key);
+        rows.extend(lines.into_iter().map(|line| Mismatch { key, line }));
     }
 }
 
-impl Setting {
-    /// Compares it among the observers of a service.
-    fn compare<'m>(
-        &self,
-        key: Key<'m>,
-        services: &[(&Observer<'m>, &Value)],
-    ) -> Option<Mismatch<'m>> {
-        let texts = services.iter().filter_map(|(observer, service)| {
-            Some(((self.text)(service, "local")?, observer.name.as_str()))
-        });
+impl Aspect {
+    /// Returns who sees what if it differs among the items of observers.
+    pub(super) fn compare(&self, seen: &[(&Observer<'_>, &Value)]) -> Option<String> {
+        let with = |local: Option<&str>| {
+            differs(seen.iter().filter_map(|(observer, item)| {
+                let text = (self.text)(item, local.unwrap_or(observer.cluster))?;
+                Some((text, observer.name.as_str()))
+            }))
+        };
         // Equal texts are equal, although `local` is another cluster everywhere.
-        differs(texts)?;
-        let seen = differs(services.iter().filter_map(|(observer, service)| {
-            Some(((self.text)(service, observer.cluster)?, &*observer.name))
-        }))?;
-        let mut hint = self.hint.to_owned();
-        if hint == EXPLAIN {
-            hint = format!("{EXPLAIN} {}.{}", key[1], key[0]);
-        }
-        let cause = Finding::failing(Check::FleetSettings, "", hint);
-        Some(Mismatch::new(Some(key), self.name, seen, cause))
+        with(Some("local"))?;
+        with(None)
     }
 }
 
@@ -148,53 +145,46 @@ fn resolve(setting: &str, own: &str) -> String {
     join_texts(steps, ":")
 }
 
-/// Returns the rows of the settings that explain that observers have other hosts of a cluster, and removes these observers from
-/// `compared`, which has for each the number of its hosts.
-pub(super) fn explain<'m, C>(
-    key: Key<'m>,
-    cluster: &str,
-    compared: &mut Vec<(&Observer<'m>, C)>,
-    has_hosts: impl Fn(&C) -> bool,
-) -> Vec<Mismatch<'m>> {
-    let mut rows = Vec::new();
+/// Returns the lines of the settings that explain that observers have other hosts of a cluster, and removes the cells of these
+/// observers.
+pub(super) fn explain(key: Key<'_>, cluster: &str, cells: &mut Vec<Cell<'_, '_>>) -> Vec<Finding> {
+    let mut lines = Vec::new();
     for name in OF_MEMBERS {
-        let seen = compared
+        let seen = cells
             .iter()
-            .map(|(one, _)| (setting_text(one, name), &*one.name));
+            .map(|cell| (setting_text(cell.observer, name), &*cell.observer.name));
         let Some(seen) = differs(seen) else { continue };
-        let count = compared.len();
-        compared.retain(|(one, cell)| {
+        let count = cells.len();
+        cells.retain(|cell| {
             // An alias adds hosts. The others remove them.
-            let is_possible = has_hosts(cell) == (name == "aliases");
-            !(is_possible && concerns(one, name, key, cluster))
+            let is_possible = cell.hosts.is_empty() == (name != "aliases");
+            !(is_possible && concerns(cell.observer, name, key, cluster))
         });
-        if compared.len() < count {
+        if cells.len() < count {
+            let what = format!("{name}: {seen}");
             let hint = format!("set the same {name} in every cluster, if that is not intended");
-            let cause = Finding::failing(Check::FleetSettings, "", hint);
-            rows.push(Mismatch::new(Some(key), name, seen, cause));
+            lines.push(Finding::failing(Check::FleetSettings, what, hint));
         }
     }
-    rows
+    lines
 }
 
 /// Returns whether a setting of an observer decides which hosts of a cluster a service has.
 fn concerns(observer: &Observer<'_>, name: &str, key: Key<'_>, cluster: &str) -> bool {
     let settings = &observer.status["settings"];
-    let setting = &settings[name];
     let has = |wanted: &str| items(settings, name).any(|one| one == wanted);
     let service = key.join("/");
     match name {
-        "aliases" => setting
-            .as_object()
-            .into_iter()
-            .flatten()
-            .any(|(alias, sources)| {
+        "aliases" => {
+            let mut aliases = settings[name].as_object().into_iter().flatten();
+            aliases.any(|(alias, sources)| {
                 let mut sources = sources.as_array().into_iter().flatten();
                 *alias == service || sources.any(|one| *one == service)
-            }),
-        "namespaces" => setting.as_array().is_some_and(|all| !all.is_empty()) && !has(key[0]),
+            })
+        }
+        "namespaces" => items(settings, name).next().is_some() && !has(key[0]),
         "excludeClusters" => has(cluster),
-        _ => observer.cluster == cluster && setting.as_str().is_some_and(|one| one != "matching"),
+        _ => observer.cluster == cluster && !["", "matching"].contains(&text(settings, name)),
     }
 }
 

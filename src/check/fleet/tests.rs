@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::check::facts::ServerTable;
 use crate::check::finding::text;
 
 /// An endpoint of `prod/db` in a table.
@@ -117,7 +116,7 @@ fn each_difference_is_one_line_with_its_cause() {
                 let hosts = (1..7).map(|host| endpoint("east", &format!("db-{host}"), true));
                 table(&mut fleet[1]).endpoints.extend(hosts);
             },
-            "fleet-services: prod/db: hosts of east (and 1 more): none in hub; db-1, db-2, db-3, db-4, db-5 in east: its \
+            "fleet-services: prod/db: hosts of east: none in hub; db-1, db-2, db-3, db-4, db-5 and 1 more in east: its \
              mirror controller lost it",
         ),
         (

@@ -35,7 +35,7 @@ fn link_reports_services_that_are_not_mirrored() {
     let settings = json!({"clusterAliases": {"east": "ost"}, "namespaces": ["prod"]});
     let mut facts = facts(settings);
     let service = json!({"namespace": "prod", "service": "db", "clusters": [{"cluster": "ost"}]});
-    facts.table.services = vec![service];
+    facts.services = vec![service];
     let db = |reason: &str| {
         let what = "Links report that mirroring fails";
         format!("{what}: prod/db of cluster 'ost' ({reason}: why)")

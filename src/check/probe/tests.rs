@@ -1,7 +1,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::check::facts::ServerTable;
 
 const GLOBAL: ZoneFacts<'_> = ZoneFacts {
     name: "global.",
@@ -35,13 +34,6 @@ fn question(service: Value) -> Question {
         items.push(json!({"section": "endpoints", "addresses": [address], "returned": returned}));
     }
     Question::of_name(&items)
-}
-
-fn table(services: &[Value]) -> ServerTable {
-    ServerTable {
-        services: services.to_vec(),
-        ..ServerTable::default()
-    }
 }
 
 fn probe(
@@ -203,7 +195,7 @@ fn question_is_the_smallest_service_that_answers() {
             ..GLOBAL
         };
         let facts = ServerFacts {
-            table: table(services),
+            services: services.to_vec(),
             ..ServerFacts::default()
         };
         name_in(zone, &facts)
@@ -231,11 +223,11 @@ fn service_in_a_zone_of_one_cluster_is_one_of_that_cluster() {
     ];
     let mut facts = ServerFacts {
         status: json!({"settings": {"aliases": {"prod/alias": ["prod/db"]}}}),
-        table: table(&services),
+        services: services.to_vec(),
         ..ServerFacts::default()
     };
     assert_eq!(name_in(zone, &facts), None);
-    facts.table.services.push(row("db", "west", 1));
+    facts.services.push(row("db", "west", 1));
     assert_eq!(name_in(zone, &facts).unwrap(), "db.prod.svc.west.example.");
 }
 
