@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use serde_saphyr::{Error, UserMessageFormatter};
 
-use super::read::FileError;
+use super::FileError;
 use crate::model::{Kind, KubeObject, LINK_VERSIONS, ObjectKey, ObjectRef, parse};
 use crate::table::store::Objects;
 
