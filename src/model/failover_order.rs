@@ -13,8 +13,7 @@ use std::str::FromStr;
 
 pub use expected_clusters::ExpectedClusters;
 
-use super::fields::shorten;
-use super::{ClusterName, Line, join_texts};
+use super::{ClusterName, Line, join_texts, shorten};
 
 /// A failover order: steps, separated by `:` in text, such as `local:east+west:*`. It is held, unless it
 /// begins with `auto:`.

@@ -17,8 +17,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::fields::{port, unusable, unusable_field, usable_address};
-use super::{Few, Namespace, ObjectKey, Ports, Problem, ServiceKey, ServiceName, Timestamp, key};
+use super::{
+    Few, Namespace, ObjectKey, Port, PortName, Ports, Problem, ProblemKind, Protocol, ServiceKey,
+    ServiceName, Timestamp, key,
+};
 
 /// A Kubernetes object of any kind, read from JSON.
 #[derive(Debug)]
@@ -391,4 +393,46 @@ impl<'de> Visitor<'de> for MetadataVisitor<'_, 'de> {
         }
         Ok(())
     }
+}
+
+// === Fields ===
+
+/// Returns the problem of an object that cannot be used.
+pub(super) fn unusable(reason: impl fmt::Display) -> Problem {
+    Problem::new(ProblemKind::UnusableObject, reason.to_string())
+}
+
+/// Makes the problem that a field, a label or an annotation cannot be used.
+pub(super) fn unusable_field<E: fmt::Display>(field: &str) -> impl FnOnce(E) -> Problem {
+    move |error| unusable(format!("{field}: {error}"))
+}
+
+/// Parses an address, and rejects addresses that clients cannot use.
+pub(super) fn usable_address(text: &str) -> Result<IpAddr, Problem> {
+    let bad = |why: &str| unusable(format!("{why}: '{text}'"));
+    let address: IpAddr = text.parse().map_err(|_| bad("not an IP address"))?;
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    match address {
+        // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
+        _ if address != address.to_canonical() => Err(bad("an IPv4-mapped IPv6 address")),
+        _ if address.is_unspecified() || is_broadcast => Err(bad("not the address of a host")),
+        _ if address.is_loopback() => Err(bad("a loopback address")),
+        _ if address.is_multicast() => Err(bad("a multicast address")),
+        _ => Ok(address),
+    }
+}
+
+/// Parses a port with its number. Returns `None` if the number is out of range or SRV has no name for the protocol. If the name is not
+/// a label, the port is kept without it, so that it has an SRV record at the name without `_P._R`.
+fn port(port: &KubePort<'_>, number: i64) -> Option<Port> {
+    Some(Port {
+        number: u16::try_from(number).ok().filter(|n| *n != 0)?,
+        name: PortName::interned(&port.name).ok(),
+        protocol: match &*port.protocol {
+            "TCP" | "" => Protocol::Tcp,
+            "UDP" => Protocol::Udp,
+            "SCTP" => Protocol::Sctp,
+            _ => return None,
+        },
+    })
 }

@@ -67,6 +67,11 @@ pub fn sentence_of(parts: &[&str]) -> String {
     parts.join(": ")
 }
 
+/// Truncates a value of an annotation for reports. Annotations may have 256 KiB.
+pub fn shorten(value: &str) -> String {
+    value.chars().take(40).collect()
+}
+
 // === impl Line ===
 
 impl Line {

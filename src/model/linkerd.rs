@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::fields::{shorten, unusable, unusable_field, usable_address};
-use super::kube_object::KubeEndpoint;
+use super::kube_object::{KubeEndpoint, unusable, unusable_field, usable_address};
 use super::slice::{self, SkipCounts};
 use super::{
     ClusterName, Few, Hostname, Item, ItemKind, KubeObject, Link, ListedHost, MirroredHost,
     Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings, intern, key, label::is_label,
+    shorten,
 };
 
 /// The suffix of the names of federated services.

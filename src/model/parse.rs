@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use super::fields::unusable;
 use super::key::controller;
 use super::keys::Kind;
+use super::kube_object::unusable;
 use super::{
     Export, Few, Item, ItemKind, KubeObject, Object, ObjectKey, OwnForm, OwnService, Ports,
     Problem, ServiceSettings, Slice, intern, key, linkerd, slice,

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::{EnumString, IntoStaticStr};
 
-use super::fields::shorten;
-use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar, sentence_of};
+use super::{
+    ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar, sentence_of, shorten,
+};
 use crate::setting_text::or_empty;
 
 /// The TTL that can be set, in seconds.

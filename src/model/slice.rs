@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::fields::{unusable, usable_address};
-use super::kube_object::{Body, KubeEndpoint, ports};
+use super::kube_object::{Body, KubeEndpoint, ports, unusable, usable_address};
 use super::{Hostname, ObjectKey, ObjectRef, Ports, Problem, Text};
 
 /// An EndpointSlice, reduced to what this server uses. There may be some hundred thousand of endpoint mirrors, so a slice has 16
