@@ -3,9 +3,8 @@
 mod client;
 mod leases;
 mod limiter;
-mod lines;
-mod list;
 mod requests;
+mod responses;
 mod watcher;
 
 #[cfg(test)]

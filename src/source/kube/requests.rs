@@ -20,8 +20,7 @@ use tokio::time::timeout;
 
 use super::super::Feed;
 use super::client::error_text;
-use super::lines::EventReader;
-use super::list::ListReader;
+use super::responses::{EventReader, ListReader};
 use crate::log::error_chain;
 use crate::model::{Kind, KubeObject, LINK_VERSIONS, parse};
 use crate::table::store::Objects;

@@ -1,3 +1,4 @@
+use futures::io::Cursor;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -102,5 +103,65 @@ proptest! {
     #[test]
     fn arbitrary_octets_do_not_panic(text in prop::collection::vec(any::<u8>(), 0..200), step in 1_usize..40) {
         let _ = read(&text, step);
+    }
+}
+
+#[tokio::test]
+async fn events_end_with_the_response_or_with_an_error() {
+    let event =
+        |name: &str| format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"{name}"}}}}}}"#);
+    let (a, b) = (event("a"), event("b"));
+    let long = "x".repeat(MAX_OBJECT_OCTETS);
+    let cases: [(&str, String, &[&str]); 8] = [
+        ("a blank line", format!("{a}\n \n{b}\r\n"), &["a", "b"]),
+        (
+            "a last line without its end",
+            format!("{a}\n{b}"),
+            &["a", "b"],
+        ),
+        ("a broken connection", format!("{a}\n{}", &b[..20]), &["a"]),
+        (
+            "a line that is no event",
+            format!("{a}\nwords\n{b}\n"),
+            &[
+                "a",
+                "cannot decode an event: expected value at line 1 column 1",
+            ],
+        ),
+        (
+            "an incomplete event",
+            format!("{}\n{b}\n", &a[..20]),
+            &["cannot decode an event: EOF while parsing a string at line 1 column 20"],
+        ),
+        (
+            "a refusal",
+            r#"{"kind":"Status","code":504,"message":"slow"}"#.to_owned(),
+            &["the API server returned 504: slow"],
+        ),
+        (
+            "the longest line",
+            format!("{}{a}\n", &long.replace('x', " ")[a.len() + 1..]),
+            &["a"],
+        ),
+        (
+            "a longer line",
+            format!("{long}x\n"),
+            &["a line of the watch has more than 16 MiB"],
+        ),
+    ];
+    for (what, text, expected) in cases {
+        let mut events = EventReader::new(Cursor::new(text));
+        let mut read = Vec::new();
+        loop {
+            match events.next().await {
+                Ok(Some(event)) => read.push(event.object.name().to_owned()),
+                Ok(None) | Err(RequestFailure::Ended(_)) => break,
+                Err(failure) => {
+                    read.push(failure.to_string());
+                    break;
+                }
+            }
+        }
+        assert_eq!(read, expected, "{what}");
     }
 }

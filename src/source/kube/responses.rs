@@ -1,17 +1,26 @@
-//! A parser for lists of the API server: one JSON object around an array of up to a hundred thousand objects.
+//! The two forms of responses of the API server, read object by object: a list, which is one JSON object around an array of up to a
+//! hundred thousand objects, and the events of a watch, one in each line.
 //!
-//! It splits off each object when it has arrived, so that memory holds one object and not the whole list. The rest is
-//! the list without its items. It shows whether the list is complete.
+//! The reader of a list splits off each object when it has arrived, so that memory holds one object and not the whole list. The rest is
+//! the list without its items. It shows whether the list is complete. A line has the same limit as an object of a list: a server or
+//! a proxy that never ends one must not fill the memory. kube's own stream of events has no limit, and skips lines that it
+//! cannot decode.
 
+use std::borrow::Cow;
+
+use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
+use kube::core::Status;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::requests::RequestFailure;
+use crate::log::error_chain;
+use crate::model::KubeObject;
 
 /// The maximum length of an object, or of the list without its items, in octets. The default limit of etcd is 1.5 MiB
 /// for an object, which needs less than this as JSON.
-pub(super) const MAX_OBJECT_OCTETS: usize = 16 << 20;
+const MAX_OBJECT_OCTETS: usize = 16 << 20;
 
 /// The maximum number of objects in a list: ten times the largest measured list. An endless list must not fill the
 /// memory.
@@ -161,6 +170,124 @@ impl ListReader {
         }
         Ok(metadata.resource_version)
     }
+}
+
+// === Events ===
+
+/// The capacity that the buffer of a watch keeps between two lines. Most objects are shorter.
+const KEPT_CAPACITY: usize = 64 << 10;
+
+/// The reader of a response with events.
+pub(super) struct EventReader<B> {
+    body: B,
+    /// The current line, with its end if it is complete.
+    line: Vec<u8>,
+}
+
+/// An event of a watch.
+pub(super) struct WatchEvent<'l> {
+    pub(super) kind: EventKind,
+    pub(super) object: KubeObject<'l>,
+}
+
+/// The meaning of an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EventKind {
+    /// The object was added or modified.
+    Applied,
+    /// The object was deleted.
+    Deleted,
+    /// The server has reached the version. There is no object.
+    Bookmark,
+}
+
+/// One line of a response.
+#[derive(Deserialize)]
+struct EventLine<'l> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'l, str>,
+    #[serde(borrow)]
+    object: &'l RawValue,
+}
+
+// === impl EventReader ===
+
+impl<B: AsyncBufRead + Unpin> EventReader<B> {
+    /// Reads the body of a response.
+    pub(super) fn new(body: B) -> Self {
+        Self {
+            body,
+            line: Vec::new(),
+        }
+    }
+
+    /// Reads the next event. Returns `None` at the end of the response.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestFailure::Ended`] if the connection ended, perhaps within an event, which the server sends again.
+    /// [`RequestFailure::Unreadable`] if a line is too long or cannot be decoded, so that an event is lost. Other failures if
+    /// the server sent one.
+    pub(super) async fn next(&mut self) -> Result<Option<WatchEvent<'_>>, RequestFailure> {
+        loop {
+            self.read_line().await?;
+            let is_last = !self.line.ends_with(b"\n");
+            if !self.line.trim_ascii().is_empty() {
+                return match decode(self.line.trim_ascii()) {
+                    Err(RequestFailure::Unreadable(reason)) if is_last => {
+                        Err(RequestFailure::Ended(reason))
+                    }
+                    event => event.map(Some),
+                };
+            }
+            if is_last {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads the next line, with its end. Without an end, it is the incomplete last line, or empty.
+    async fn read_line(&mut self) -> Result<(), RequestFailure> {
+        self.line.clear();
+        self.line.shrink_to(KEPT_CAPACITY);
+        let read = (&mut self.body)
+            .take(MAX_OBJECT_OCTETS as u64)
+            .read_until(b'\n', &mut self.line)
+            .await;
+        // If the server cannot be reached any more, the next watch says so.
+        read.map_err(|error| RequestFailure::Ended(error_chain(&error)))?;
+        if self.line.len() < MAX_OBJECT_OCTETS || self.line.ends_with(b"\n") {
+            return Ok(());
+        }
+        let mebibytes = MAX_OBJECT_OCTETS >> 20;
+        let reason = format!("a line of the watch has more than {mebibytes} MiB");
+        Err(RequestFailure::Unreadable(reason))
+    }
+}
+
+/// Decodes a line. A refusal may be a status instead of an event.
+fn decode(line: &[u8]) -> Result<WatchEvent<'_>, RequestFailure> {
+    let unreadable = |error| RequestFailure::Unreadable(format!("cannot decode an event: {error}"));
+    let EventLine { kind, object } = serde_json::from_slice(line).map_err(|error| {
+        let status = serde_json::from_slice::<Status>(line).ok();
+        status
+            .filter(|status| status.code != 0)
+            .map_or_else(|| unreadable(error), RequestFailure::from_status)
+    })?;
+    let json = object.get();
+    let kind = match &*kind {
+        "ADDED" | "MODIFIED" => EventKind::Applied,
+        "DELETED" => EventKind::Deleted,
+        "BOOKMARK" => EventKind::Bookmark,
+        _ => {
+            let status = serde_json::from_str(json).map_err(unreadable)?;
+            return Err(RequestFailure::from_status(status));
+        }
+    };
+    Ok(WatchEvent {
+        kind,
+        object: KubeObject::read(json),
+    })
 }
 
 #[cfg(test)]
