@@ -2,8 +2,7 @@
 //! documents.
 //!
 //! The files of `--file` are merged into one source. If one of them changes, all are reloaded. They are read twice with
-//! a short pause, and used if both reads are equal, so a half-written file is never used. If a file is replaced all the time,
-//! each pause is half as long as the last one, so that it is read every few seconds. If a file is invalid or
+//! a short pause, and used if both reads are equal, so a half-written file is never used. If a file is invalid or
 //! contains no relevant object, the last table stays in use. An empty `List`, which `kubectl` prints for an empty
 //! cluster, is valid and empties the table.
 
@@ -27,9 +26,8 @@ use crate::model::{Kind, Problem, ProblemKind};
 use crate::table::links::LinkList;
 use crate::table::store::Objects;
 
-/// The longest and the shortest pause between the two reads that must be equal. Programs that write a file do not pause for so long.
-const MAX_SETTLE: Duration = Duration::from_millis(100);
-const MIN_SETTLE: Duration = Duration::from_millis(5);
+/// The pause between the two reads that must be equal. Programs that write a file do not pause for so long.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// The interval between checks of the files' metadata.
 const POLL: Duration = Duration::from_secs(1);
@@ -44,8 +42,6 @@ pub struct Files {
     paths: Vec<PathBuf>,
     /// The stamps of the files before the last read. `None`: they must be read again, also without a change.
     stamps: Option<Vec<Stamp>>,
-    /// The pause between the next two reads.
-    settle: Duration,
     /// The content of the first read, until it is sent.
     first: Option<Lists>,
     /// Whether the last read was valid. If so, each poll without a change counts as activity.
@@ -66,7 +62,6 @@ impl Files {
         Ok(Self {
             paths,
             stamps,
-            settle: MAX_SETTLE,
             first,
             is_valid: true,
         })
@@ -101,7 +96,7 @@ impl Files {
                 .for_each(|feed| feeds.note_activity(&feed));
             return Ok(());
         }
-        let Some(read) = self.read_settled().await else {
+        let Some(read) = read_settled(&self.paths).await else {
             return Ok(()); // the next poll reads again
         };
         let has_changed = self.stamps.is_some();
@@ -119,27 +114,16 @@ impl Files {
             }
         }
     }
+}
 
-    /// Reads the files twice, with a pause. Returns `None` if the reads differ.
-    async fn read_settled(&mut self) -> Option<Result<Lists, FileError>> {
-        let first = read_all(&self.paths);
-        tokio::time::sleep(self.settle).await;
-        match (first, read_all(&self.paths)) {
-            (Ok(first), Ok(second)) if first == second => {
-                self.settle = MAX_SETTLE;
-                Some(parse_texts(&second))
-            }
-            (Ok(first), Ok(second)) => {
-                let mut both = first.iter().zip(&second);
-                // Otherwise, they are still being written.
-                if both.any(|(one, other)| !other.1.starts_with(&one.1)) {
-                    self.settle = (self.settle / 2).max(MIN_SETTLE);
-                }
-                None
-            }
-            (Err(_), Err(error)) => Some(Err(error)),
-            _ => None,
-        }
+/// Reads files twice, with a pause. Returns `None` if the reads differ.
+async fn read_settled(paths: &[PathBuf]) -> Option<Result<Lists, FileError>> {
+    let first = read_all(paths);
+    tokio::time::sleep(SETTLE).await;
+    match (first, read_all(paths)) {
+        (Ok(first), Ok(second)) if first == second => Some(parse_texts(&second)),
+        (Err(_), Err(error)) => Some(Err(error)),
+        _ => None,
     }
 }
 

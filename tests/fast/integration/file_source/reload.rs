@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use support::objects::{Manifest, mirror};
 use support::repository::repository;
 use support::server::{Server, WaitUntil};
-use support::wait::{TIMEOUT, wait_for};
+use support::wait::wait_for;
 use support::wire::Transport;
 
 fn one_endpoint() -> Manifest {
@@ -156,25 +154,6 @@ fn removed_file_keeps_the_answers_until_it_returns() {
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     server.rewrite(&two_endpoints().text());
     server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
-}
-
-#[test]
-fn file_that_changes_all_the_time_is_reloaded() {
-    let server = Server::with_objects(one_endpoint(), &[]);
-    let started = Instant::now();
-    for turn in 0.. {
-        fs::write(
-            &server.file,
-            format!("# {turn}\n{}", two_endpoints().text()),
-        )
-        .unwrap();
-        if server.outcome("db.prod.global. A") == "10.96.1.1 10.96.1.2" {
-            return;
-        }
-        assert!(started.elapsed() < TIMEOUT, "{turn} changes");
-        // Shorter than the pause after which a file counts as complete.
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
