@@ -9,19 +9,18 @@
 mod objects;
 
 use std::fs::{File, metadata};
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime};
-use std::{fmt, io};
+use std::time::Duration;
 
+use anyhow::anyhow;
 use tracing::info;
 
 pub use objects::{Lists, parse_texts, reason};
 
 use super::inbox::Closed;
 use super::{Feed, Feeds, Update, Updates, log_problem};
-use crate::log::error_chain;
 use crate::model::{Kind, Problem, ProblemKind};
 use crate::table::links::LinkList;
 use crate::table::store::Objects;
@@ -56,7 +55,7 @@ impl Files {
     /// # Errors
     ///
     /// If a file cannot be read, is not YAML or JSON, contains no relevant object, or repeats an object.
-    pub fn open(paths: Vec<PathBuf>) -> Result<Self, FileError> {
+    pub fn open(paths: Vec<PathBuf>) -> anyhow::Result<Self> {
         let stamps = Some(read_stamps(&paths));
         let first = Some(parse_texts(&read_all(&paths)?)?);
         Ok(Self {
@@ -100,8 +99,7 @@ impl Files {
             return Ok(()); // the next poll reads again
         };
         let has_changed = self.stamps.is_some();
-        // A file that cannot be read is read again, also without a change.
-        self.stamps = now.filter(|_| !matches!(&read, Err(error) if error.is_unread));
+        self.stamps = now;
         self.is_valid = read.is_ok();
         match read {
             Ok(lists) => {
@@ -117,7 +115,7 @@ impl Files {
 }
 
 /// Reads files twice, with a pause. Returns `None` if the reads differ.
-async fn read_settled(paths: &[PathBuf]) -> Option<Result<Lists, FileError>> {
+async fn read_settled(paths: &[PathBuf]) -> Option<anyhow::Result<Lists>> {
     let first = read_all(paths);
     tokio::time::sleep(SETTLE).await;
     match (first, read_all(paths)) {
@@ -128,14 +126,14 @@ async fn read_settled(paths: &[PathBuf]) -> Option<Result<Lists, FileError>> {
 }
 
 /// Reads the texts of files.
-fn read_all(paths: &[PathBuf]) -> Result<Vec<(&Path, String)>, FileError> {
+fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<(&Path, String)>> {
     let texts = paths.iter().map(|path| Ok((&**path, read_objects(path)?)));
     texts.collect()
 }
 
 /// Reports files that cannot be used: in the log once for each change and failure, and in `/readyz` until they are valid.
-fn note_failure(error: &FileError, has_changed: bool, feeds: &Feeds) {
-    let failure = error_chain(error);
+fn note_failure(error: &anyhow::Error, has_changed: bool, feeds: &Feeds) {
+    let failure = error.to_string();
     let noted = feeds
         .all()
         .into_iter()
@@ -177,72 +175,41 @@ fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), Closed
     Ok(())
 }
 
-/// The metadata that shows a change of a file: time, size and inode, which changes if the file is replaced. `None`: the
-/// metadata cannot be read.
-type Stamp = Option<(SystemTime, u64, u64)>;
+/// The metadata that shows a change of a file: its inode, which changes if the file is replaced, and when its text or its permissions
+/// last changed. `None`: the metadata cannot be read.
+type Stamp = Option<(u64, i64, i64)>;
 
 /// Reads the metadata of files.
 fn read_stamps(paths: &[PathBuf]) -> Vec<Stamp> {
     use std::os::unix::fs::MetadataExt;
     let stamp = |path: &PathBuf| {
         let metadata = metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+        Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
     };
     paths.iter().map(stamp).collect()
 }
 
 // === Reading ===
 
-/// The reason why the files cannot be used, as a sentence that names the file.
-#[derive(Debug, thiserror::Error)]
-#[error("{reason}")]
-pub struct FileError {
-    reason: String,
-    /// Whether a file could not be read. It is read again, also without a change.
-    is_unread: bool,
-}
-
-// === impl FileError ===
-
-impl FileError {
-    /// Makes the error of a file that was read.
-    fn of_content(reason: String) -> Self {
-        Self {
-            reason,
-            is_unread: false,
-        }
-    }
-
-    /// Makes the error of a place in a file: `:7:3`, or the number of a document.
-    fn at(path: &Path, place: fmt::Arguments<'_>, reason: &str) -> Self {
-        Self::of_content(format!("{}:{place}: {reason}", path.display()))
-    }
-
-    fn of_read(path: &Path, error: &io::Error) -> Self {
-        let remedy = match error.kind() {
-            ErrorKind::IsADirectory => "; name each of its files with --file",
-            ErrorKind::Unsupported => "; --file - reads standard input",
-            _ => "",
-        };
-        Self {
-            reason: format!("cannot read {}: {error}{remedy}", path.display()),
-            is_unread: true,
-        }
-    }
-}
-
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
 
 /// Reads the objects of a file, or of standard input. The latter can be read only once, so its text is kept.
-fn read_objects(path: &Path) -> Result<String, FileError> {
+fn read_objects(path: &Path) -> anyhow::Result<String> {
     static TEXT: OnceLock<String> = OnceLock::new();
     let text = match TEXT.get() {
         _ if path.as_os_str() != STANDARD_INPUT => read_text(path, MAX_OBJECTS),
         Some(text) => Ok(text.clone()),
         None => io::read_to_string(io::stdin()).map(|text| TEXT.get_or_init(|| text).clone()),
     };
-    text.map_err(|error| FileError::of_read(path, &error))
+    text.map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::IsADirectory => "; name each of its files with --file",
+            ErrorKind::Unsupported => "; --file - reads standard input",
+            _ => "",
+        };
+        anyhow!("cannot read {}: {error}{remedy}", path.display())
+    })
 }
 
 /// Reads a text as [`read_regular`].

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use anyhow::{anyhow, bail};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use serde_saphyr::{Error, UserMessageFormatter};
 
-use super::FileError;
 use crate::model::{Kind, KubeObject, LINK_VERSIONS, ObjectKey, ObjectRef, parse};
 use crate::table::store::Objects;
 
@@ -38,7 +38,8 @@ struct MergedObjects<'p> {
 /// A document of a file.
 struct Document<'p> {
     path: &'p Path,
-    number: usize,
+    /// Its place in the file, for errors.
+    place: String,
 }
 
 /// A list of objects.
@@ -53,7 +54,7 @@ struct ObjectList<'j> {
 /// # Errors
 ///
 /// If a text is not YAML or JSON, contains no relevant object, or repeats an object.
-pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
+pub fn parse_texts(texts: &[(&Path, String)]) -> anyhow::Result<Lists> {
     let mut merged = MergedObjects {
         lists: Kind::ALL.map(|kind| (kind, Objects::new())).into(),
         seen: BTreeMap::new(),
@@ -62,11 +63,11 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
     for (path, text) in texts {
         merged.is_relevant = false;
         for (json, number) in documents(path, text)?.iter().zip(1..) {
-            merged.add(&Document { path, number }, json, "", MAX_NESTED_LISTS)?;
+            let place = format!("{}: document {number}", path.display());
+            merged.add(&Document { path, place }, json, "", MAX_NESTED_LISTS)?;
         }
         if !merged.is_relevant {
-            let reason = format!("{}: contains no Service or EndpointSlice", path.display());
-            return Err(FileError::of_content(reason));
+            bail!("{}: contains no Service or EndpointSlice", path.display());
         }
     }
     Ok(merged.lists)
@@ -83,7 +84,8 @@ impl<'p> MergedObjects<'p> {
         json: &str,
         kind: &str,
         lists: usize,
-    ) -> Result<(), FileError> {
+    ) -> anyhow::Result<()> {
+        let place = &document.place;
         let object = KubeObject::read(json);
         let of_object = object.type_meta().kind;
         let kind = if of_object.is_empty() {
@@ -96,16 +98,14 @@ impl<'p> MergedObjects<'p> {
                 .map_or(Ok(()), |kind| self.insert(document.path, kind, &object));
         };
         let Some(inner) = lists.checked_sub(1) else {
-            return Err(document.error(&format!(
-                "lists are nested more than {MAX_NESTED_LISTS} deep"
-            )));
+            bail!("{place}: lists are nested more than {MAX_NESTED_LISTS} deep");
         };
         let is_relevant = ["", "Service", "EndpointSlice"].contains(&of_items);
         let items = match serde_json::from_str(json) {
             Ok(ObjectList { items }) => items.unwrap_or_default(),
             // A kind may end in `List` without being a list.
             Err(_) if !is_relevant => return Ok(()),
-            Err(error) => return Err(document.error(&format!("cannot parse a {kind}: {error}"))),
+            Err(error) => bail!("{place}: cannot parse a {kind}: {error}"),
         };
         self.is_relevant |= is_relevant && items.is_empty();
         items
@@ -118,7 +118,7 @@ impl<'p> MergedObjects<'p> {
         path: &'p Path,
         kind: Kind,
         object: &KubeObject<'_>,
-    ) -> Result<(), FileError> {
+    ) -> anyhow::Result<()> {
         self.is_relevant = true;
         let key = object.key().unwrap_or_else(|| {
             let place = format!("object {} of {}", self.seen.len() + 1, path.display());
@@ -130,19 +130,11 @@ impl<'p> MergedObjects<'p> {
         };
         if let Some(first) = self.seen.insert(name.clone(), path) {
             let (first, second) = (first.display(), path.display());
-            return Err(FileError::of_content(format!(
-                "{name} occurs twice, in {first} and in {second}"
-            )));
+            bail!("{name} occurs twice, in {first} and in {second}");
         }
         let objects = self.lists.entry(kind).or_default();
         objects.extend(parse::read(kind, object).map(|object| (key, object)));
         Ok(())
-    }
-}
-
-impl Document<'_> {
-    fn error(&self, reason: &str) -> FileError {
-        FileError::at(self.path, format_args!(" document {}", self.number), reason)
     }
 }
 
@@ -159,7 +151,7 @@ fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
 // === Documents and lists ===
 
 /// Splits a text into documents. A text that starts like JSON is parsed as JSON first, which is several times as fast.
-fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileError> {
+fn documents<'t>(path: &Path, text: &'t str) -> anyhow::Result<Vec<Cow<'t, str>>> {
     if text.trim_start().starts_with('{') {
         let texts = serde_json::Deserializer::from_str(text).into_iter();
         let documents = texts.map(|json: serde_json::Result<&RawValue>| Ok(json?.get().into()));
@@ -171,7 +163,7 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options(text))
         .map_err(|error| {
             let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
-            FileError::at(path, format_args!("{line}:{column}"), &reason(&error))
+            anyhow!("{}:{line}:{column}: {}", path.display(), reason(&error))
         })?;
     let texts = documents.iter().map(|document| document.to_string().into());
     Ok(texts.collect())
