@@ -221,10 +221,7 @@ impl<'p> UpdateLoop<'p> {
                 is_certain,
                 outcome,
             } => {
-                let applied = self.reset(lists, is_certain);
-                if let Some(outcome) = outcome {
-                    _ = outcome.send(applied); // the source may have stopped
-                }
+                _ = outcome.send(self.reset(lists, is_certain)); // nobody may wait for it
             }
             Update::Leases(poll) => self.timers.links.note_leases(poll, self.timers.now),
         }

@@ -15,11 +15,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use tokio::sync::oneshot;
 use tracing::info;
 
 pub use objects::{Lists, parse_texts, reason};
 
-use super::inbox::Closed;
 use super::{Feed, Feeds, Update, Updates, log_problem};
 use crate::model::{Kind, Problem, ProblemKind};
 use crate::table::links::LinkList;
@@ -68,24 +68,24 @@ impl Files {
 
     /// Sends the objects of the files, and again after each change, until the receiver of the updates is closed.
     pub async fn run(&mut self, feeds: Feeds, updates: Updates) {
-        let mut sent = match self.first.take() {
-            Some(first) => send(first, &feeds, &updates),
-            None => {
-                self.stamps = None; // the update loop panicked
-                Ok(())
+        let follow = async {
+            match self.first.take() {
+                Some(first) => send(first, &feeds, &updates),
+                None => self.stamps = None, // the update loop panicked
+            }
+            loop {
+                tokio::time::sleep(POLL).await;
+                self.poll(&feeds, &updates).await;
             }
         };
-        while sent.is_ok() {
-            tokio::select! {
-                () = tokio::time::sleep(POLL) => sent = self.poll(&feeds, &updates).await,
-                () = updates.closed() => return, // files that do not change send nothing
-            }
+        tokio::select! {
+            () = follow => {}
+            () = updates.closed() => {}
         }
     }
 
-    /// Checks the files. If they changed or must be read again, sends their objects. Fails if the receiver of the
-    /// updates is closed.
-    async fn poll(&mut self, feeds: &Feeds, updates: &Updates) -> Result<(), Closed> {
+    /// Checks the files. If they changed or must be read again, sends their objects.
+    async fn poll(&mut self, feeds: &Feeds, updates: &Updates) {
         let now = Some(read_stamps(&self.paths));
         if now == self.stamps {
             feeds
@@ -93,10 +93,10 @@ impl Files {
                 .into_iter()
                 .filter(|_| self.is_valid)
                 .for_each(|feed| feeds.note_activity(&feed));
-            return Ok(());
+            return;
         }
         let Some(read) = read_settled(&self.paths).await else {
-            return Ok(()); // the next poll reads again
+            return; // the next poll reads again
         };
         let has_changed = self.stamps.is_some();
         self.stamps = now;
@@ -106,10 +106,7 @@ impl Files {
                 info!(files = self.paths.len(), "Reloaded files");
                 send(lists, feeds, updates)
             }
-            Err(error) => {
-                note_failure(&error, has_changed, feeds);
-                Ok(())
-            }
+            Err(error) => note_failure(&error, has_changed, feeds),
         }
     }
 }
@@ -145,7 +142,7 @@ fn note_failure(error: &anyhow::Error, has_changed: bool, feeds: &Feeds) {
 }
 
 /// Sends complete lists as one update. Each feed gets the objects of its watch and, if it has one, of its namespace.
-fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), Closed> {
+fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) {
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
             None => lists.remove(&feed.kind).unwrap_or_default(),
@@ -163,16 +160,14 @@ fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), Closed
     let mut links = lists.iter().filter(|(feed, _)| feed.kind == Kind::Link);
     let has_links = links.any(|(_, links)| !links.is_empty());
     // A person writes files, so they are not doubted.
-    let update = Update::Reset {
+    updates.send(Update::Reset {
         lists,
         is_certain: true,
-        outcome: None,
-    };
-    updates.send(update)?;
+        outcome: oneshot::channel().0,
+    });
     for feed in feeds.all() {
         feeds.note_listed(&feed, (!has_links).then_some(LinkList::NotGiven));
     }
-    Ok(())
 }
 
 /// The metadata that shows a change of a file: its inode, which changes if the file is replaced, and when its text or its permissions

@@ -28,7 +28,7 @@ pub enum Update {
         /// Whether they are applied although one of them lacks most objects of its feed.
         is_certain: bool,
         /// Gets what became of them.
-        outcome: Option<oneshot::Sender<Outcome>>,
+        outcome: oneshot::Sender<Outcome>,
     },
     /// The Leases of mirror controllers (rule L1).
     Leases(LeasePoll),
@@ -67,10 +67,6 @@ pub struct Updates(Arc<SharedInbox>);
 #[derive(Debug)]
 pub(super) struct Inbox(Arc<SharedInbox>);
 
-/// The receiver of the updates does not exist any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed;
-
 #[derive(Debug, Default)]
 struct SharedInbox {
     waiting: Mutex<WaitingUpdates>,
@@ -99,18 +95,10 @@ impl Updates {
         Inbox(self.0.clone())
     }
 
-    /// Sends an update.
-    ///
-    /// # Errors
-    ///
-    /// If the receiver does not exist any more.
-    pub fn send(&self, update: Update) -> Result<(), Closed> {
-        if self.0.closed.is_cancelled() {
-            return Err(Closed);
-        }
+    /// Sends an update. Without a receiver, the source must end.
+    pub fn send(&self, update: Update) {
         self.0.waiting.lock().add(update);
         self.0.news.notify_one();
-        Ok(())
     }
 
     /// Tells the receiver that the source has ended.
@@ -207,7 +195,7 @@ mod tests {
         Update::Reset {
             lists,
             is_certain: true,
-            outcome: None,
+            outcome: oneshot::channel().0,
         }
     }
 
@@ -229,8 +217,8 @@ mod tests {
         let updates = Updates::default();
         let inbox = updates.inbox();
         for number in 0..1000 {
-            updates.send(change("a", number % 2 == 0)).unwrap();
-            updates.send(change("b", true)).unwrap();
+            updates.send(change("a", number % 2 == 0));
+            updates.send(change("b", true));
         }
         inbox.wait().await;
         assert_eq!(taken(&inbox), ["a-east deleted", "b-east"]);
@@ -241,10 +229,10 @@ mod tests {
     fn copies_before_and_after_a_list_are_applied_before_and_after_it() {
         let updates = Updates::default();
         let inbox = updates.inbox();
-        updates.send(change("a", true)).unwrap();
-        updates.send(list()).unwrap();
-        updates.send(change("a", true)).unwrap();
-        updates.send(change("a", false)).unwrap();
+        updates.send(change("a", true));
+        updates.send(list());
+        updates.send(change("a", true));
+        updates.send(change("a", false));
         assert_eq!(taken(&inbox), ["a-east", "list", "a-east deleted"]);
     }
 
@@ -253,6 +241,5 @@ mod tests {
         let updates = Updates::default();
         drop(updates.inbox());
         updates.closed().await;
-        assert_eq!(updates.send(list()), Err(Closed));
     }
 }

@@ -65,7 +65,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         if starts == 3 {
             panic!("at once");
         }
-        updates.send(read(lists(count))).unwrap();
+        updates.send(read(lists(count)));
         watched.changed().await.unwrap();
         panic!("later");
     };
@@ -138,7 +138,7 @@ async fn clusters_stay_linked_while_a_restarted_source_lists() {
             if feed.kind == Kind::Link {
                 sleep(Duration::from_secs(1)).await;
             }
-            updates.send(read(vec![(feed.clone(), own)])).unwrap();
+            updates.send(read(vec![(feed.clone(), own)]));
             feeds.note_listed(&feed, None);
         }
         sleep(Duration::from_secs(1)).await;
@@ -160,7 +160,7 @@ fn read(lists: Vec<(Feed, Objects)>) -> Update {
     Update::Reset {
         lists,
         is_certain: true,
-        outcome: None,
+        outcome: oneshot::channel().0,
     }
 }
 
@@ -200,7 +200,7 @@ impl Loop {
     }
 
     async fn send(&self, update: Update) {
-        self.updates.send(update).unwrap();
+        self.updates.send(update);
         // Paused time goes on when the loop waits for the next update.
         sleep(Duration::from_millis(10)).await;
     }
@@ -228,7 +228,7 @@ impl Loop {
             object,
             arrival: Instant::now(),
         };
-        self.updates.send(Update::Apply(change)).unwrap();
+        self.updates.send(Update::Apply(change));
     }
 
     fn services(&self) -> usize {
@@ -265,7 +265,7 @@ async fn list_that_lacks_most_objects_is_not_applied() {
         let doubtful = Update::Reset {
             lists: lists.clone(),
             is_certain: false,
-            outcome: Some(outcome),
+            outcome,
         };
         update_loop.send(doubtful).await;
         let is_news = known != listed;

@@ -68,8 +68,7 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
             }
         };
         if let Some(poll) = poll {
-            // Without a receiver, this poll is dropped.
-            _ = updates.send(Update::Leases(poll));
+            updates.send(Update::Leases(poll));
         }
         sleep(pause).await;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -50,8 +50,8 @@ impl Replica {
                     if let Update::Reset { outcome, lists, .. } = &mut update {
                         let is_news = !known.contains(lists);
                         known.push(lists.clone());
-                        let sender = outcome.take();
-                        _ = sender.map(|one| one.send(Outcome::Applied { is_news }));
+                        let sender = std::mem::replace(outcome, oneshot::channel().0);
+                        _ = sender.send(Outcome::Applied { is_news });
                     }
                     if seen.send(update).is_err() {
                         return;

@@ -189,7 +189,7 @@ impl<'s> Watcher<'s> {
         let is_silent = reason == Reason::Silence;
         let started = Instant::now();
         let Some((objects, version)) = self.list(reason).await else {
-            self.send_list(Objects::new(), true, None);
+            self.send_list(Objects::new(), true);
             self.feeds
                 .note_listed(&self.requests.feed, Some(LinkList::Undefined));
             sleep(jittered(UNDEFINED_POLL.min(self.relist))).await;
@@ -197,8 +197,7 @@ impl<'s> Watcher<'s> {
         };
         let duration = started.elapsed();
         self.version = version;
-        let (outcome, applied) = oneshot::channel();
-        self.send_list(objects, reason == Reason::Doubt, Some(outcome));
+        let applied = self.send_list(objects, reason == Reason::Doubt);
         // The update loop has the list before it decides about links.
         if is_silent {
             self.feeds.note_heard(&self.requests.feed);
@@ -260,18 +259,14 @@ impl<'s> Watcher<'s> {
         self.requests.list(None).await
     }
 
-    fn send_list(
-        &self,
-        objects: Objects,
-        is_certain: bool,
-        outcome: Option<oneshot::Sender<Outcome>>,
-    ) {
-        // Without a receiver, this watcher is dropped.
-        _ = self.updates.send(Update::Reset {
+    fn send_list(&self, objects: Objects, is_certain: bool) -> oneshot::Receiver<Outcome> {
+        let (outcome, applied) = oneshot::channel();
+        self.updates.send(Update::Reset {
             lists: vec![(self.requests.feed.clone(), objects)],
             is_certain,
             outcome,
         });
+        applied
     }
 
     // --- watches ---
@@ -380,14 +375,12 @@ impl<'s> Watcher<'s> {
         };
         // An object without a name cannot be identified.
         if let Some(key) = object.key() {
-            let change = ObjectChange {
+            self.updates.send(Update::Apply(ObjectChange {
                 kind,
                 key,
                 object: read,
                 arrival,
-            };
-            // Without a receiver, this watcher is dropped.
-            _ = self.updates.send(Update::Apply(change));
+            }));
         }
     }
 

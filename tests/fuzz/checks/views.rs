@@ -110,13 +110,11 @@ async fn simulate(octets: &[u8], seen: &mut Seen) {
     let lists = lists.map(|feed| (feed, Default::default())).collect();
     let change = async {
         let updates = receiver.await.unwrap();
-        updates
-            .send(Update::Reset {
-                lists,
-                is_certain: true,
-                outcome: None,
-            })
-            .unwrap();
+        updates.send(Update::Reset {
+            lists,
+            is_certain: true,
+            outcome: oneshot::channel().0,
+        });
         for _ in 0..STEPS {
             let (kind, mut object) = match choices.rarely(4) {
                 true => objects::object(choices),
@@ -157,7 +155,7 @@ fn put(updates: &Updates, kind: Kind, object: &Value, is_deleted: bool) {
         object: parse::read(kind, &read).filter(|_| !is_deleted),
         arrival: Instant::now(),
     };
-    updates.send(Update::Apply(change)).unwrap();
+    updates.send(Update::Apply(change));
 }
 
 // === impl Routes ===
