@@ -93,12 +93,11 @@ impl RunningServer {
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
         // A file that is missing names no domain.
-        let checked = settings.check_cluster_domain(
+        settings.check_cluster_domain(
             &OF_KUBELET
                 .map(|path| std::fs::read_to_string(path).unwrap_or_default())
                 .join("\n"),
-        );
-        checked.map_err(anyhow::Error::msg)?;
+        )?;
         let own = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
         let given = match settings.answers.ns_addresses.as_slice() {
             [] => addresses_from(SERVICE_IPS)?,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow, bail, ensure};
+
 use super::Settings;
 use crate::model::ClusterName;
 use crate::table::{Aliases, DEFAULT_CLUSTER_NAME};
@@ -10,20 +12,21 @@ use crate::zone::ZoneName;
 
 impl Settings {
     /// Returns the path of the first value that is out of range, or that does not fit to another one, and a sentence.
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.answers.server_id.len() > 64 {
-            return Err("answers.serverId: it has more than 64 octets".to_owned());
-        }
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.answers.server_id.len() <= 64,
+            "answers.serverId: it has more than 64 octets"
+        );
         self.check_periods()?;
         self.check_cluster_names()?;
-        self.check_zones().map_err(|why| format!("zones: {why}"))?;
-        Aliases::new(self.aliases.clone()).map_err(|why| format!("aliases: {why}"))?;
+        self.check_zones().context("zones")?;
+        Aliases::new(self.aliases.clone()).map_err(|why| anyhow!("aliases: {why}"))?;
         self.check_listeners()?;
         self.check_tls()
     }
 
     /// Returns an error if two listeners over TCP have one address. DNS binds it at the start, and listens when there is a table.
-    fn check_listeners(&self) -> Result<(), String> {
+    fn check_listeners(&self) -> anyhow::Result<()> {
         let listen = &self.listen;
         let mut taken = BTreeMap::new();
         for (field, given) in [
@@ -37,9 +40,7 @@ impl Settings {
                 if let Some(other) = taken.insert(address, field)
                     && address.port() != 0
                 {
-                    return Err(format!(
-                        "{other} and {field} have one address, {address}: choose another port"
-                    ));
+                    bail!("{other} and {field} have one address, {address}: choose another port");
                 }
             }
         }
@@ -47,7 +48,7 @@ impl Settings {
     }
 
     /// Returns an error if a duration is longer than anybody waits.
-    fn check_periods(&self) -> Result<(), String> {
+    fn check_periods(&self) -> anyhow::Result<()> {
         for (path, period, hours) in [
             ("failover.delay", self.failover.delay, 1),
             ("failover.back", self.failover.back, 24),
@@ -55,20 +56,21 @@ impl Settings {
             ("history", self.history, 720),
             ("grace", self.grace, 1),
         ] {
-            if period.0 > Duration::from_hours(hours) {
-                return Err(format!("{path}: {period} is more than {hours}h"));
-            }
+            ensure!(
+                period.0 <= Duration::from_hours(hours),
+                "{path}: {period} is more than {hours}h"
+            );
         }
         Ok(())
     }
 
     /// Returns an error if a cluster has a name that has another meaning in a failover order (rule K5a). This cluster is `local`
     /// there, whatever its name is.
-    fn check_cluster_names(&self) -> Result<(), String> {
+    fn check_cluster_names(&self) -> anyhow::Result<()> {
         let check = |path: &str, name: &ClusterName| match name.as_str() {
-            "auto" | "local" => Err(format!(
-                "{path}: '{name}' is a word of failover orders, and no name"
-            )),
+            "auto" | "local" => {
+                bail!("{path}: '{name}' is a word of failover orders, and no name")
+            }
             _ => Ok(()),
         };
         if self.cluster_name.as_str() != DEFAULT_CLUSTER_NAME {
@@ -81,11 +83,12 @@ impl Settings {
     }
 
     /// Returns an error if the zones cannot be served together.
-    fn check_zones(&self) -> Result<(), String> {
+    fn check_zones(&self) -> anyhow::Result<()> {
         let zones = || self.zones.iter().map(|zone| &zone.name);
-        if self.zones.is_empty() {
-            return Err("there is no zone; name at least one, such as global".to_owned());
-        }
+        ensure!(
+            !self.zones.is_empty(),
+            "there is no zone; name at least one, such as global"
+        );
         // The name server of the other zone would be a name in this zone, where it does not exist.
         let hides = |zone: &ZoneName, other: &ZoneName| {
             let above = zone.as_str().strip_suffix(other.as_str());
@@ -93,19 +96,19 @@ impl Settings {
         };
         for (index, zone) in zones().enumerate() {
             if zones().take(index).any(|one| one == zone) {
-                return Err(format!("zone {zone} is given twice: give each zone once"));
+                bail!("zone {zone} is given twice: give each zone once");
             }
             if let Some(other) = zones().find(|other| hides(zone, other)) {
-                return Err(format!(
+                bail!(
                     "zone {zone} holds the name of the server of zone {other}: choose another zone"
-                ));
+                );
             }
         }
         self.check_zone_clusters()
     }
 
     /// Returns an error if a zone is of a cluster that has no mirrors here, or another name.
-    fn check_zone_clusters(&self) -> Result<(), String> {
+    fn check_zone_clusters(&self) -> anyhow::Result<()> {
         for zone in &self.zones {
             let (name, Some(cluster)) = (&zone.name, zone.grammar.cluster()) else {
                 continue;
@@ -113,17 +116,17 @@ impl Settings {
             let mut renamed = self.cluster_aliases.values();
             let alias = self.cluster_aliases.get(cluster);
             if *cluster == self.cluster_name {
-                return Err(format!(
+                bail!(
                     "zone {name} is of '{cluster}', this cluster (clusterName), whose names its own DNS answers: name another cluster"
-                ));
+                );
             } else if self.exclude_clusters.contains(cluster) {
-                return Err(format!(
+                bail!(
                     "zone {name} is of cluster '{cluster}', which excludeClusters excludes: remove one of them"
-                ));
+                );
             } else if let Some(alias) = alias.filter(|_| renamed.all(|new| new != cluster)) {
-                return Err(format!(
+                bail!(
                     "zone {name} is of cluster '{cluster}', which clusterAliases calls '{alias}': name that"
-                ));
+                );
             }
         }
         Ok(())
@@ -136,7 +139,7 @@ impl Settings {
     /// # Errors
     ///
     /// For the first zone that is. `files` is the text of these files.
-    pub fn check_cluster_domain(&self, files: &str) -> Result<(), String> {
+    pub fn check_cluster_domain(&self, files: &str) -> anyhow::Result<()> {
         let domains = files
             .split_whitespace()
             .filter_map(|word| word.split_once(".svc."));
@@ -154,17 +157,17 @@ impl Settings {
                 } else {
                     continue;
                 };
-                return Err(format!(
+                bail!(
                     "zones: zone {name} {place} the domain of this cluster, {domain} (clusterDomain of its kubelets): choose the \
                      domain of cluster '{cluster}'"
-                ));
+                );
             }
         }
         Ok(())
     }
 
     /// Returns an error if an encrypted listener has no certificate, or if a file has no effect.
-    fn check_tls(&self) -> Result<(), String> {
+    fn check_tls(&self) -> anyhow::Result<()> {
         let has_listener = self.has_encrypted_listener();
         for (path, file, is_required) in [
             ("tls.certificate", &self.tls.certificate, true),
@@ -180,7 +183,7 @@ impl Settings {
                 }
                 _ => continue,
             };
-            return Err(format!("{path}: {why}"));
+            bail!("{path}: {why}");
         }
         Ok(())
     }

@@ -70,7 +70,7 @@ impl Settings {
     ///
     /// For the first value that is not accepted.
     pub fn checked(self, place: &str) -> Result<Self, String> {
-        self.check().map_err(|why| format!("{place}: {why}"))?;
+        self.check().map_err(|why| format!("{place}: {why:#}"))?;
         Ok(self)
     }
 

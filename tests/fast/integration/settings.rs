@@ -113,12 +113,12 @@ fn zone_of_another_cluster_is_beside_the_domain_of_this_one() {
         let settings = Settings::parse("settings.yaml", &text).unwrap();
         for files in [search, hosts] {
             let checked = settings.check_cluster_domain(files);
-            let error = checked.err().unwrap_or_default();
+            let error = checked.map_or_else(|why| why.to_string(), |()| String::new());
             let place =
                 error.split_once(" of this cluster, hub.test. (clusterDomain of its kubelets): ");
             assert_eq!(place.map_or(&*error, |(place, _)| place), expected);
         }
-        assert_eq!(settings.check_cluster_domain("search hub.test\n"), Ok(()));
+        assert!(settings.check_cluster_domain("search hub.test\n").is_ok());
     }
 }
 
