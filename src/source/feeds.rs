@@ -75,42 +75,47 @@ struct FeedState {
 impl Feeds {
     /// Creates the state of every watch, of all namespaces or of each of `namespaces`.
     pub fn new(namespaces: &[Namespace]) -> Self {
-        let clock = SteadyClock::start();
-        let scopes = namespaces
-            .is_empty()
-            .then_some(None)
-            .into_iter()
-            .chain(namespaces.iter().cloned().map(Some));
-        let mut state = FeedStates::new();
-        for namespace in scopes {
-            for kind in Kind::ALL.into_iter().filter(|kind| kind.is_needed()) {
-                let namespace = namespace.clone();
-                state.insert(Feed { kind, namespace }, FeedState::new(clock.start));
-            }
-        }
-        Self {
-            state: Arc::new(Mutex::new(state)),
+        let feeds = Self {
+            state: Arc::default(),
             events: Events::default(),
             heartbeat: Heartbeat::default(),
             reading: Heartbeat::default(),
-            clock,
+            clock: SteadyClock::start(),
             panics: Failures::default(),
             answer_delays: Arc::default(),
+        };
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_needed()) {
+            if namespaces.is_empty() {
+                feeds.add(kind, None);
+            }
+            for namespace in namespaces {
+                feeds.add(kind, Some(namespace));
+            }
         }
+        feeds
     }
 
     /// Adds the watches of Links in `namespaces`. A table does not need them.
     pub fn with_links(self, namespaces: &[Namespace]) -> Self {
-        let mut state = self.state.lock();
         for namespace in namespaces {
-            let feed = Feed {
-                kind: Kind::Link,
-                namespace: Some(namespace.clone()),
-            };
-            state.insert(feed, FeedState::new(self.clock.start));
+            self.add(Kind::Link, Some(namespace));
         }
-        drop(state);
         self
+    }
+
+    fn add(&self, kind: Kind, namespace: Option<&Namespace>) {
+        let feed = Feed {
+            kind,
+            namespace: namespace.cloned(),
+        };
+        let state = FeedState {
+            last_activity: Instant::now(),
+            awaited_since: Some(self.clock.start),
+            undefined: None,
+            failure: None,
+            logged: Vec::new(),
+        };
+        self.state.lock().insert(feed, state);
     }
 
     /// Notes that the source starts again. It lists every feed, and nothing is known of Links until then.
@@ -254,17 +259,6 @@ fn states(all: &FeedStates, are_needed: bool) -> impl Iterator<Item = &FeedState
 // === impl FeedState ===
 
 impl FeedState {
-    /// Starts the state of a feed at a time.
-    fn new(start: Timestamp) -> Self {
-        Self {
-            last_activity: Instant::now(),
-            awaited_since: Some(start),
-            undefined: None,
-            failure: None,
-            logged: Vec::new(),
-        }
-    }
-
     fn is_listed(&self) -> bool {
         self.awaited_since.is_none()
     }

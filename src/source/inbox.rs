@@ -4,6 +4,7 @@
 //! memory than the objects. Nothing holds up the source: it reads while services are built.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::feeds::Feed;
-use crate::model::{Kind, Object, ObjectKey};
+use crate::model::{Kind, Object, ObjectKey, ObjectRef};
 use crate::table::links::LeasePoll;
 use crate::table::store::Objects;
 
@@ -80,10 +81,8 @@ struct SharedInbox {
 struct WaitingUpdates {
     /// In the order of their arrival.
     updates: Vec<Update>,
-    /// The places of the objects of each kind that arrived since the last list. A copy that follows a list must not come before it.
-    places: [BTreeMap<ObjectKey, usize>; Kind::ALL.len()],
-    /// The last poll, which stands for earlier ones.
-    leases: Option<LeasePoll>,
+    /// The places of the objects that arrived since the last list. A copy that follows a list must not come before it.
+    places: BTreeMap<ObjectRef, usize>,
     has_ended: bool,
 }
 
@@ -119,11 +118,8 @@ impl Inbox {
     /// Takes what waits, in an order in which it can be applied.
     pub(super) fn take(&self) -> Vec<Update> {
         let mut waiting = self.0.waiting.lock();
-        waiting.places = Default::default();
-        let leases = waiting.leases.take().map(Update::Leases);
-        let mut updates = std::mem::take(&mut waiting.updates);
-        updates.extend(leases);
-        updates
+        waiting.places.clear();
+        take(&mut waiting.updates)
     }
 
     /// Waits until something has arrived since the last call, or the source has ended.
@@ -149,22 +145,23 @@ impl WaitingUpdates {
     fn add(&mut self, update: Update) {
         match update {
             Update::Apply(change) => {
-                let places = &mut self.places[change.kind as usize];
-                let place = places
-                    .get(&change.key)
-                    .and_then(|place| self.updates.get_mut(*place));
-                if let Some(Update::Apply(older)) = place {
-                    older.object = change.object; // the time is that of the first change that is not answered
-                    return;
+                let object = ObjectRef {
+                    kind: change.kind,
+                    key: change.key.clone(),
+                };
+                let next = self.updates.len();
+                let place = *self.places.entry(object).or_insert(next);
+                match self.updates.get_mut(place) {
+                    // The time is that of the first change that is not answered.
+                    Some(Update::Apply(older)) => older.object = change.object,
+                    _ => self.updates.push(Update::Apply(change)),
                 }
-                places.insert(change.key.clone(), self.updates.len());
-                self.updates.push(Update::Apply(change));
             }
             Update::Reset { .. } => {
-                self.places = Default::default();
+                self.places.clear();
                 self.updates.push(update);
             }
-            Update::Leases(poll) => self.leases = Some(poll),
+            Update::Leases(_) => self.updates.push(update),
         }
     }
 }
