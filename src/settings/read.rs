@@ -46,10 +46,10 @@ impl Settings {
             Some(line) => format!("{place}, line {line}: {what}"),
             None => format!("{place}: {what}"),
         };
-        let value = serde_saphyr::from_str(text);
-        let value: Value = value.map_err(|error| at(line_of(&error), reason(&error)))?;
-        // An empty text is `null`.
-        let value = without_nulls(value).unwrap_or_else(|| json!({}));
+        let given: Option<Value> =
+            serde_saphyr::from_str(text).map_err(|error| at(line_of(&error), reason(&error)))?;
+        let mut value = given.unwrap_or_else(|| json!({}));
+        remove_nulls(&mut value);
         if !value.is_object() {
             return Err(at(None, "expected settings, such as ttl: 5".to_owned()));
         }
@@ -85,16 +85,10 @@ impl Settings {
 }
 
 /// Removes the values that are `null`, which stand for the default.
-fn without_nulls(value: Value) -> Option<Value> {
-    match value {
-        Value::Null => None,
-        Value::Object(fields) => {
-            let fields = fields
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, without_nulls(value)?)));
-            Some(Value::Object(fields.collect()))
-        }
-        other => Some(other),
+fn remove_nulls(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.retain(|_, value| !value.is_null());
+        fields.values_mut().for_each(remove_nulls);
     }
 }
 
