@@ -50,15 +50,17 @@ impl Timestamp {
 
     /// Returns the time after a delay.
     pub fn after(self, delay: Duration) -> Self {
-        let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(milliseconds))
+        Self(self.0.saturating_add(milliseconds(delay)))
     }
 
     /// Returns the time before it by a delay, or the epoch.
     pub fn before(self, delay: Duration) -> Self {
-        let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_sub(milliseconds))
+        Self(self.0.saturating_sub(milliseconds(delay)))
     }
+}
+
+fn milliseconds(delay: Duration) -> u64 {
+    u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl From<Timestamp> for String {
