@@ -111,14 +111,11 @@ fn log_new(
     limiter: &mut LineLimiter,
 ) {
     let keys = || services.iter().map(|(key, _)| *key);
-    let known = last
-        .into_iter()
-        .flat_map(|last| last.problems_beside(keys()));
-    let known: BTreeSet<&Problem> = known.collect();
-    let beside: Vec<&Problem> = next.problems_beside(keys()).collect();
-    log_ended(known.iter().copied(), beside.iter().copied(), time);
-    let mut new = beside;
-    new.retain(|one| !known.contains(one));
+    let last_beside = last.map(|last| last.problems_beside(keys()).collect());
+    let last_beside: BTreeSet<&Problem> = last_beside.unwrap_or_default();
+    let mut new: Vec<&Problem> = next.problems_beside(keys()).collect();
+    log_ended(last_beside.iter().copied(), new.iter().copied(), time);
+    new.retain(|one| !last_beside.contains(one));
     for (key, changes) in services {
         let old = last.and_then(|last| last.find(key));
         let known = old.map_or(&[][..], |old| &old.problems);
@@ -196,17 +193,19 @@ impl ChangeLog {
             of_services.push((key, changes.unwrap_or_default()));
         }
         log_new(last_table, next, &of_services, time, &mut self.limiter);
-        let generation = now.generation;
-        let serial = now.serial;
-        let services = changed.len();
         // Each of the others has lines of its changes.
-        let is_first = last.generation == 0;
-        let level = if is_first {
+        let level = if last.generation == 0 {
             LogLevel::INFO
         } else {
             LogLevel::DEBUG
         };
-        log_at!(level, generation, serial, services, "Published table");
+        log_at!(
+            level,
+            generation = now.generation,
+            serial = now.serial,
+            services = changed.len(),
+            "Published table"
+        );
         let short_names = last_table.map(|last| diff_short_names(last, next, changed));
         let changes = diff_links(last_table, next)
             .into_iter()
@@ -255,8 +254,7 @@ impl ChangeLog {
 
 /// Logs a change, with the fields and the sentence of its event.
 fn log_change(change: &Change, moment: Timestamp) {
-    let is_trouble = change.is_trouble();
-    let level = if is_trouble {
+    let level = if change.is_trouble() {
         LogLevel::WARN
     } else {
         LogLevel::INFO
