@@ -237,12 +237,9 @@ pub(crate) enum RequestFailure {
 impl RequestFailure {
     /// Converts the status of a refused request.
     pub(super) fn from_status(status: Status) -> Self {
-        let details = status.details.iter();
-        let mut causes = details.flat_map(|details| &details.causes);
-        // As client-go does. Servers send it since Kubernetes 1.19.
-        let is_future = causes.any(|cause| cause.reason == "ResourceVersionTooLarge");
         let Status { code, message, .. } = status;
-        if code == 410 || is_future {
+        // API servers of every version have this text, and newer ones a cause as well.
+        if code == 410 || message.contains("Too large resource version") {
             return Self::Gone(format!("the resource version is gone: {message}"));
         }
         Self::Refused { code, message }
