@@ -82,8 +82,6 @@ enum PairValue<'j> {
 pub struct Body<'j> {
     /// `spec` of a Service, a Link or a Lease.
     pub spec: Option<Spec<'j>>,
-    /// `addressType` of an EndpointSlice.
-    pub address_type: JsonText<'j>,
     /// `endpoints` of an EndpointSlice.
     pub endpoints: Option<Vec<KubeEndpoint<'j>>>,
     /// `ports` of an EndpointSlice.

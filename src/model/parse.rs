@@ -110,9 +110,6 @@ fn read_slice(slice: &KubeObject<'_>) -> Result<Option<Slice>, Problem> {
     let owner = slice
         .label(key::SERVICE_NAME)
         .ok_or_else(|| unusable(format!("label {} is missing", key::SERVICE_NAME)))?;
-    if &*body.address_type == "FQDN" {
-        return Err(unusable("addressType FQDN is not supported"));
-    }
     let owner = intern(owner);
     if is_mirror && !has(key::HEADLESS_MIRROR) {
         let hosts = slice::listed(owner.clone(), &body, linkerd::listed_host);
