@@ -104,10 +104,8 @@ pub enum OwnForm {
         /// Whether `spec.selector` selects pods. Otherwise somebody writes its slices, or it only has settings.
         has_selector: bool,
     },
-    /// Its cluster IP.
+    /// Its cluster IPs. Without one, such as of type `ExternalName`, it only has settings.
     ClusterIp,
-    /// None, such as those of type `ExternalName`. It only has settings.
-    Other,
 }
 
 /// The value of label `mirror.linkerd.io/exported` on a Service of this cluster.

@@ -11,8 +11,8 @@ use super::key::controller;
 use super::keys::Kind;
 use super::kube_object::unusable;
 use super::{
-    Export, Few, Item, ItemKind, KubeObject, Object, ObjectKey, OwnForm, OwnService, Ports,
-    Problem, ServiceSettings, Slice, intern, key, linkerd, slice,
+    Export, Few, Item, ItemKind, KubeObject, Object, ObjectKey, OwnForm, OwnService, Problem,
+    ServiceSettings, Slice, intern, key, linkerd, slice,
 };
 
 /// Returns the key of an object and what this server uses of it. Returns `None` if the object does not matter, such as a slice
@@ -55,17 +55,17 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
     if settings.is_none() && !spec.is_headless() && service.label(key::EXPORTED).is_none() {
         return Ok(Object::Plain);
     }
-    let (form, addresses, ports) = if spec.is_headless() {
+    let form = if spec.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
-        let form = OwnForm::Headless { has_selector };
-        (form, Few::default(), spec.ports())
+        OwnForm::Headless { has_selector }
     } else {
-        match spec.addresses() {
-            Ok(addresses) => (OwnForm::ClusterIp, addresses, spec.ports()),
-            // Its settings count, also without an address.
-            Err(_) if settings.is_some() => (OwnForm::Other, Few::default(), Ports::interned([])),
-            Err(problem) => return Err(problem),
-        }
+        OwnForm::ClusterIp
+    };
+    let addresses = match spec.addresses() {
+        // Its settings count, also without an address.
+        _ if spec.is_headless() => Few::default(),
+        Err(_) if settings.is_some() => Few::default(),
+        addresses => addresses?,
     };
     let is_federated = spec.is_headless() && service.label(key::FEDERATED) == Some("member");
     let is_almost = |value: &str| {
@@ -83,7 +83,7 @@ fn read_own_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
     let kind = ItemKind::Own(OwnService { export, form });
     Ok(Object::from(Item {
         addresses,
-        ports,
+        ports: spec.ports(),
         settings,
         created: service.created(),
         has_own: true,

@@ -80,11 +80,15 @@ pub(super) fn candidate<'s>(
             }
             candidate
         }
-        OwnForm::ClusterIp if own.export.is_any() && rules.local_members != LocalMembers::None => {
+        OwnForm::ClusterIp
+            if own.export.is_any()
+                && !item.addresses.is_empty()
+                && rules.local_members != LocalMembers::None =>
+        {
             let mut slices = context.store.cursor(Kind::EndpointSlice);
             cluster_ip(source, &mut slices, context)?
         }
-        OwnForm::ClusterIp | OwnForm::Other => return None,
+        OwnForm::ClusterIp => return None,
     };
     if own.export == Export::Gateway {
         let why = mirrorable(&candidate, own, &rules.cluster_name).err();
