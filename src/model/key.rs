@@ -37,14 +37,11 @@ pub const FAILOVER: &str = "global-dns/failover";
 /// Annotation of this server on a Service of this cluster: the clusters that its name expects.
 pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
 
-/// Controllers of slices, by the value of label [`MANAGED_BY`].
-pub mod controller {
-    /// The controller of Kubernetes, for Services with a selector.
-    pub const KUBERNETES: &str = "endpointslice-controller.k8s.io";
-    /// The controller of Cilium Cluster Mesh. It writes endpoints of other clusters to slices of a Service of this
-    /// cluster.
-    pub const CILIUM_MESH: &str = "endpointslice-mesh-controller.cilium.io";
-}
+/// The value of [`MANAGED_BY`] of the controller of Kubernetes, for Services with a selector.
+pub const KUBERNETES: &str = "endpointslice-controller.k8s.io";
+/// The value of [`MANAGED_BY`] of the controller of Cilium Cluster Mesh. It writes endpoints of other clusters to slices of a Service of
+/// this cluster.
+pub const CILIUM_MESH: &str = "endpointslice-mesh-controller.cilium.io";
 
 /// The annotations of this server.
 pub const SETTINGS: [&str; 4] = [TTL, GATEWAY_DOWN, FAILOVER, EXPECTED_CLUSTERS];

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use super::key::controller;
 use super::keys::Kind;
 use super::kube_object::unusable;
 use super::{
@@ -97,11 +96,10 @@ fn read_slice(slice: &KubeObject<'_>) -> Result<Option<Slice>, Problem> {
     let has = |key| slice.label(key).is_some();
     let manager = slice.label(key::MANAGED_BY);
     let is_mirror = linkerd::is_mirror(slice);
-    let is_foreign = has(key::MIRRORED_SERVICE)
-        || has(key::SOURCE_CLUSTER)
-        || manager == Some(controller::CILIUM_MESH);
+    let is_foreign =
+        has(key::MIRRORED_SERVICE) || has(key::SOURCE_CLUSTER) || manager == Some(key::CILIUM_MESH);
     // Slices that somebody else writes for a Service without a selector have no headless label.
-    let has_pods = has(key::HEADLESS) || manager != Some(controller::KUBERNETES);
+    let has_pods = has(key::HEADLESS) || manager != Some(key::KUBERNETES);
     let matters = is_mirror || !is_foreign && (has_pods || has(key::EXPORTED));
     if has(key::MCS_SERVICE) || !matters {
         return Ok(None);
