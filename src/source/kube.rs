@@ -18,7 +18,7 @@ use kube::Client;
 use tracing::{Instrument, info_span};
 
 pub(crate) use client::client;
-pub(crate) use requests::{RequestFailure, within};
+pub(crate) use responses::{RequestFailure, within};
 pub use watcher::RELIST;
 
 use limiter::Limiters;

@@ -15,7 +15,8 @@ use tracing::debug;
 use super::super::backoff::{Backoff, jittered};
 use super::super::log_problem;
 use super::super::{Feeds, Update, Updates};
-use super::requests::{RequestFailure, read_list, within};
+use super::requests::read_list;
+use super::responses::{RequestFailure, within};
 use crate::model::{Kind, KubeObject, Lease, Namespace};
 use crate::table::links::LeasePoll;
 

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::backoff::Backoff;
-use super::requests::RequestFailure;
+use super::responses::RequestFailure;
 
 /// The limiters of one API server.
 #[derive(Debug, Default)]

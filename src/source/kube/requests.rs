@@ -4,9 +4,8 @@
 //! read all objects from etcd for each page of a paginated list. Streamed lists are not used: some proxies drop the
 //! bookmark that ends them.
 //!
-//! Each object is reduced when it arrives. All objects are returned when the list is complete. What a failure means is decided here.
+//! Each object is reduced when it arrives. All objects are returned when the list is complete.
 
-use std::io;
 use std::time::Duration;
 
 use futures::{AsyncBufRead, AsyncBufReadExt as _, pin_mut};
@@ -14,14 +13,12 @@ use hyper::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, VersionMatch, WatchParams};
-use kube::core::{Request, Status};
+use kube::core::Request;
 use kube::{Client, Resource};
 use tokio::time::timeout;
 
 use super::super::Feed;
-use super::client::error_text;
-use super::responses::{EventReader, ListReader};
-use crate::log::error_chain;
+use super::responses::{EventReader, ListReader, RequestFailure, within};
 use crate::model::{Kind, KubeObject, LINK_VERSIONS, parse};
 use crate::table::store::Objects;
 
@@ -200,94 +197,4 @@ pub(super) async fn read_list(
         let length = octets.len();
         body.consume_unpin(length);
     }
-}
-
-// === Failures ===
-
-/// The reason why a list failed or a watch stopped.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestFailure {
-    /// The server refused the request.
-    #[error("the API server returned {code}: {message}")]
-    Refused {
-        /// The HTTP status.
-        code: u16,
-        /// The message of the server.
-        message: String,
-    },
-    /// The version has expired or is in the future, or the kind is not defined any more. The feed must be listed.
-    #[error("{0}")]
-    Gone(String),
-    /// The server is unreachable, sent nothing in time, or the response broke off.
-    #[error("{0}")]
-    Broken(String),
-    /// The connection ended. Servers and proxies often end a watch in this way.
-    #[error("{0}")]
-    Ended(String),
-    /// Nothing was heard from a watch for too long.
-    #[error("the watch is silent")]
-    Silent,
-    /// The response, or an event, cannot be parsed. The feed must be listed.
-    #[error("{0}")]
-    Unreadable(String),
-}
-
-// === impl RequestFailure ===
-
-impl RequestFailure {
-    /// Converts the status of a refused request.
-    pub(super) fn from_status(status: Status) -> Self {
-        let Status { code, message, .. } = status;
-        // API servers of every version have this text, and newer ones a cause as well.
-        if code == 410 || message.contains("Too large resource version") {
-            return Self::Gone(format!("the resource version is gone: {message}"));
-        }
-        Self::Refused { code, message }
-    }
-
-    /// Returns whether the server or the network is the cause, so that requests of other feeds would fail too. Other
-    /// causes, such as missing permissions, concern one feed.
-    pub(super) fn is_server_wide(&self) -> bool {
-        match self {
-            Self::Refused { code, .. } => !matches!(code, 400..=499) || matches!(code, 408 | 429),
-            Self::Gone(_) => false,
-            _ => true,
-        }
-    }
-}
-
-impl From<kube::Error> for RequestFailure {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::from_status(*status),
-            _ => Self::Broken(error_text(&error)),
-        }
-    }
-}
-
-impl From<kube::core::request::Error> for RequestFailure {
-    fn from(error: kube::core::request::Error) -> Self {
-        Self::Broken(error_chain(&error))
-    }
-}
-
-impl From<io::Error> for RequestFailure {
-    fn from(error: io::Error) -> Self {
-        Self::Broken(error_chain(&error))
-    }
-}
-
-/// Waits for a part of a response, up to a limit.
-pub(crate) async fn within<T, E>(
-    limit: Duration,
-    part: impl Future<Output = Result<T, E>>,
-) -> Result<T, RequestFailure>
-where
-    RequestFailure: From<E>,
-{
-    let silent = |_| {
-        let seconds = limit.as_secs();
-        RequestFailure::Broken(format!("the API server sent nothing for {seconds} s"))
-    };
-    Ok(timeout(limit, part).await.map_err(silent)??)
 }

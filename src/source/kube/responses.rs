@@ -1,4 +1,4 @@
-//! The two forms of responses of the API server, read object by object: a list, which is one JSON object around an array of up to a
+//! Responses of the API server, and what failures mean. There are two forms, read object by object: a list, which is one JSON object around an array of up to a
 //! hundred thousand objects, and the events of a watch, one in each line.
 //!
 //! The reader of a list splits off each object when it has arrived, so that memory holds one object and not the whole list. The rest is
@@ -7,14 +7,17 @@
 //! cannot decode.
 
 use std::borrow::Cow;
+use std::io;
+use std::time::Duration;
 
 use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 use kube::core::Status;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
-use super::requests::RequestFailure;
+use super::client::error_text;
 use crate::log::error_chain;
 use crate::model::KubeObject;
 
@@ -278,6 +281,96 @@ fn decode(line: &[u8]) -> Result<WatchEvent<'_>, RequestFailure> {
         is_deleted,
         object: KubeObject::read(json),
     })
+}
+
+// === Failures ===
+
+/// The reason why a list failed or a watch stopped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestFailure {
+    /// The server refused the request.
+    #[error("the API server returned {code}: {message}")]
+    Refused {
+        /// The HTTP status.
+        code: u16,
+        /// The message of the server.
+        message: String,
+    },
+    /// The version has expired or is in the future, or the kind is not defined any more. The feed must be listed.
+    #[error("{0}")]
+    Gone(String),
+    /// The server is unreachable, sent nothing in time, or the response broke off.
+    #[error("{0}")]
+    Broken(String),
+    /// The connection ended. Servers and proxies often end a watch in this way.
+    #[error("{0}")]
+    Ended(String),
+    /// Nothing was heard from a watch for too long.
+    #[error("the watch is silent")]
+    Silent,
+    /// The response, or an event, cannot be parsed. The feed must be listed.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+// === impl RequestFailure ===
+
+impl RequestFailure {
+    /// Converts the status of a refused request.
+    pub(super) fn from_status(status: Status) -> Self {
+        let Status { code, message, .. } = status;
+        // API servers of every version have this text, and newer ones a cause as well.
+        if code == 410 || message.contains("Too large resource version") {
+            return Self::Gone(format!("the resource version is gone: {message}"));
+        }
+        Self::Refused { code, message }
+    }
+
+    /// Returns whether the server or the network is the cause, so that requests of other feeds would fail too. Other
+    /// causes, such as missing permissions, concern one feed.
+    pub(super) fn is_server_wide(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => !matches!(code, 400..=499) || matches!(code, 408 | 429),
+            Self::Gone(_) => false,
+            _ => true,
+        }
+    }
+}
+
+impl From<kube::Error> for RequestFailure {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::from_status(*status),
+            _ => Self::Broken(error_text(&error)),
+        }
+    }
+}
+
+impl From<kube::core::request::Error> for RequestFailure {
+    fn from(error: kube::core::request::Error) -> Self {
+        Self::Broken(error_chain(&error))
+    }
+}
+
+impl From<io::Error> for RequestFailure {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error_chain(&error))
+    }
+}
+
+/// Waits for a part of a response, up to a limit.
+pub(crate) async fn within<T, E>(
+    limit: Duration,
+    part: impl Future<Output = Result<T, E>>,
+) -> Result<T, RequestFailure>
+where
+    RequestFailure: From<E>,
+{
+    let silent = |_| {
+        let seconds = limit.as_secs();
+        RequestFailure::Broken(format!("the API server sent nothing for {seconds} s"))
+    };
+    Ok(timeout(limit, part).await.map_err(silent)??)
 }
 
 #[cfg(test)]
