@@ -7,13 +7,14 @@
 //! applied; the next one is.
 
 mod backoff;
+mod change_log;
 pub mod events;
 pub mod feeds;
 pub mod file;
 mod flapping;
 pub mod inbox;
 pub mod kube;
-mod log;
+mod problem_log;
 mod steady_clock;
 mod turns;
 
@@ -30,11 +31,12 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
 use backoff::Backoff;
+use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use inbox::{ObjectChange, Outcome, Update, Updates};
-use log::{ChangeLog, log_limited};
-pub use log::{log_ended, log_problem, problem_of_failures};
+use problem_log::log_limited;
+pub use problem_log::{log_ended, log_problem, problem_of_failures};
 pub use steady_clock::SteadyClock;
 
 use inbox::Inbox;

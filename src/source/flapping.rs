@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::info;
 
-use super::log::{LineLimiter, log_limited};
+use super::problem_log::{LineLimiter, log_limited};
 use crate::model::{Problem, ProblemKind, ServiceKey, Timestamp};
 
 /// Maximum number of changes of a service in a minute.
