@@ -15,5 +15,4 @@ pub mod finding;
 pub mod fleet;
 pub mod objects;
 pub mod path;
-pub mod permissions;
 pub mod probe;

@@ -10,7 +10,6 @@ mod groups;
 mod linkerd;
 mod print;
 mod serve;
-mod values;
 mod view;
 
 pub use cluster::{Cluster, is_pod};

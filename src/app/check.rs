@@ -153,25 +153,16 @@ async fn questions(
     server: &Api,
     facts: &ServerFacts,
 ) -> anyhow::Result<Vec<Question>> {
-    let zones = facts::zones(&facts.status);
     if let Some(name) = &args.name {
-        let mut question = question(server, &name.to_string()).await?;
-        let zone = zones
-            .filter(|zone| question.name.ends_with(zone.name))
-            .max_by_key(|zone| zone.name.len());
-        question.zone = zone.map_or("", |zone| zone.name).to_owned();
-        return Ok(vec![question]);
+        return Ok(vec![question(server, facts, &name.to_string()).await?]);
     }
     let mut questions = Vec::new();
-    for zone in zones {
+    for zone in facts::zones(&facts.status) {
         let mut asked = Question::of_apex(zone.name);
         if let Some(name) = name_in(zone, facts) {
-            let of_name = question(server, &name).await?;
+            let of_name = question(server, facts, &name).await?;
             if of_name.exists {
-                asked = Question {
-                    zone: asked.zone,
-                    ..of_name
-                };
+                asked = of_name;
             }
         }
         questions.push(asked);
@@ -180,18 +171,25 @@ async fn questions(
 }
 
 /// Returns the question for a name, as the server explains it.
-async fn question(server: &Api, name: &str) -> anyhow::Result<Question> {
+async fn question(server: &Api, facts: &ServerFacts, name: &str) -> anyhow::Result<Question> {
     let filter = Filter {
         // Without its zone, as `explain` takes it.
         name: Some(name.trim_end_matches('.').to_owned()),
         ..Filter::default()
     };
     let explained = server.items(ViewKind::Explain, &filter).await?;
-    Ok(Question::of_name(&explained))
+    let mut question = Question::of_name(&explained);
+    let zones = facts::zones(&facts.status).map(|zone| zone.name);
+    let own = zones.filter(|zone| question.name.ends_with(zone));
+    question.zone = own
+        .max_by_key(|zone| zone.len())
+        .unwrap_or_default()
+        .to_owned();
+    Ok(question)
 }
 
 /// Returns whether a line says why no server, or no objects, can be read.
 fn is_cause(line: &Finding) -> bool {
-    let causes = [Check::Permissions, Check::ApiServer].map(<&str>::from);
-    line.state == FindingState::Failing && causes.contains(&&*line.name)
+    let mut causes = [Check::Permissions, Check::ApiServer].iter();
+    line.state == FindingState::Failing && causes.any(|one| line.name == one.to_string())
 }

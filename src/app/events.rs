@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::remote::{find_replica, find_server, show};
+use crate::check::finding::{items, text};
 use crate::cli::{Cluster, EventsArgs, Output, harmless_json, is_closed, local_text, note, print};
 use crate::http::Api;
 use crate::model::{Timestamp, list_some};
@@ -110,21 +111,13 @@ async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Re
 
 /// Prints an event as a line. The filter selects later ones from now on.
 fn print_event(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Result<()> {
-    let text = |name: &str| event[name].as_str().unwrap_or_default();
     filter.after = event["id"].as_u64().or(filter.after);
-    filter.since = Timestamp::from_text(text("time")).or(filter.since);
+    filter.since = Timestamp::from_text(text(event, "time")).or(filter.since);
     if output == Output::Json {
         return print(&(harmless_json(&serde_json::to_string(event)?) + "\n"));
     }
-    let services = list_some(
-        event["services"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str),
-        1,
-    );
-    let [time, kind, sentence] = ["time", "kind", "text"].map(text);
+    let services = list_some(items(event, "services").filter_map(Value::as_str), 1);
+    let [time, kind, sentence] = ["time", "kind", "text"].map(|field| text(event, field));
     let line = format!("{time}  {kind:12}  {services:24}  {sentence}");
     print(&(local_text(&line) + "\n"))
 }

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use futures::future::join_all;
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::remote::MAX_REPLICAS;
 use crate::check::cluster::list_links;
@@ -74,12 +74,7 @@ async fn read(places: &[Place], found: &[Fact<Servers>]) -> Vec<Member> {
 
 /// Waits for a cluster for [`CLUSTER_TIMEOUT`].
 async fn in_time<T>(response: impl Future<Output = anyhow::Result<T>>) -> Fact<T> {
-    let response = timeout(CLUSTER_TIMEOUT, response).await;
-    let response = response.unwrap_or_else(|_| {
-        Err(anyhow!(
-            "no response within {CLUSTER_TIMEOUT:?} of the API server, the server, or the program that gives credentials"
-        ))
-    });
+    let response = within(CLUSTER_TIMEOUT, response).await;
     response.map_err(|error| error_chain(error.as_ref()))
 }
 

@@ -1,6 +1,6 @@
 //! `serve`: opens resources, binds listeners, starts tasks and shuts down in order.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -124,7 +124,16 @@ impl RunningServer {
                     .context("cannot start the thread of the certificate")?,
             );
         }
-        let (zones, identity) = named(settings, &given, &dns);
+        let bound: Vec<SocketAddr> = dns.iter().map(|one| one.address).collect();
+        let zones = settings.zones(&ns_addresses(&given, &bound));
+        let identity = view::Identity {
+            cluster: Some(settings.cluster_name.clone()),
+            replica: host_name(),
+            servers: match given.as_slice() {
+                [] => bound,
+                given => given.iter().map(|ip| (*ip, NS_PORT).into()).collect(),
+            },
+        };
         let shown = view::Server {
             lost_log_lines,
             certificate,
@@ -205,21 +214,6 @@ impl RunningServer {
     }
 }
 
-/// Returns the zones and the identity of a server. `given` are the addresses of `ns.dns.Z`, if they are known.
-fn named(settings: &Settings, given: &[IpAddr], dns: &[DnsListener]) -> (Zones, view::Identity) {
-    let bound: Vec<SocketAddr> = dns.iter().map(|one| one.address).collect();
-    let zones = settings.zones(&ns_addresses(given, &bound));
-    let identity = view::Identity {
-        cluster: Some(settings.cluster_name.clone()),
-        replica: host_name(),
-        servers: match given {
-            [] => bound,
-            given => given.iter().map(|ip| (*ip, NS_PORT).into()).collect(),
-        },
-    };
-    (zones, identity)
-}
-
 /// Reserves what the DNS listeners need. They are opened later.
 fn listen(
     settings: &Settings,
@@ -243,12 +237,14 @@ fn listen(
 /// when they start.
 fn liveness(feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
     let heartbeat = Heartbeat::default();
-    let name = "the runtime of TCP connections".to_owned();
     let liveness = Liveness::default();
     liveness.watch([
         ("the update loop".to_owned(), feeds.heartbeat.clone()),
         ("the source".to_owned(), feeds.reading.clone()),
-        (name, heartbeat.clone()),
+        (
+            "the runtime of TCP connections".to_owned(),
+            heartbeat.clone(),
+        ),
     ]);
     tasks.spawn(heartbeat.follow_runtime());
     liveness

@@ -13,6 +13,7 @@ use tracing::warn;
 
 use crate::cli::Cluster;
 use crate::http::Api;
+use crate::model::join_texts;
 use crate::server::thread;
 use crate::settings::Settings;
 use crate::source::{self, Feeds, UpdateSettings, Updates, file, kube};
@@ -87,27 +88,14 @@ impl SelectedSource {
     /// Runs the source until its first complete table, for a command that ends when it has one. Returns the API of a server of it,
     /// in this process.
     pub(super) async fn into_api(self, settings: &Settings) -> anyhow::Result<Api> {
-        let (url, origin, way_out) = match &self {
-            Self::Files(_) => (
-                String::new(),
-                "--file".to_owned(),
-                "check the files".to_owned(),
-            ),
-            Self::Cluster(one) => (one.url(), one.origin.clone(), one.way_out.clone()),
-        };
         let mut tasks = JoinSet::new();
-        let (feeds, reader) = self.start(settings, false, &mut tasks)?;
+        let (feeds, reader) = self.clone().start(settings, false, &mut tasks)?;
         let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
         // The table is visible before the lines of the log about it are written.
         while feeds.events.latest().version == 0 {
-            if Instant::now() > deadline || !feeds.failures().is_empty() {
-                let why = why_no_table(&feeds);
-                let url = if why.contains(&url) {
-                    String::new()
-                } else {
-                    url + ", "
-                };
-                bail!("there is no complete table: {url}{origin}: {why}; {way_out}");
+            let failures = join_texts(feeds.failures(), "; ");
+            if Instant::now() > deadline || !failures.is_empty() {
+                bail!("there is no complete table: {}", self.explain(failures));
             }
             sleep(Duration::from_millis(5)).await;
         }
@@ -120,20 +108,25 @@ impl SelectedSource {
         server.namespaces = settings.namespaces.clone().into();
         Ok(Api::InProcess(Box::new(server), tasks))
     }
-}
-
-/// Returns why a source has no table.
-fn why_no_table(feeds: &Feeds) -> String {
-    let failures: Vec<String> = feeds.failures().into_iter().collect();
-    let seconds = FIRST_TABLE_TIMEOUT.as_secs();
-    let why = match failures.as_slice() {
-        [] => format!("no complete list within {seconds} s"),
-        some => some.join("; "),
-    };
-    // Kubernetes 1.21 and older lack an API or a selector.
-    if why.contains("returned 404") {
-        why + " (global-dns needs Kubernetes 1.22 or later)"
-    } else {
-        why
+    /// Says what to do about the failures of the first lists.
+    fn explain(&self, mut failures: String) -> String {
+        if failures.is_empty() {
+            let seconds = FIRST_TABLE_TIMEOUT.as_secs();
+            failures = format!("no complete list within {seconds} s");
+        }
+        match self {
+            Self::Files(_) => format!("--file: {failures}; check the files"),
+            Self::Cluster(cluster) => {
+                let Cluster {
+                    origin, way_out, ..
+                } = &**cluster;
+                let url = cluster.url();
+                if failures.contains(&url) {
+                    format!("{origin}: {failures}; {way_out}")
+                } else {
+                    format!("{url}, {origin}: {failures}; {way_out}")
+                }
+            }
+        }
     }
 }

@@ -7,14 +7,14 @@ use hyper::Request as HttpRequest;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::ListParams;
 use kube::core::Request;
+use kube::core::request::Error::BuildRequest;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::finding::{
     Check, Fact, Finding, FindingState, condition, items, list as listed, name_of, text,
 };
-use super::objects::{ClusterObjects, EXPORTED, GATEWAYS};
-use super::permissions::{self, Review, Scope};
+use super::objects::{ClusterObjects, EXPORTED, GATEWAYS, LINKS_GROUP};
 use crate::model::{LINK_VERSIONS, join_texts, sentence_of};
 use crate::source::kube::{RequestFailure, within};
 
@@ -37,7 +37,7 @@ pub async fn check(
     }
     match send(client, HttpRequest::get("/version").body(Vec::new())).await {
         // The pods are not read for the same reason.
-        Err(why) => return vec![unreachable(&why)],
+        Err(failure) => return vec![unreachable(&failure.to_string())],
         Ok(info) => {
             let version = text(&info, "gitVersion");
             let sentence = format!("the API server answers, Kubernetes {version}");
@@ -46,14 +46,14 @@ pub async fn check(
     }
     let pods = pods.and_then(Result::ok).unwrap_or_default();
     let account = pods.first().map(account);
-    let needed = permissions::needed(settings).into_iter();
-    let reviews = join_all(needed.map(|one| review(client, account, one)));
+    let permissions = needed(settings).into_iter();
+    let reviews = join_all(permissions.map(|one| review(client, account, one)));
     let (reviews, nodes) = tokio::join!(reviews, check_nodes(client, &pods));
     let account = match account {
         Some(account) => format!("ServiceAccount {}", account.join("/")),
         None => origin.to_owned(),
     };
-    findings.push(permissions::check(&account, &reviews));
+    findings.push(check_permissions(&account, &reviews));
     findings.extend(nodes);
     findings
 }
@@ -66,9 +66,9 @@ pub fn unreachable(why: &str) -> Finding {
 }
 
 /// Reads the objects in the namespaces of `settings`.
-pub async fn read_objects(client: &Client, settings: &Value) -> ClusterObjects {
-    let scopes = permissions::scopes(settings);
-    let links = permissions::scopes_of_links(settings);
+pub(crate) async fn read_objects(client: &Client, settings: &Value) -> ClusterObjects {
+    let scopes = scopes(settings);
+    let links = scopes_of_links(settings);
     let (services, links, gateways) = tokio::join!(
         select::<Service>(client, EXPORTED, &scopes),
         list_links(client),
@@ -98,19 +98,23 @@ async fn review(client: &Client, account: Option<[&str; 2]>, permission: Value) 
     let path = format!("/apis/{version}/{}s", kind.to_lowercase());
     let review = json!({"apiVersion": version, "kind": kind, "spec": spec});
     let request = HttpRequest::post(path).body(review.to_string().into_bytes());
-    let reviewed = send(client, request).await;
+    let allowed = match send(client, request).await {
+        Ok(reviewed) => Ok(reviewed["status"]["allowed"] == true),
+        Err(failure) => Err(failure.to_string()),
+    };
     Review {
         permission,
-        allowed: reviewed.map(|reviewed| reviewed["status"]["allowed"] == true),
+        allowed,
     }
 }
 
 /// Sends a request.
-async fn send(client: &Client, request: hyper::http::Result<HttpRequest<Vec<u8>>>) -> Fact<Value> {
-    let request = request.map_err(|error| error.to_string())?;
-    within(REQUEST_TIMEOUT, client.request(request))
-        .await
-        .map_err(|failure| failure.to_string())
+async fn send(
+    client: &Client,
+    request: hyper::http::Result<HttpRequest<Vec<u8>>>,
+) -> Result<Value, RequestFailure> {
+    let request = request.map_err(BuildRequest)?;
+    within(REQUEST_TIMEOUT, client.request(request)).await
 }
 
 /// Lists Links. There are none if the API server does not define that kind.
@@ -118,11 +122,11 @@ async fn send(client: &Client, request: hyper::http::Result<HttpRequest<Vec<u8>>
 /// # Errors
 ///
 /// If they cannot be listed.
-pub async fn list_links(client: &Client) -> Fact<Vec<Value>> {
+pub(crate) async fn list_links(client: &Client) -> Result<Vec<Value>, RequestFailure> {
     for version in LINK_VERSIONS {
         match list(client, format!("/apis/{version}/links"), "").await {
             Err(RequestFailure::Refused { code: 404, .. }) => {}
-            listed => return listed.map_err(|failure| failure.to_string()),
+            listed => return listed,
         }
     }
     Ok(Vec::new())
@@ -133,14 +137,10 @@ async fn select<K: Resource<DynamicType = ()>>(
     client: &Client,
     selector: &str,
     scopes: &[Scope<'_>],
-) -> Fact<Vec<Value>> {
-    let lists = scopes
-        .iter()
-        .map(|scope| list(client, K::url_path(&(), *scope), selector));
-    let lists = try_join_all(lists).await;
-    lists
-        .map(|lists| lists.concat())
-        .map_err(|failure| failure.to_string())
+) -> Result<Vec<Value>, RequestFailure> {
+    let paths = scopes.iter().map(|scope| K::url_path(&(), *scope));
+    let lists = paths.map(|path| list(client, path, selector));
+    Ok(try_join_all(lists).await?.concat())
 }
 
 /// Lists the objects at a path that a label selector selects.
@@ -178,7 +178,7 @@ fn check_pods(pods: &Fact<Vec<Value>>) -> Finding {
 async fn check_nodes(client: &Client, pods: &[Value]) -> Option<Finding> {
     const HINT: &str = "kubectl describe node shows why; a pod still answers if only the control plane cannot reach its node";
     let wrong = join_all(pods.iter().map(async |pod| {
-        let node = text(&pod["spec"], "nodeName");
+        let node = text(pod, "spec.nodeName");
         let is_wrong = is_marked(pod) || is_unready(client, node).await;
         is_wrong.then(|| format!("node {node} of pod {}", name_of(pod).join("/")))
     }));
@@ -205,7 +205,7 @@ async fn is_unready(client: &Client, node: &str) -> bool {
 /// Returns the account of a pod: its namespace and its name.
 fn account(pod: &Value) -> [&str; 2] {
     let [namespace, _] = name_of(pod);
-    [namespace, text(&pod["spec"], "serviceAccountName")]
+    [namespace, text(pod, "spec.serviceAccountName")]
 }
 
 /// Describes a pod: its phase, the conditions that are false, and the containers that wait or have ended.
@@ -244,6 +244,107 @@ fn describe_pod(pod: &Value) -> String {
     parts.retain(|part| !part.is_empty());
     let name = name_of(pod).join("/");
     format!("{name}: {}", parts.join(", ")).replace(" ()", "")
+}
+
+// === Permissions ===
+
+/// A namespace, or all of them.
+type Scope<'s> = Option<&'s str>;
+
+/// Whether an account has a permission: a verb, an API group, a resource in the plural, and a namespace.
+struct Review {
+    /// The attributes of the resource, as the API server takes them.
+    permission: Value,
+    /// Whether it is allowed, or why the API server did not review it.
+    allowed: Fact<bool>,
+}
+
+/// Verbs, groups and resources that `serve` needs, as in a role.
+const NEEDED: [[&str; 3]; 7] = [
+    ["list", "", "services"],
+    ["watch", "", "services"],
+    ["list", "discovery.k8s.io", "endpointslices"],
+    ["watch", "discovery.k8s.io", "endpointslices"],
+    ["list", LINKS_GROUP, "links"],
+    ["watch", LINKS_GROUP, "links"],
+    ["list", "coordination.k8s.io", "leases"],
+];
+
+/// Returns whether a resource has the states of links. Without it, the server answers as if every cluster were linked.
+fn is_for_links(resource: &str) -> bool {
+    ["links", "leases"].contains(&resource)
+}
+
+/// Returns the scopes of objects that settings select.
+fn scopes(settings: &Value) -> Vec<Scope<'_>> {
+    let mut scopes: Vec<_> = items(settings, "namespaces").map(Value::as_str).collect();
+    if scopes.is_empty() {
+        scopes.push(None);
+    }
+    scopes
+}
+
+/// Returns the namespaces of Links that settings select.
+fn scopes_of_links(settings: &Value) -> Vec<Scope<'_>> {
+    let links = &settings["links"];
+    let namespaces = items(links, "namespaces").filter(|_| links["enabled"] != false);
+    namespaces.map(Value::as_str).collect()
+}
+
+/// Returns the permissions that a server with these settings needs.
+fn needed(settings: &Value) -> Vec<Value> {
+    let mut needed = Vec::new();
+    for [verb, group, resource] in NEEDED {
+        let scopes = if is_for_links(resource) {
+            scopes_of_links(settings)
+        } else {
+            scopes(settings)
+        };
+        for namespace in scopes {
+            needed.push(
+                json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace}),
+            );
+        }
+    }
+    needed
+}
+
+/// Checks the permissions of an account. Those that are missing are one finding, because they usually have one cause.
+fn check_permissions(account: &str, reviews: &[Review]) -> Finding {
+    const CHECK: Check = Check::Permissions;
+    const ROLE: &str = "bind the role of the chart: list and watch on services and endpointslices, in all namespaces or in each \
+                        of namespaces; for Links, list and watch on links and list on leases in each of links.namespaces, or set \
+                        links.enabled: false";
+    let denied = reviews.iter().filter(|one| one.allowed == Ok(false));
+    let denied: Vec<&Value> = denied.map(|one| &one.permission).collect();
+    if denied.is_empty() {
+        let mut failures = reviews.iter().filter_map(|one| one.allowed.as_ref().err());
+        return match failures.next() {
+            Some(why) => {
+                let hint = format!("run it as a user that may review the permissions of {account}");
+                Finding::unknown(CHECK, why, hint)
+            }
+            None => Finding::ok(
+                CHECK,
+                format!("{account} has every permission that serve needs"),
+            ),
+        };
+    }
+    let state = if denied.iter().all(|one| is_for_links(text(one, "resource"))) {
+        FindingState::Attention
+    } else {
+        FindingState::Failing
+    };
+    let missing = denied.iter().map(|one| {
+        let [verb, resource, namespace] =
+            ["verb", "resource", "namespace"].map(|field| text(one, field));
+        match namespace {
+            "" => format!("{verb} {resource} in all namespaces"),
+            _ => format!("{verb} {resource} in namespace {namespace}"),
+        }
+    });
+    let sentence = format!("{account} cannot {}", join_texts(missing, ", "));
+    Finding::new(state, CHECK, sentence, ROLE)
 }
 
 #[cfg(test)]
@@ -369,6 +470,51 @@ mod tests {
         assert_eq!(
             check_pods(&Ok(Vec::new())).sentence,
             "the release has no pods"
+        );
+    }
+
+    #[test]
+    fn missing_permissions_are_one_finding() {
+        let settings = |namespaces: Value| json!({"namespaces": namespaces, "links": {"namespaces": ["linkerd-multicluster"]}});
+        for (namespaces, denied, state, sentence) in [
+            (
+                json!([]),
+                "",
+                FindingState::Ok,
+                "dns has every permission that serve needs",
+            ),
+            (
+                json!(["prod"]),
+                "services",
+                FindingState::Failing,
+                "dns cannot list services in namespace prod, watch services in namespace prod",
+            ),
+            (
+                json!([]),
+                "leases",
+                FindingState::Attention,
+                "dns cannot list leases in namespace linkerd-multicluster",
+            ),
+        ] {
+            let reviews = needed(&settings(namespaces))
+                .into_iter()
+                .map(|permission| Review {
+                    allowed: Ok(permission["resource"] != denied),
+                    permission,
+                });
+            let finding = check_permissions("dns", &reviews.collect::<Vec<_>>());
+            assert_eq!(
+                (finding.state, finding.sentence.as_str()),
+                (state, sentence)
+            );
+        }
+        let unknown = [Review {
+            permission: json!({}),
+            allowed: Err("403".to_owned()),
+        }];
+        assert_eq!(
+            check_permissions("dns", &unknown).state,
+            FindingState::Unknown
         );
     }
 }

@@ -10,7 +10,7 @@ use hickory_server::net::tcp::TcpClientStream;
 use hickory_server::net::udp::UdpClientStream;
 use hickory_server::net::{DnsHandle, NetError};
 use hickory_server::proto::op::{DnsRequest, DnsRequestOptions, DnsResponse, Query, ResponseCode};
-use hickory_server::proto::rr::{Name, RData, RecordType as HickoryType};
+use hickory_server::proto::rr::{Name, RData, Record, RecordType as HickoryType};
 
 use super::finding::Fact;
 use crate::zone::RecordType;
@@ -56,34 +56,28 @@ pub async fn query(
         response = exchange(server, true, &query).await;
     }
     let message = response.map_err(|error| error.to_string())?;
-    let mut answers = message.answers.iter();
-    let is_answered = answers.any(|record| record.record_type() == query.query_type());
-    let of_targets = message
-        .additionals
-        .iter()
-        .filter(|_| rtype == RecordType::SRV);
-    let data = message
-        .answers
-        .iter()
-        .chain(of_targets)
-        .map(|record| &record.data);
-    let address = |data: &RData| match data {
-        RData::A(address) => Some(IpAddr::V4(address.0)),
-        RData::AAAA(address) => Some(IpAddr::V6(address.0)),
-        _ => None,
-    };
-    let primary = |data: &RData| match data {
-        RData::SOA(soa) => Some(soa.mname.to_lowercase().to_string()),
-        _ => None,
-    };
-    Ok(ReceivedReply {
+    let code = message.metadata.response_code;
+    let answers = message.answers.iter();
+    let of_type = |record: &Record| record.record_type() == query.query_type();
+    let mut received = ReceivedReply {
         // The variants are called as the codes are.
-        code: format!("{:?}", message.metadata.response_code).to_uppercase(),
+        code: format!("{code:?}").to_uppercase(),
         is_truncated: message.metadata.truncation,
-        has_records: is_answered && message.metadata.response_code == ResponseCode::NoError,
-        primary: data.clone().find_map(primary),
-        addresses: data.filter_map(address).collect(),
-    })
+        has_records: code == ResponseCode::NoError && answers.clone().any(of_type),
+        primary: None,
+        addresses: BTreeSet::new(),
+    };
+    let targets = message.additionals.iter();
+    let of_targets = targets.filter(|_| rtype == RecordType::SRV);
+    for record in answers.chain(of_targets) {
+        match &record.data {
+            RData::A(address) => _ = received.addresses.insert(address.0.into()),
+            RData::AAAA(address) => _ = received.addresses.insert(address.0.into()),
+            RData::SOA(soa) => received.primary = Some(soa.mname.to_lowercase().to_string()),
+            _ => {}
+        }
+    }
+    Ok(received)
 }
 
 async fn exchange(

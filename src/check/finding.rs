@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use strum::IntoStaticStr;
+use strum::Display;
 
 use crate::model::{Level, MAX_LISTED, list_some};
 use crate::view::{Column, Document, Section, manual_command};
 
 /// How bad a finding is, from the least to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum FindingState {
@@ -23,7 +23,7 @@ pub enum FindingState {
 }
 
 /// What is checked beside the problems of servers. The manual names each (`operate.md`, section Checks).
-#[derive(Clone, Copy, IntoStaticStr)]
+#[derive(Clone, Copy, Display)]
 #[cfg_attr(test, derive(strum::VariantArray))]
 #[strum(serialize_all = "kebab-case")]
 pub enum Check {
@@ -109,7 +109,7 @@ impl Finding {
         };
         Self {
             state,
-            name: <&str>::from(check).to_owned(),
+            name: check.to_string(),
             sentence: sentence.into(),
             hint: hint.into(),
             anchor: anchor.to_owned(),
@@ -146,10 +146,8 @@ impl FindingState {
 
     /// Returns the worst state of findings. What could not be checked does not count.
     pub fn worst(findings: &[Finding]) -> Self {
-        findings
-            .iter()
-            .map(|one| one.state)
-            .fold(Self::Ok, Self::max)
+        let states = findings.iter().map(|one| one.state);
+        states.fold(Self::Ok, Self::max)
     }
 }
 
@@ -163,9 +161,8 @@ pub fn document(
     let columns = [Column::state(""), Column::text(""), Column::text("")];
     let mut lines = Section::new("", columns.clone());
     for finding in findings {
-        let state: &str = finding.state.into();
-        let cells = [state, &finding.name, &finding.sentence].map(str::to_owned);
-        lines.push(cells, finding);
+        let cells = [&finding.state.to_string(), &finding.name, &finding.sentence];
+        lines.push(cells.map(String::clone), finding);
         if !finding.hint.is_empty() {
             let mut hint = format!("→ {}", finding.hint);
             if let Some(command) = finding.manual_command() {
@@ -175,19 +172,20 @@ pub fn document(
         }
     }
     let worst = FindingState::worst(findings);
-    let count = |state: FindingState| {
-        let number = findings.iter().filter(|one| one.state == state).count();
-        (number > 0).then(|| format!("{number} {}", <&str>::from(state)))
-    };
-    let states = [
+    let mut counts = Vec::new();
+    for state in [
         FindingState::Failing,
         FindingState::Attention,
         FindingState::Unknown,
         FindingState::Ok,
-    ];
-    let counts: Vec<String> = states.into_iter().filter_map(count).collect();
+    ] {
+        let number = findings.iter().filter(|one| one.state == state).count();
+        if number > 0 {
+            counts.push(format!("{number} {state}"));
+        }
+    }
     let mut status = Section::new("", columns);
-    status.push_text([<&str>::from(worst).to_owned(), counts.join(", ")]);
+    status.push_text([worst.to_string(), counts.join(", ")]);
     sections.extend([lines, status]);
     Document {
         kind: kind.to_owned(),
@@ -203,9 +201,14 @@ pub(super) fn list<T: std::fmt::Display>(all: impl IntoIterator<Item = T>) -> St
     list_some(all, MAX_LISTED)
 }
 
-/// Returns a text of an object, or nothing if it has none.
-pub fn text<'v>(object: &'v Value, field: &str) -> &'v str {
-    object[field].as_str().unwrap_or_default()
+/// Returns the value at a path in an object, such as `spec.nodeName`, or null.
+fn at<'v>(object: &'v Value, path: &str) -> &'v Value {
+    path.split('.').fold(object, |value, field| &value[field])
+}
+
+/// Returns the text at a path in an object, or nothing if it has none.
+pub fn text<'v>(object: &'v Value, path: &str) -> &'v str {
+    at(object, path).as_str().unwrap_or_default()
 }
 
 /// Returns the namespace and the name of the service of an item of the API.
@@ -215,18 +218,18 @@ pub(super) fn key_of(item: &Value) -> [&str; 2] {
 
 /// Returns the namespace and the name of an object of Kubernetes.
 pub fn name_of(object: &Value) -> [&str; 2] {
-    ["namespace", "name"].map(|field| text(&object["metadata"], field))
+    ["metadata.namespace", "metadata.name"].map(|path| text(object, path))
 }
 
 /// Returns the condition of an object with this type, or null.
 pub fn condition<'v>(object: &'v Value, name: &str) -> &'v Value {
-    let found = items(&object["status"], "conditions").find(|one| one["type"] == name);
+    let found = items(object, "status.conditions").find(|one| one["type"] == name);
     found.unwrap_or(&Value::Null)
 }
 
-/// Returns the items of a list in an object.
-pub fn items<'v>(object: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + Clone {
-    object[field].as_array().into_iter().flatten()
+/// Returns the items of the list at a path in an object.
+pub fn items<'v>(object: &'v Value, path: &str) -> impl Iterator<Item = &'v Value> + Clone {
+    at(object, path).as_array().into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -257,7 +260,7 @@ mod tests {
     fn each_check_is_in_the_manual() {
         let manual = include_str!("../../charts/global-dns/docs/src/operate.md");
         for check in Check::VARIANTS {
-            let name: &str = check.into();
+            let name = check.to_string();
             assert!(manual.contains(&format!("\n| `{name}` |")), "{name}");
         }
     }

@@ -9,8 +9,9 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::facts::ServerFacts;
-use super::finding::{Check, Fact, Finding, FindingState, items, key_of, list, name_of, text};
+use super::finding::{Check, Finding, FindingState, items, key_of, list, name_of, text};
 use crate::model::Namespace;
+use crate::source::kube::RequestFailure;
 
 /// Selects Services that this cluster exports through its gateway.
 pub const EXPORTED: &str = "mirror.linkerd.io/exported=true";
@@ -29,25 +30,25 @@ const INVALID_SERVICE: &str = "InvalidService";
 const MAX_MESSAGE: usize = 120;
 
 /// The objects that are read, or why they cannot be.
-pub struct ClusterObjects {
+pub(crate) struct ClusterObjects {
     /// The Services that [`EXPORTED`] selects.
-    pub services: Fact<Vec<Value>>,
+    pub services: Result<Vec<Value>, RequestFailure>,
     /// The Links.
-    pub links: Fact<Vec<Value>>,
+    pub links: Result<Vec<Value>, RequestFailure>,
     /// The Pods that [`GATEWAYS`] selects.
-    pub gateways: Fact<Vec<Value>>,
+    pub gateways: Result<Vec<Value>, RequestFailure>,
 }
 
 /// Checks all objects.
-pub fn check(objects: &ClusterObjects, facts: &ServerFacts) -> Vec<Finding> {
+pub(crate) fn check(objects: &ClusterObjects, facts: &ServerFacts) -> Vec<Finding> {
     const HINT: &str = "run it as a user that may list these objects";
     let found = [
         (Check::LinkStatus, check_links(objects, facts)),
         (Check::GatewayCache, check_gateways(objects)),
     ];
-    let findings = found
-        .into_iter()
-        .map(|(check, found)| found.unwrap_or_else(|why| Finding::unknown(check, why, HINT)));
+    let findings = found.into_iter().map(|(check, found)| {
+        found.unwrap_or_else(|why| Finding::unknown(check, &why.to_string(), HINT))
+    });
     findings.collect()
 }
 
@@ -68,7 +69,7 @@ fn finding(check: Check, what: &str, wrong: &BTreeSet<String>, hint: &str) -> Fi
 fn check_links<'o>(
     objects: &'o ClusterObjects,
     facts: &ServerFacts,
-) -> Result<Finding, &'o String> {
+) -> Result<Finding, &'o RequestFailure> {
     const HINT: &str = "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the mirror controller \
                         the reason; export headless Services with mirror.linkerd.io/exported=true; create a namespace that is missing, \
                         or turn on enableNamespaceCreation for the link";
@@ -82,15 +83,15 @@ fn check_links<'o>(
     };
     let mut wrong = BTreeSet::new();
     for link in objects.links.as_ref()? {
-        let target = text(&link["spec"], "targetClusterName");
+        let target = text(link, "spec.targetClusterName");
         let cluster = settings["clusterAliases"][target]
             .as_str()
             .unwrap_or(target);
         if items(settings, "excludeClusters").any(|one| one == cluster) {
             continue;
         }
-        for service in items(&link["status"], "mirrorServices") {
-            let name = ["namespace", "name"].map(|field| text(&service["remoteRef"], field));
+        for service in items(link, "status.mirrorServices") {
+            let name = ["remoteRef.namespace", "remoteRef.name"].map(|path| text(service, path));
             let is_watched = namespaces.is_empty() || namespaces.contains(&name[0]);
             let mut conditions = items(service, "conditions");
             let failed = conditions
@@ -119,21 +120,21 @@ fn check_links<'o>(
 
 /// Checks the gateways of a cluster that exports a headless Service. Linkerd's injector writes the time into the proxy of a pod: that of
 /// the annotation of the pod, else of the namespace, else of the control plane.
-fn check_gateways(objects: &ClusterObjects) -> Result<Finding, &String> {
+fn check_gateways(objects: &ClusterObjects) -> Result<Finding, &RequestFailure> {
     const HINT: &str = "set gateway.deploymentAnnotations of the chart linkerd-multicluster to \
                         {config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout: \"0s\"}; 1s is not enough. Without it, clients \
                         in other clusters that retry within 5 s never reach a pod that restarted, or reach the pod that has its old \
                         address now";
     const NONE: &str = "headless Services are exported, and no Pod has the labels of a gateway";
     let (services, gateways) = (objects.services.as_ref()?, objects.gateways.as_ref()?);
-    let is_headless = |service: &Value| text(&service["spec"], "clusterIP") == "None";
+    let is_headless = |service: &Value| text(service, "spec.clusterIP") == "None";
     if !services.iter().any(is_headless) {
         return Ok(finding(Check::GatewayCache, "", &BTreeSet::new(), ""));
     }
     // An evicted pod stays as an object.
     let running = gateways
         .iter()
-        .filter(|pod| text(&pod["status"], "phase") != "Failed");
+        .filter(|pod| text(pod, "status.phase") != "Failed");
     let mut wrong = BTreeSet::new();
     for gateway in running.clone() {
         let value = cache_timeout(gateway).unwrap_or("not set");
@@ -155,10 +156,10 @@ fn check_gateways(objects: &ClusterObjects) -> Result<Finding, &String> {
 
 /// Returns the time for which the proxy of a pod keeps an address, if it is set. A native sidecar is an init container.
 fn cache_timeout(pod: &Value) -> Option<&str> {
-    let lists = ["containers", "initContainers"];
+    let lists = ["spec.containers", "spec.initContainers"];
     let mut variables = lists
         .into_iter()
-        .flat_map(|list| items(&pod["spec"], list))
+        .flat_map(|list| items(pod, list))
         .flat_map(|container| items(container, "env"));
     let variable = variables.find(|variable| variable["name"] == CACHE_TIMEOUT)?;
     variable["value"].as_str()

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio::time::sleep;
 
 use super::connection::connect_all;
-use super::dns_client::{ReceivedReply, query};
+use super::dns_client::query;
 use super::finding::{Check, Fact, Finding};
 use super::probe::{Direct, Probe, Question, Resolver};
 use crate::log::error_chain;
@@ -93,7 +93,8 @@ async fn ask_all(
         };
         let resolvers = resolvers.iter().map(async |&server| {
             let replies = join_all([server; QUERIES].map(|server| ask(server, false))).await;
-            let has_zone = is_missing(&replies) && has_zone(server, &question).await;
+            let is_missing = replies.iter().flatten().any(|one| one.code == "NXDOMAIN");
+            let has_zone = is_missing && has_zone(server, &question).await;
             Resolver {
                 server,
                 replies,
@@ -108,14 +109,6 @@ async fn ask_all(
         }
     });
     join_all(probes).await
-}
-
-/// Returns whether a reply says that there is no such name.
-fn is_missing(replies: &[Fact<ReceivedReply>]) -> bool {
-    replies
-        .iter()
-        .flatten()
-        .any(|reply| reply.code == "NXDOMAIN")
 }
 
 /// Returns whether a name server answers for the zone of a question as the server does: a cache may have an older answer for the name.

@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::builder::{OsStr, Resettable, StyledStr};
 use clap::error::{Error, ErrorKind};
-use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+};
 use clap_complete::{Shell, generate};
 
 use super::fleet::FleetArgs;
-use super::groups::LogArgs;
+use super::groups::{LogArgs, is_given};
 use super::linkerd;
 use super::serve::{DemoArgs, ServeArgs};
 use super::view::{CheckArgs, EventsArgs, ExplainArgs, TableArgs};
@@ -172,16 +173,12 @@ pub fn read() -> Cli {
     let command = command();
     let arguments = linkerd::arguments(&command);
     let matches = without_lost_variables(command, &arguments).get_matches_from(arguments);
-    let is_given = |flag: &str| {
-        let flags = matches.subcommand().map(|(_, flags)| flags);
-        flags.is_some_and(|flags| flags.value_source(flag) == Some(ValueSource::CommandLine))
-    };
-    Cli::from_arg_matches(&matches)
-        .and_then(|mut cli| match cli.load(&is_given) {
-            Ok(()) => Ok(cli),
-            Err(problem) => Err(Error::raw(ErrorKind::ValueValidation, problem + "\n")),
-        })
-        .unwrap_or_else(|error| error.exit())
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let flags = matches.subcommand().map_or(&matches, |(_, flags)| flags);
+    if let Err(problem) = cli.load(flags) {
+        <Error>::raw(ErrorKind::ValueValidation, problem + "\n").exit();
+    }
+    cli
 }
 
 /// Removes the variables that conflict with a flag on the command line: a flag wins.
@@ -195,21 +192,22 @@ fn without_lost_variables(command: clap::Command, arguments: &[OsString]) -> cla
     let Some((name, given)) = matches.subcommand() else {
         return command;
     };
-    let is_given =
-        |flag: &Arg| given.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine);
-    command.mut_subcommand(name, |one| {
+    command.mut_subcommand(name, |mut one| {
         let mut lost = Vec::new();
         for flag in one.get_arguments() {
-            let conflicts = one.get_arg_conflicts_with(flag);
-            if is_given(flag) {
-                lost.extend(conflicts.iter().map(|other| other.get_id().clone()));
-            }
-            if conflicts.into_iter().any(is_given) {
-                lost.push(flag.get_id().clone());
+            for other in one.get_arg_conflicts_with(flag) {
+                // A conflict is known to one of both.
+                for [winner, loser] in [[flag, other], [other, flag]] {
+                    if is_given(given, winner.get_id().as_str()) {
+                        lost.push(loser.get_id().clone());
+                    }
+                }
             }
         }
-        lost.into_iter()
-            .fold(one, |one, flag| one.mut_arg(flag, without))
+        for flag in lost {
+            one = one.mut_arg(flag, without);
+        }
+        one
     })
 }
 
@@ -223,10 +221,10 @@ fn command() -> clap::Command {
     let with_examples = |command: clap::Command| {
         let text = command.get_long_about().map(ToString::to_string);
         let text = text.unwrap_or_default();
-        let examples = text.split_once("\n\n").unwrap_or_default().1.to_owned();
+        let (_, examples) = text.split_once("\n\n").unwrap_or_default();
         command
             .long_about(Resettable::<StyledStr>::Reset)
-            .after_help(examples)
+            .after_help(examples.to_owned())
     };
     let with_commas = |flag: Arg| match flag.get_action() {
         ArgAction::Append if !flag.is_positional() => flag.value_delimiter(','),
@@ -241,14 +239,14 @@ fn command() -> clap::Command {
 impl Cli {
     /// Reads the settings. Returns an error if they are invalid, or if flags contradict each other or have no effect. Variables are
     /// defaults, and may have none.
-    fn load(&mut self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
+    fn load(&mut self, flags: &ArgMatches) -> Result<(), String> {
         match &mut self.command {
             Command::Serve(args) => args.demo.load(&args.source.namespace, &self.log),
             Command::Demo(args) => args.load(&[], &self.log),
-            Command::Explain(args) => args.view.load(false, is_given),
-            Command::Table(args) => args.load(is_given),
-            Command::Check(args) => args.load(is_given),
-            Command::Fleet(args) => args.check(is_given),
+            Command::Explain(args) => args.view.load(false, flags),
+            Command::Table(args) => args.load(flags),
+            Command::Check(args) => args.load(flags),
+            Command::Fleet(args) => args.check(flags),
             Command::Events(_) | Command::Completions(_) | Command::ExtensionMetadata => Ok(()),
         }
     }

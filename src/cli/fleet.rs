@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgMatches, Args};
 use hyper::Uri;
 
+use super::groups::{is_given, parse_server};
 use super::print::PrintArgs;
-use super::values::parse_server;
 use crate::model::Namespace;
 
 /// Flags of `fleet`.
@@ -49,9 +49,10 @@ pub struct Place {
 
 impl FleetArgs {
     /// Returns an error if two clusters have one name, or if a flag has no effect.
-    pub(super) fn check(&self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
+    pub(super) fn check(&self, flags: &ArgMatches) -> Result<(), String> {
         let has_servers_alone = self.contexts.is_empty() && !self.fleet_server.is_empty();
-        if has_servers_alone && (is_given("kubeconfig") || is_given("server_namespace")) {
+        let of_contexts = ["kubeconfig", "server_namespace"];
+        if has_servers_alone && of_contexts.iter().any(|name| is_given(flags, name)) {
             let why = "--kubeconfig and --server-namespace have an effect on --contexts only; remove them, or name a context";
             return Err(why.to_owned());
         }

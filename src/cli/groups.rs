@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use hyper::Uri;
+use hyper::http::uri::Authority;
 
-use super::values::parse_server;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::{ClusterName, Namespace};
 use crate::settings::{Settings, ZoneSetting};
@@ -157,6 +158,11 @@ impl SettingsArgs {
     }
 }
 
+/// Returns whether a flag is on the command line. Variables are defaults.
+pub(super) fn is_given(flags: &ArgMatches, name: &str) -> bool {
+    flags.value_source(name) == Some(ValueSource::CommandLine)
+}
+
 /// Replaces a setting by the value of a flag, if the flag is given.
 pub(super) fn override_by<T: Clone>(setting: &mut T, flag: &Option<T>) {
     if let Some(value) = flag {
@@ -177,17 +183,13 @@ impl ViewArgs {
     /// # Errors
     ///
     /// If flags of settings have no effect, because the queried server decides. `table` may select a zone of the server.
-    pub(super) fn load(
-        &mut self,
-        selects_zone: bool,
-        is_given: &dyn Fn(&str) -> bool,
-    ) -> Result<(), String> {
+    pub(super) fn load(&mut self, selects_zone: bool, flags: &ArgMatches) -> Result<(), String> {
         let loaded = self.settings.load(&self.source.namespace, |_| {});
         if self.reads_objects() {
             return loaded;
         }
         for name in ["config", "cluster_name", "zone"] {
-            if is_given(name) && !(selects_zone && name == "zone") {
+            if is_given(flags, name) && !(selects_zone && name == "zone") {
                 let flag = name.replace('_', "-");
                 return Err(format!(
                     "the server decides, not --{flag}; remove it, or read the objects with --file or --direct"
@@ -197,4 +199,24 @@ impl ViewArgs {
         // A server knows its own settings, and variables may be wrong: they are defaults.
         Ok(())
     }
+}
+
+// === Values ===
+
+/// Parses the address of a server's API: an `http` URL, or a host and a port.
+pub(super) fn parse_server(text: &str) -> Result<Uri, String> {
+    let url = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    };
+    let url = url.parse().ok().filter(|url: &Uri| {
+        // A port that is no number up to 65535 is a part of the authority, and no port.
+        url.scheme_str() == Some("http")
+            && (url.port().is_some()
+                || text.contains("://") && url.authority().map(Authority::as_str) == url.host())
+    });
+    let forms =
+        "expected HOST:PORT or an http:// URL, as kubectl port-forward provides: localhost:9154";
+    url.ok_or_else(|| forms.to_owned())
 }

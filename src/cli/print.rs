@@ -55,28 +55,21 @@ impl PrintArgs {
     /// If standard output cannot be written.
     pub fn print(&self, document: Document) -> anyhow::Result<ExitCode> {
         let exit = ExitCode::from(document.exit);
-        let text = match self.output {
-            Output::Json => {
-                let json = serde_json::to_string_pretty(&document.into_items())?;
-                harmless_json(&json) + "\n"
-            }
-            Output::Text | Output::Wide | Output::Zone => {
-                let mut parts = Vec::new();
-                for section in &document.sections {
-                    if !section.rows.is_empty() {
-                        parts.push(self.section(section));
-                    }
-                }
-                // The last list is what the document is about, unless a sentence says why it is empty.
-                let last = document.sections.last();
-                if last.is_none_or(|one| one.rows.is_empty()) {
-                    let title = last.map(|one| &one.title).filter(|one| !one.is_empty());
-                    parts.push(format!("no {}\n", title.unwrap_or(&document.kind)));
-                }
-                parts.join("\n")
-            }
-        };
-        print(&text)?;
+        if self.output == Output::Json {
+            let json = serde_json::to_string_pretty(&document.into_items())?;
+            print(&(harmless_json(&json) + "\n"))?;
+            return Ok(exit);
+        }
+        let sections = document.sections.iter();
+        let shown = sections.filter(|one| !one.rows.is_empty());
+        let mut parts: Vec<String> = shown.map(|one| self.section(one)).collect();
+        // The last list is what the document is about, unless a sentence says why it is empty.
+        let last = document.sections.last();
+        if last.is_none_or(|one| one.rows.is_empty()) {
+            let title = last.map(|one| &one.title).filter(|one| !one.is_empty());
+            parts.push(format!("no {}\n", title.unwrap_or(&document.kind)));
+        }
+        print(&parts.join("\n"))?;
         Ok(exit)
     }
 
@@ -85,10 +78,11 @@ impl PrintArgs {
     fn section(&self, section: &Section) -> String {
         let is_disabled = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let has_colors = io::stdout().is_terminal() && !is_disabled;
-        let (title, indent) = match section.title.as_str() {
-            "" => (String::new(), ""),
-            title => (format!("{}:\n", harmless(title)), "  "),
-        };
+        let (mut text, mut indent) = (String::new(), "");
+        if !section.title.is_empty() {
+            text = harmless(&section.title) + ":\n";
+            indent = "  ";
+        }
         let mut lines = vec![indent.to_owned(); section.rows.len() + 1];
         let mut before = indent.len();
         for (index, column) in section.columns.iter().enumerate() {
@@ -96,34 +90,37 @@ impl PrintArgs {
             let cells = section
                 .rows
                 .iter()
-                .map(|row| row.cells.get(index))
-                .map(|cell| cell.map_or("", String::as_str));
+                .map(|row| row.cells.get(index).map_or("", String::as_str));
             let is_shown = column.priority == 0 || self.output == Output::Wide;
             if !is_shown || cells.clone().all(str::is_empty) {
                 continue;
             }
-            let texts = [harmless(&column.name)].into_iter();
-            let mut texts: Vec<String> = texts.chain(cells.map(local_text)).collect();
-            let width = |text: &String| text.chars().count();
+            let mut texts = vec![harmless(&column.name)];
+            texts.extend(cells.map(local_text));
             if column.kind == ColumnKind::Sentence && self.output == Output::Text {
                 for text in &mut texts {
                     *text = wrapped(text, before);
                 }
             }
+            let width = |text: &String| text.chars().count();
             let widest = texts.iter().map(width).max().unwrap_or_default();
             before += widest + 2;
             for (line, text) in lines.iter_mut().zip(&texts) {
+                let mut style = Style::new();
+                if has_colors && column.kind == ColumnKind::State {
+                    style = color_of(text);
+                }
                 let padding = widest - width(text);
-                let has_color = has_colors && column.kind == ColumnKind::State;
-                _ = write!(line, "{}{:padding$}  ", painted(text, has_color), "");
+                _ = write!(line, "{style}{text}{style:#}{:padding$}  ", "");
             }
         }
-        let has_names = !lines[0].trim().is_empty();
-        let lines = lines
-            .iter()
-            .skip(usize::from(!has_names))
-            .map(|line| format!("{}\n", line.trim_end()));
-        title + &lines.collect::<String>()
+        if lines[0].trim().is_empty() {
+            lines.remove(0);
+        }
+        for line in lines {
+            text = text + line.trim_end() + "\n";
+        }
+        text
     }
 }
 
@@ -150,15 +147,14 @@ fn wrapped(sentence: &str, indent: usize) -> String {
     lines
 }
 
-/// Returns a text in the color of a state. Other words have none.
-fn painted(text: &str, has_color: bool) -> String {
-    let style = match text {
-        "ok" if has_color => AnsiColor::Green.on_default(),
-        "attention" if has_color => AnsiColor::Yellow.on_default(),
-        "failing" if has_color => AnsiColor::Red.on_default(),
+/// Returns the color of a state. Other words have none.
+fn color_of(state: &str) -> Style {
+    match state {
+        "ok" => AnsiColor::Green.on_default(),
+        "attention" => AnsiColor::Yellow.on_default(),
+        "failing" => AnsiColor::Red.on_default(),
         _ => Style::new(),
-    };
-    format!("{style}{text}{style:#}")
+    }
 }
 
 /// Returns a text as a terminal can show it without harm. The times in it are in the zone of the reader, but for those in quotes, which
@@ -169,10 +165,8 @@ pub fn local_text(text: &str) -> String {
     for piece in text.split_inclusive(is_end) {
         let word = piece.trim_end_matches(is_end);
         let is_time = !is_quoted && word.matches(':').count() >= 2;
-        local += local_time(word)
-            .filter(|_| is_time)
-            .as_deref()
-            .unwrap_or(word);
+        let time = local_time(word).filter(|_| is_time);
+        local += time.as_deref().unwrap_or(word);
         local += &piece[word.len()..];
         is_quoted = if is_quoted {
             !word.contains('\'')

@@ -1,17 +1,16 @@
 //! The flags of the commands that ask a server: `explain`, `table`, `events` and `check`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{ArgMatches, Args};
 
 use super::cluster::is_pod;
-use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs};
+use super::groups::{KubeconfigArgs, ServerArgs, ViewArgs, is_given};
 use super::print::{Output, PrintArgs, output};
-use super::values::{parse_name, parse_name_server, parse_subject};
 use crate::model::{ProblemKind, Timestamp};
 use crate::table::change::ChangeKind;
-use crate::view::{State, names, past_time};
+use crate::view::{State, is_subject, names, past_time};
 use crate::zone::{Grammar, Name};
 
 /// Flags of `explain`.
@@ -125,18 +124,18 @@ pub struct CheckArgs {
 
 impl TableArgs {
     /// Reads the settings. Returns an error if flags select parts of a zone file, or not one zone.
-    pub(super) fn load(&mut self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
+    pub(super) fn load(&mut self, flags: &ArgMatches) -> Result<(), String> {
         let is_zone = self.print.output == Output::Zone;
         // The server decides the grammar of its zones.
         let is_one = match self.view.settings.zone.as_deref() {
             Some([one]) => self.view.reads_objects() || one.grammar == Grammar::Global,
-            _ => !is_given("zone"),
+            _ => !is_given(flags, "zone"),
         };
-        self.view.load(is_zone, is_given)?;
+        self.view.load(is_zone, flags)?;
         let is_filtered = !self.filter.is_empty()
             || !self.state.is_empty()
             || !self.cluster.is_empty()
-            || is_given("namespace") && !self.view.reads_objects();
+            || is_given(flags, "namespace") && !self.view.reads_objects();
         if is_zone && is_filtered {
             Err("--output zone prints a whole zone; remove the filters".to_owned())
         } else if is_zone && !is_one {
@@ -151,18 +150,44 @@ impl TableArgs {
 
 impl CheckArgs {
     /// Reads the settings. Returns an error if nothing can be asked for a name.
-    pub(super) fn load(&mut self, is_given: &dyn Fn(&str) -> bool) -> Result<(), String> {
+    pub(super) fn load(&mut self, flags: &ArgMatches) -> Result<(), String> {
         let flag = if self.connect { "--connect" } else { "--name" };
         if (self.connect || self.name.is_some()) && !self.can_ask() {
             return Err(format!(
                 "{flag} asks the cluster's DNS: run check in a pod, or set --resolver to its address, and --dns to that of the server"
             ));
         }
-        self.view.load(false, is_given)
+        self.view.load(false, flags)
     }
 
     /// Returns whether name servers can be asked. In a pod, those of this machine are the cluster's DNS.
     pub fn can_ask(&self) -> bool {
         self.resolver.or(self.dns).is_some() || is_pod()
     }
+}
+
+// === Values ===
+
+/// Parses the address of a name server. The default port is 53.
+fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
+    const PORT: u16 = 53;
+    let bare = || text.parse().map(|ip: IpAddr| SocketAddr::new(ip, PORT));
+    let address = text.parse().or_else(|_| bare()).ok();
+    let address = address.filter(|address: &SocketAddr| address.port() != 0);
+    let examples = "10.96.0.53, 10.96.0.53:5353, [2001:db8::53]:5353";
+    address.ok_or_else(|| format!("expected an IP address with an optional port: {examples}"))
+}
+
+/// Parses the name or the address of `explain`.
+fn parse_subject(text: &str) -> Result<String, String> {
+    let rule = "it is not a domain name: a label has 1 to 63 octets, and a name 255";
+    is_subject(text)
+        .then(|| text.to_owned())
+        .ok_or(rule.to_owned())
+}
+
+/// Parses a domain name.
+fn parse_name(text: &str) -> Result<Name, String> {
+    let expected = "expected a domain name, for example db.prod.global";
+    Name::from_text(text).ok_or(expected.to_owned())
 }

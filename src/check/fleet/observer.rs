@@ -10,9 +10,6 @@ use crate::check::objects::EXPORTED;
 use crate::model::ProblemKind as K;
 use crate::view::{Column, Section};
 
-/// Maximum number of observers whose columns fit into a text of the usual width.
-const MAX_COLUMNS: usize = 10;
-
 /// One cluster of a fleet.
 pub struct Member {
     /// The context, or the name that a flag gives to a server.
@@ -179,15 +176,9 @@ pub(super) fn matrix(observers: &[Observer<'_>]) -> Section {
 
 /// Returns a column for each observer after some columns.
 pub(super) fn columns(first: &[&str], observers: &[Observer<'_>]) -> Vec<Column> {
-    let mut columns = Vec::from_iter(first.iter().map(|name| Column::text(name)));
-    for (index, one) in observers.iter().enumerate() {
-        columns.push(if index < MAX_COLUMNS {
-            Column::text(&one.name)
-        } else {
-            Column::wide(&one.name)
-        });
-    }
-    columns
+    let names = observers.iter().map(|one| one.name.as_str());
+    let names = first.iter().copied().chain(names);
+    names.map(Column::text).collect()
 }
 
 // === impl Member ===
@@ -231,7 +222,7 @@ impl<'m> Observer<'m> {
     pub(super) fn link_to(&self, to: &str) -> &'static str {
         let cluster = items(self.status, "clusters").find(|one| text(one, "name") == to);
         let has_mirrors = self.hosts.keys().any(|(_, cluster)| *cluster == to);
-        let mut excluded = items(&self.status["settings"], "excludeClusters");
+        let mut excluded = items(self.status, "settings.excludeClusters");
         match cluster.map(|one| text(one, "link")) {
             _ if excluded.any(|one| one == to) => "excluded",
             Some("frozen") => "frozen",
@@ -281,7 +272,7 @@ impl<'m> Observer<'m> {
     fn links_to<'n>(&'n self, to: &'n str) -> impl Iterator<Item = &'m Value> + use<'n, 'm> {
         let aliases = &self.status["settings"]["clusterAliases"];
         self.member.links.iter().filter(move |link| {
-            let target = text(&link["spec"], "targetClusterName");
+            let target = text(link, "spec.targetClusterName");
             aliases[target].as_str().unwrap_or(target) == to
         })
     }

@@ -1,7 +1,5 @@
 //! The servers of the fleet: the state of each replica, its answers, version, zones and clock.
 
-use std::collections::BTreeMap;
-
 use super::mismatch::{Mismatch, differs, of_kind};
 use super::observer::Member;
 use crate::check::facts;
@@ -16,7 +14,6 @@ pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
     let mut add = |line| rows.push(Mismatch { key: None, line });
     let failing = |what: String, hint: &str| Finding::failing(Check::FleetServers, what, hint);
     let (mut versions, mut zones, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
-    let mut clusters_of_zones = BTreeMap::<&str, Vec<(String, &str)>>::new();
     for member in read {
         let context = member.context.as_str();
         let mut hashes = Vec::new();
@@ -31,17 +28,9 @@ pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
                 }
             };
             versions.push((text(status, "version").to_owned(), context));
-            let mut names = Vec::new();
-            for zone in facts::zones(status) {
-                // Each cluster has zones for the names of some of the others.
-                if zone.cluster.is_empty() {
-                    // It has the grammar: `svc.clusterset.local.`
-                    names.push(zone.suffix);
-                } else {
-                    let clusters = clusters_of_zones.entry(zone.name).or_default();
-                    clusters.push((zone.cluster.to_owned(), context));
-                }
-            }
+            // Each cluster has zones for the names of some of the others. The suffix has the grammar: `svc.clusterset.local.`
+            let of_all = facts::zones(status).filter(|zone| zone.cluster.is_empty());
+            let mut names: Vec<&str> = of_all.map(|zone| zone.suffix).collect();
             names.sort_unstable();
             zones.push((names.join(" "), context));
             if text(status, "state") == "loading" {
@@ -69,12 +58,6 @@ pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
     if let Some(seen) = differs(zones) {
         let hint = "set the same zones, with the same grammar, in every cluster";
         add(failing(format!("zones: {seen}"), hint));
-    }
-    for (zone, clusters) in clusters_of_zones {
-        if let Some(seen) = differs(clusters) {
-            let hint = "in zones, name the same cluster for it everywhere: programs know a pod by one name";
-            add(failing(format!("cluster of zone {zone}: {seen}"), hint));
-        }
     }
     // The clock of this machine is one of them. Most are right.
     let mut offsets: Vec<i64> = clocks.iter().map(|(_, offset)| *offset).collect();

@@ -35,7 +35,7 @@ const SETTINGS: [Aspect; 4] = [
         name: "failover order",
         hint: "set annotation global-dns/failover on the Service of every cluster, or the same services or failover.default in the \
                settings",
-        text: |service, own| Some(resolve(text(&service["failover"], "order"), own)),
+        text: |service, own| Some(resolve(text(service, "failover.order"), own)),
     },
     Aspect {
         name: "expected clusters",

@@ -83,18 +83,7 @@ fn zones_of_one_cluster_are_no_difference() {
 #[test]
 fn each_difference_is_one_line_with_its_cause() {
     type Change = fn(&mut [Member; 2]);
-    let cases: [(&str, Change, &str); 7] = [
-        (
-            "one zone is that of two clusters",
-            |fleet| {
-                for (member, cluster) in fleet.iter_mut().zip(["west", "north"]) {
-                    let zone = json!({"name": "svc.west.example", "cluster": cluster});
-                    status(member)["zones"] = json!(["global.", "svc.west.example."]);
-                    status(member)["settings"] = json!({"zones": ["global", zone]});
-                }
-            },
-            "fleet-servers: cluster of zone svc.west.example.: north in east; west in hub",
-        ),
+    let cases: [(&str, Change, &str); 6] = [
         (
             "one zone has another grammar",
             |fleet| status(&mut fleet[0])["nameSuffixes"] = json!(["svc.global."]),

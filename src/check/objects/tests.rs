@@ -57,7 +57,7 @@ fn link_reports_services_that_are_not_mirrored() {
 #[test]
 fn list_that_cannot_be_read_is_not_checked() {
     let mut objects = objects();
-    objects.links = Err("403".to_owned());
+    objects.links = Err(RequestFailure::Broken("403".to_owned()));
     let findings = check(&objects, &facts(json!({})));
     let unknown = findings.iter().filter(|one| one.state != FindingState::Ok);
     let unknown: Vec<(FindingState, &str)> =

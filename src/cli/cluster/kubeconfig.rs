@@ -14,6 +14,7 @@ use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 
 use super::proxy::proxy;
 use crate::cli::groups::KubeconfigArgs;
+use crate::model::join_texts;
 
 /// The configuration of a client.
 pub(super) struct Configured {
@@ -24,12 +25,20 @@ pub(super) struct Configured {
     pub way_out: String,
 }
 
-/// Returns the configuration of a context, in a file or in those at the default location.
+/// Returns the configuration of a context: in a file, in those of `KUBECONFIG`, or in that of the home directory.
 pub(super) fn load(flags: &KubeconfigArgs) -> anyhow::Result<Configured> {
-    let (paths, place) = match &flags.kubeconfig {
-        Some(path) => (vec![path.clone()], path.display().to_string()),
-        None => default_location(),
-    };
+    let list = var_os("KUBECONFIG").unwrap_or_default();
+    let given = split_paths(&list).filter(|path| !path.as_os_str().is_empty());
+    let mut paths: Vec<PathBuf> = given.collect();
+    let (mut place, mut flag) = (format!("KUBECONFIG ({})", list.display()), String::new());
+    if let Some(path) = &flags.kubeconfig {
+        paths = vec![path.clone()];
+        place = path.display().to_string();
+        flag = format!(" --kubeconfig {place}");
+    } else if paths.is_empty() {
+        paths.push(env::home_dir().unwrap_or_default().join(".kube/config"));
+        place = "~/.kube/config".to_owned();
+    }
     let file = read(&paths).with_context(|| format!("cannot read the kubeconfig {place}"))?;
     let context = flags
         .context
@@ -40,10 +49,6 @@ pub(super) fn load(flags: &KubeconfigArgs) -> anyhow::Result<Configured> {
     let config = find(&file, context)
         .and_then(|(cluster, user)| config_of(cluster, user))
         .with_context(|| format!("cannot use {origin}"))?;
-    let flag = match flags.kubeconfig {
-        Some(_) => format!(" --kubeconfig {place}"),
-        None => String::new(),
-    };
     let way_out = format!(
         "check that this works: kubectl{flag} --context {context} get services,endpointslices --all-namespaces"
     );
@@ -64,32 +69,12 @@ fn read(paths: &[PathBuf]) -> anyhow::Result<Kubeconfig> {
     Ok(present.try_fold(Kubeconfig::default(), merge)?)
 }
 
-/// Returns the files of `KUBECONFIG`, or else that of the home directory, and their name for messages.
-fn default_location() -> (Vec<PathBuf>, String) {
-    let list = var_os("KUBECONFIG").unwrap_or_default();
-    let given = split_paths(&list).filter(|path| !path.as_os_str().is_empty());
-    let given: Vec<PathBuf> = given.collect();
-    if given.is_empty() {
-        return (
-            vec![env::home_dir().unwrap_or_default().join(".kube/config")],
-            "~/.kube/config".to_owned(),
-        );
-    }
-    (given, format!("KUBECONFIG ({})", list.display()))
-}
-
 /// Returns the cluster and the user of a context.
 fn find(file: &Kubeconfig, context: &str) -> anyhow::Result<(Cluster, AuthInfo)> {
     let named = file.contexts.iter().find(|one| one.name == context);
     let Some(named) = named.and_then(|one| one.context.as_ref()) else {
-        bail!(
-            "there is no such context; choose one with --context: {}",
-            file.contexts
-                .iter()
-                .map(|one| one.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
-        );
+        let names = join_texts(file.contexts.iter().map(|one| &one.name), ", ");
+        bail!("there is no such context; choose one with --context: {names}");
     };
     let cluster = file
         .clusters

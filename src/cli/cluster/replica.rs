@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
-use futures::FutureExt as _;
 use futures::future::{BoxFuture, try_join};
+use futures::{FutureExt as _, TryFutureExt as _};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api as KubeApi, Resource};
@@ -62,11 +62,12 @@ impl Cluster {
         namespace: Option<&Namespace>,
     ) -> anyhow::Result<Vec<Api>> {
         let (namespace, pods) = self.pods(namespace).await?;
-        let labels = pods.iter().map(|pod| &pod["metadata"]["labels"]);
-        let releases = labels.map(|labels| format!("release {}", text(labels, RELEASE_LABEL)));
+        let releases = pods
+            .iter()
+            .map(|pod| format!("release {}", release_of(pod)));
         only(releases, "--server")?;
         let mut replicas: Vec<_> = pods.iter().filter_map(ReadyPod::of).collect();
-        replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
+        replicas.sort_by_key(|one| one.pod.clone());
         let none = format!("no ready pod of global-dns in namespace {namespace}");
         ensure!(!replicas.is_empty(), none);
         Ok(replicas
@@ -92,11 +93,9 @@ impl Cluster {
             None => self.release().await?,
         };
         let grant = "grant \"list\" on pods, or set --server";
-        Ok((
-            namespace.clone(),
-            self.of_chart::<Pod>(Some(&namespace), &selector, grant)
-                .await?,
-        ))
+        let pods = self.of_chart::<Pod>(Some(&namespace), &selector, grant);
+        let pods = pods.await?;
+        Ok((namespace, pods))
     }
 
     /// Returns the namespace of the only release, and the selector of its pods.
@@ -111,10 +110,8 @@ impl Cluster {
         let Some(workload) = workloads.first() else {
             bail!("no Deployment or DaemonSet of global-dns in any namespace")
         };
-        let metadata = &workload["metadata"];
-        let release = text(&metadata["labels"], RELEASE_LABEL);
-        let namespace = text(metadata, "namespace").to_owned();
-        Ok((namespace, format!("{SELECTOR},{RELEASE_LABEL}={release}")))
+        let selector = format!("{SELECTOR},{RELEASE_LABEL}={}", release_of(workload));
+        Ok((text(workload, "metadata.namespace").to_owned(), selector))
     }
 
     /// Lists the objects that a selector selects, in a namespace or in all. `grant` says how to permit it.
@@ -151,6 +148,13 @@ impl Cluster {
     }
 }
 
+/// Returns the name of the release of an object of the chart.
+fn release_of(object: &Value) -> &str {
+    object["metadata"]["labels"][RELEASE_LABEL]
+        .as_str()
+        .unwrap_or_default()
+}
+
 /// Returns an error if there are several servers: a flag must say which is meant.
 fn only(found: impl Iterator<Item = String>, flag: &str) -> anyhow::Result<()> {
     let found: BTreeSet<String> = found.collect();
@@ -173,24 +177,23 @@ impl Connect for PortForward {
     fn connect(&self) -> BoxFuture<'_, Result<(DuplexStream, CloseReason), Unreachable>> {
         let Self { cluster, replica } = self;
         let port = replica.port;
+        let connect = async move {
+            let pods = KubeApi::<Pod>::namespaced(cluster.client.clone(), &replica.namespace);
+            let ports = [port];
+            let forward = pods.portforward(&replica.pod, &ports);
+            let mut forwarder = within(REQUEST_TIMEOUT, forward).await?;
+            let opened = forwarder.take_stream(port).zip(forwarder.take_error(port));
+            let closed =
+                || RequestFailure::Ended("the API server did not open a stream".to_owned());
+            let (stream, reason) = opened.ok_or_else(closed)?;
+            Ok((stream, reason.boxed()))
+        };
         let cannot = move |failure| {
             let action = format!("forward port {port} of {self}");
             let grant = "grant \"get\" and \"create\" on pods/portforward, or set --server";
             cluster.cannot(&action, grant, failure)
         };
-        let pods: KubeApi<Pod> = KubeApi::namespaced(cluster.client.clone(), &replica.namespace);
-        let connect = async move {
-            let ports = [port];
-            let mut forwarder = within(REQUEST_TIMEOUT, pods.portforward(&replica.pod, &ports))
-                .await
-                .map_err(cannot)?;
-            let opened = forwarder.take_stream(port).zip(forwarder.take_error(port));
-            let closed =
-                || RequestFailure::Ended("the API server did not open a stream".to_owned());
-            let (stream, reason) = opened.ok_or_else(|| cannot(closed()))?;
-            Ok((stream, reason.boxed()))
-        };
-        connect.boxed()
+        connect.map_err(cannot).boxed()
     }
 }
 
@@ -204,7 +207,7 @@ impl ReadyPod {
         if !is_ready || !metadata["deletionTimestamp"].is_null() {
             return None;
         }
-        let port = items(&pod["spec"], "containers")
+        let port = items(pod, "spec.containers")
             .flat_map(|one| items(one, "ports"))
             .find(|port| port["name"] == API_PORT_NAME);
         let port = port.and_then(|port| port["containerPort"].as_u64()?.try_into().ok());
