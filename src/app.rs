@@ -57,25 +57,20 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(_) | Command::Demo(_) => None,
         _ => Some(start_logging(&level, format).context("cannot start the log thread")?),
     };
-    match cli.command {
-        Command::Serve(args) if args.print_settings => {
-            print(&args.demo.settings.loaded.to_yaml()?)?;
-            Ok(ExitCode::SUCCESS)
+    let text = match cli.command {
+        Command::Serve(args) if args.print_settings => args.demo.settings.loaded.to_yaml()?,
+        Command::Completions(args) => args.script(),
+        Command::ExtensionMetadata => extension_metadata(),
+        Command::Serve(args) => {
+            return serve(&args.demo.settings.loaded, &args.source, |_| {}).await;
         }
-        Command::Serve(args) => serve(&args.demo.settings.loaded, &args.source, |_| {}).await,
-        Command::Demo(args) => demo::demo(*args).await,
-        Command::Explain(args) => views::explain_name(*args).await,
-        Command::Table(args) => views::print_table(*args).await,
-        Command::Events(args) => events::print_events(*args).await,
-        Command::Check(args) => check::check(*args).await,
-        Command::Fleet(args) => fleet::compare_fleet(*args).await,
-        Command::Completions(args) => {
-            print(&args.script())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::ExtensionMetadata => {
-            print(&extension_metadata())?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+        Command::Demo(args) => return demo::demo(*args).await,
+        Command::Explain(args) => return views::explain_name(*args).await,
+        Command::Table(args) => return views::print_table(*args).await,
+        Command::Events(args) => return events::print_events(*args).await,
+        Command::Check(args) => return check::check(*args).await,
+        Command::Fleet(args) => return fleet::compare_fleet(*args).await,
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -73,7 +73,7 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
             let mut findings = of_cluster;
             // A missing permission, or an API server that does not answer, is the only line then.
             if !findings.iter().any(is_cause) {
-                findings.insert(0, Finding::failing(Check::Server, why, hint));
+                findings.insert(0, Check::Server.failing(why, hint));
             }
             return Diagnosis {
                 replica: String::new(),
@@ -86,12 +86,7 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
     let mut findings = facts.findings(is_server || is_extension());
     for one in silent {
         let hint = "kubectl describe pod and kubectl logs show more; the other replicas answer";
-        findings.push(Finding::new(
-            FindingState::Attention,
-            Check::Server,
-            one,
-            hint,
-        ));
+        findings.push(Check::Server.attention(one, hint));
     }
     findings.extend(of_cluster);
     if let (Some(Ok(cluster)), false) = (&cluster, is_server) {
@@ -108,12 +103,12 @@ async fn diagnose(args: &CheckArgs) -> Diagnosis {
     } else if cluster.is_some() {
         let why = "this is no pod, so that its resolver is not the cluster's DNS";
         let hint = "run it in a pod, or set --resolver to the cluster's DNS, and --dns to the address of the Service";
-        findings.push(Finding::unknown(Check::ClusterAnswer, why, hint));
+        findings.push(Check::ClusterAnswer.unknown(why, hint));
     }
     if is_server {
         let rest = "this account may not read the status of Links, gateways and pods: run global-dns check from your machine for the \
                     rest";
-        findings.push(Finding::ok(Check::Permissions, rest));
+        findings.push(Check::Permissions.ok(rest));
     }
     Diagnosis {
         replica: text(&facts.status, "replica").to_owned(),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -20,7 +20,7 @@ use crate::view::{Filter, ViewKind};
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Prints the events of a running server, and with `--watch` follows them.
-pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn print_events(args: EventsArgs) -> Result<ExitCode> {
     let found = find_server(&args.server, &args.kubeconfig, "").await;
     let cluster = found.cluster.clone();
     let server = found.server().context("only a running server has events")?;
@@ -45,7 +45,7 @@ async fn watch(
     mut server: Api,
     cluster: Option<Arc<Cluster>>,
     mut filter: Filter,
-) -> anyhow::Result<ExitCode> {
+) -> Result<ExitCode> {
     // The sentences below the list, such as that no service matches.
     let shortest = Filter {
         limit: Some(1),
@@ -65,21 +65,21 @@ async fn watch(
             Err(error) if is_closed(&error) => return Err(error),
             Err(error) => note(&format!("{error:#}; reconnecting")),
         }
-        sleep(RETRY_DELAY).await;
-        // Another replica, if it was one. Never another kind of server, which may have other data.
-        while let Some(cluster) = &cluster {
+        loop {
+            sleep(RETRY_DELAY).await;
+            // Another replica, if it was one. Never another kind of server, which may have other data.
+            let Some(cluster) = &cluster else { break };
             let found = find_replica(cluster, args.server.server_namespace.as_ref());
             if let Ok((found, _)) = found.await {
                 server = found;
                 break;
             }
-            sleep(RETRY_DELAY).await;
         }
     }
 }
 
 /// Prints events, and new ones until the stream ends.
-async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Result<()> {
+async fn follow(server: &Api, filter: &mut Filter, output: Output) -> Result<()> {
     // Events that come between the list and the stream follow this one.
     let last = server.status().await?["lastEvent"].as_u64();
     let events = server.items(ViewKind::Events, filter).await?;
@@ -110,7 +110,7 @@ async fn follow(server: &Api, filter: &mut Filter, output: Output) -> anyhow::Re
 }
 
 /// Prints an event as a line. The filter selects later ones from now on.
-fn print_event(event: &Value, filter: &mut Filter, output: Output) -> anyhow::Result<()> {
+fn print_event(event: &Value, filter: &mut Filter, output: Output) -> Result<()> {
     filter.after = event["id"].as_u64().or(filter.after);
     filter.since = Timestamp::from_text(text(event, "time")).or(filter.since);
     if output == Output::Json {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Result, bail};
 use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -38,7 +38,7 @@ struct Servers {
 
 /// Compares clusters and prints the differences. The exit code is 1 if there is one. Servers that were not found are not looked for
 /// again: a credential plugin runs once.
-pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn compare_fleet(args: FleetArgs) -> Result<ExitCode> {
     let places = args.places();
     let found = places
         .iter()
@@ -73,14 +73,14 @@ async fn read(places: &[Place], found: &[Fact<Servers>]) -> Vec<Member> {
 }
 
 /// Waits for a cluster for [`CLUSTER_TIMEOUT`].
-async fn in_time<T>(response: impl Future<Output = anyhow::Result<T>>) -> Fact<T> {
+async fn in_time<T>(response: impl Future<Output = Result<T>>) -> Fact<T> {
     let response = within(CLUSTER_TIMEOUT, response).await;
     response.map_err(|error| error_chain(error.as_ref()))
 }
 
 /// Reads the servers of a cluster: all statuses at once, then the tables of those that answer differently. Those with the hash of
 /// an earlier one have the same answers.
-async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
+async fn read_servers(servers: &[Api]) -> Result<Vec<ReplicaFacts>> {
     let mut replicas = join_all(servers.iter().map(async |api| {
         let asked = unix_milliseconds();
         let status = within(STATUS_TIMEOUT, api.status()).await;
@@ -123,7 +123,7 @@ async fn read_servers(servers: &[Api]) -> anyhow::Result<Vec<ReplicaFacts>> {
 }
 
 /// Reads the table of a server, and its problems.
-async fn read_table(server: &Api) -> anyhow::Result<ServerTable> {
+async fn read_table(server: &Api) -> Result<ServerTable> {
     let all = Filter::default();
     let (services, endpoints, problems) = tokio::try_join!(
         server.items(ViewKind::Table, &all),
@@ -138,7 +138,7 @@ async fn read_table(server: &Api) -> anyhow::Result<ServerTable> {
 }
 
 /// Returns the servers of a cluster, and its Links if they may be listed.
-async fn find_servers(args: &FleetArgs, place: &Place) -> anyhow::Result<Servers> {
+async fn find_servers(args: &FleetArgs, place: &Place) -> Result<Servers> {
     if let Some(url) = &place.server {
         return Ok(Servers {
             replicas: vec![Api::Url(url.clone())],

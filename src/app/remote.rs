@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Result, anyhow};
 use futures::future::join_all;
 
 use super::source::SelectedSource;
@@ -27,7 +27,7 @@ const PROBE_TIMEOUTS: [Duration; 2] = [Duration::from_secs(2), Duration::from_se
 /// What was found for a command.
 pub(super) struct Found {
     /// The server, or why there is none.
-    pub server: anyhow::Result<Api>,
+    pub server: Result<Api>,
     /// The cluster in which it was looked for. `None`: a flag names the server or files.
     pub cluster: Option<Result<Arc<Cluster>, Unreachable>>,
     /// The ready replicas that do not respond, with the reason.
@@ -40,7 +40,7 @@ pub(super) async fn show(
     view: ViewKind,
     filter: &Filter,
     args: &PrintArgs,
-) -> anyhow::Result<ExitCode> {
+) -> Result<ExitCode> {
     let document = server
         .document(view, filter, args.output == Output::Json)
         .await?;
@@ -67,19 +67,8 @@ fn heading(server: &Api, document: &Document) -> String {
 // === impl Found ===
 
 impl Found {
-    fn new(
-        server: anyhow::Result<Api>,
-        cluster: Option<Result<Arc<Cluster>, Unreachable>>,
-    ) -> Self {
-        Self {
-            server,
-            cluster,
-            silent: Vec::new(),
-        }
-    }
-
     /// Returns the server. Prints which replicas do not respond.
-    pub(super) fn server(self) -> anyhow::Result<Api> {
+    pub(super) fn server(self) -> Result<Api> {
         self.silent.iter().for_each(|one| note(one));
         self.server
     }
@@ -87,23 +76,27 @@ impl Found {
 
 /// Finds the server, or makes one of the objects that flags name.
 pub(super) async fn find(args: &ViewArgs) -> Found {
-    let (source, settings) = (&args.source, &args.settings.loaded);
-    if !source.file.is_empty() {
-        let read = async {
-            SelectedSource::files(&source.file)?
-                .into_api(settings)
-                .await
-        };
-        return Found::new(read.await, None);
-    }
-    if !args.direct {
+    let source = &args.source;
+    if !args.reads_objects() {
         let hint = "; --direct reads the objects of the cluster instead";
         return find_server(&args.server, &source.kubeconfig, hint).await;
     }
-    let cluster = Cluster::open(&source.kubeconfig, false).await.map(Arc::new);
-    let opened = cluster.clone().map(SelectedSource::Cluster);
-    let read = async { opened?.into_api(settings).await };
-    Found::new(read.await, Some(cluster))
+    let mut cluster = None;
+    let read = async {
+        let selected = if args.direct {
+            let opened = Cluster::open(&source.kubeconfig, false).await;
+            let opened = cluster.insert(opened.map(Arc::new));
+            SelectedSource::Cluster(opened.clone()?)
+        } else {
+            SelectedSource::files(&source.file)?
+        };
+        selected.into_api(&args.settings.loaded).await
+    };
+    Found {
+        server: read.await,
+        cluster,
+        silent: Vec::new(),
+    }
 }
 
 /// Returns the named server, or a ready replica. The error ends with the hint, unless the kubeconfig cannot be used.
@@ -113,7 +106,11 @@ pub(super) async fn find_server(
     hint: &str,
 ) -> Found {
     if let Some(url) = &args.server {
-        return Found::new(Ok(Api::Url(url.clone())), None);
+        return Found {
+            server: Ok(Api::Url(url.clone())),
+            cluster: None,
+            silent: Vec::new(),
+        };
     }
     let cluster = Cluster::open(kubeconfig, false).await.map(Arc::new);
     let mut silent = Vec::new();
@@ -138,7 +135,7 @@ pub(super) async fn find_server(
 pub(super) async fn find_replica(
     cluster: &Arc<Cluster>,
     namespace: Option<&Namespace>,
-) -> anyhow::Result<(Api, Vec<String>)> {
+) -> Result<(Api, Vec<String>)> {
     let mut replicas = cluster.replicas(namespace).await?;
     replicas.truncate(MAX_REPLICAS);
     let mut failure = anyhow!("no replica is ready");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -47,7 +47,7 @@ pub(super) async fn serve(
     settings: &Settings,
     source: &SourceArgs,
     ready: impl FnOnce(&RunningServer),
-) -> anyhow::Result<ExitCode> {
+) -> Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
     let log = start_logging(&settings.log.level, settings.log.format)
         .context("cannot start the log thread")?;
@@ -58,7 +58,7 @@ pub(super) async fn serve(
 }
 
 /// Opens the source.
-async fn open(settings: &Settings, args: &SourceArgs) -> anyhow::Result<SelectedSource> {
+async fn open(settings: &Settings, args: &SourceArgs) -> Result<SelectedSource> {
     if !args.file.is_empty() {
         return SelectedSource::files(&args.file);
     }
@@ -91,7 +91,7 @@ impl RunningServer {
         settings: &Settings,
         args: &SourceArgs,
         lost_log_lines: Failures,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         // A file that is missing names no domain.
         settings.check_cluster_domain(
             &OF_KUBELET
@@ -114,16 +114,6 @@ impl RunningServer {
             .map(|one| Encrypted::bind(one, &addresses.tls, &addresses.quic))
             .transpose()?;
         let dns = bind_dns(&addresses.dns)?;
-        let mut tasks = JoinSet::new();
-        let (feeds, reader) = source.start(settings, true, &mut tasks)?;
-        if let Some(certificate) = &certificate {
-            tasks.spawn(
-                certificate
-                    .clone()
-                    .follow()
-                    .context("cannot start the thread of the certificate")?,
-            );
-        }
         let bound: Vec<SocketAddr> = dns.iter().map(|one| one.address).collect();
         let zones = settings.zones(&ns_addresses(&given, &bound));
         let identity = view::Identity {
@@ -134,13 +124,16 @@ impl RunningServer {
                 given => given.iter().map(|ip| (*ip, NS_PORT).into()).collect(),
             },
         };
+        let mut tasks = JoinSet::new();
         let shown = view::Server {
             lost_log_lines,
-            certificate,
-            settings: Arc::new(serde_json::to_value(settings)?),
-            namespaces: settings.namespaces.clone().into(),
-            ..view::Server::of_objects(reader, feeds, zones, identity)
+            certificate: certificate.clone(),
+            ..source.start(settings, true, zones, identity, &mut tasks)?
         };
+        if let Some(certificate) = certificate {
+            let following = certificate.follow();
+            tasks.spawn(following.context("cannot start the thread of the certificate")?);
+        }
         let counters = CounterSet::default();
         let responses = settings.responses(Zones::clone(&shown.zones), &own);
         let (refused, reader) = (shown.refused.clone(), shown.reader.clone());
@@ -170,7 +163,7 @@ impl RunningServer {
 
     /// Serves from the first table until a signal arrives, and for `grace` after it. The server stays ready for the first part of
     /// `grace`, because all replicas may terminate at once.
-    async fn run(mut self, signals: &mut Signals, grace: Duration) -> anyhow::Result<ExitCode> {
+    async fn run(mut self, signals: &mut Signals, grace: Duration) -> Result<ExitCode> {
         let mut table = self.shown.feeds.events.subscribe();
         loop {
             tokio::select! {
@@ -220,7 +213,7 @@ fn listen(
     dns: Vec<DnsListener>,
     encrypted: Option<Encrypted>,
     answerer: Answerer,
-) -> anyhow::Result<DnsServer> {
+) -> Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         given => usize::from(given),
@@ -259,7 +252,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> anyhow::Result<Self> {
+    fn new() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         // SIGHUP, which the end of a terminal sends, would end the process at once. The handler stays.
         drop(listen(SignalKind::hangup())?);

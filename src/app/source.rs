@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Result, bail};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -18,8 +18,8 @@ use crate::server::thread;
 use crate::settings::Settings;
 use crate::source::{self, Feeds, UpdateSettings, Updates, file, kube};
 use crate::table::Publisher;
-use crate::table::publish::Reader;
 use crate::view::{Identity, Server};
+use crate::zone::Zones;
 
 /// Maximum time until a command has a complete table of a cluster.
 const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,19 +33,21 @@ pub(super) enum SelectedSource {
 
 impl SelectedSource {
     /// Reads files for the first time.
-    pub(super) fn files(paths: &[PathBuf]) -> anyhow::Result<Self> {
+    pub(super) fn files(paths: &[PathBuf]) -> Result<Self> {
         let files = file::Files::open(paths.to_vec())?;
         Ok(Self::Files(Arc::new(Mutex::new(files))))
     }
 
     /// Starts the source and the update loop, each on a thread of its own: objects are read while a table is built, and neither delays
-    /// connections. A server follows the source and keeps a history; other commands end with the first table.
+    /// connections. A server follows the source and keeps a history; other commands end with the first table. Returns what views show.
     pub(super) fn start(
         self,
         settings: &Settings,
         is_server: bool,
+        zones: Zones,
+        identity: Identity,
         tasks: &mut JoinSet<()>,
-    ) -> anyhow::Result<(Feeds, Reader)> {
+    ) -> Result<Server> {
         let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
         let publisher = if is_server {
             Publisher::new(feeds.clock.now(), settings.history.0)
@@ -71,7 +73,10 @@ impl SelectedSource {
         };
         let run = || source::run(read, of_loop, publisher, update_settings);
         thread::run("table", thread::runtime()?, tasks, run)?;
-        Ok((feeds, reader))
+        let mut server = Server::of_objects(reader, feeds, zones, identity);
+        server.settings = Arc::new(serde_json::to_value(settings)?);
+        server.namespaces = settings.namespaces.clone().into();
+        Ok(server)
     }
 
     /// Reads objects until the receiver of the updates is closed.
@@ -87,27 +92,25 @@ impl SelectedSource {
 
     /// Runs the source until its first complete table, for a command that ends when it has one. Returns the API of a server of it,
     /// in this process.
-    pub(super) async fn into_api(self, settings: &Settings) -> anyhow::Result<Api> {
-        let mut tasks = JoinSet::new();
-        let (feeds, reader) = self.clone().start(settings, false, &mut tasks)?;
+    pub(super) async fn into_api(self, settings: &Settings) -> Result<Api> {
+        let identity = Identity {
+            cluster: Some(settings.cluster_name.clone()),
+            ..Identity::default()
+        };
+        let (source, zones, mut tasks) = (self.clone(), settings.zones(&[]), JoinSet::new());
+        let server = source.start(settings, false, zones, identity, &mut tasks)?;
         let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
         // The table is visible before the lines of the log about it are written.
-        while feeds.events.latest().version == 0 {
-            let failures = join_texts(feeds.failures(), "; ");
+        while server.feeds.events.latest().version == 0 {
+            let failures = join_texts(server.feeds.failures(), "; ");
             if Instant::now() > deadline || !failures.is_empty() {
                 bail!("there is no complete table: {}", self.explain(failures));
             }
             sleep(Duration::from_millis(5)).await;
         }
-        let identity = Identity {
-            cluster: Some(settings.cluster_name.clone()),
-            ..Identity::default()
-        };
-        let mut server = Server::of_objects(reader, feeds, settings.zones(&[]), identity);
-        server.settings = Arc::new(serde_json::to_value(settings)?);
-        server.namespaces = settings.namespaces.clone().into();
         Ok(Api::InProcess(Box::new(server), tasks))
     }
+
     /// Says what to do about the failures of the first lists.
     fn explain(&self, mut failures: String) -> String {
         if failures.is_empty() {

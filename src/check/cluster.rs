@@ -11,9 +11,7 @@ use kube::core::request::Error::BuildRequest;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
-use super::finding::{
-    Check, Fact, Finding, FindingState, condition, items, list as listed, name_of, text,
-};
+use super::finding::{Check, Fact, Finding, condition, items, list as listed, name_of, text};
 use super::objects::{ClusterObjects, EXPORTED, GATEWAYS, LINKS_GROUP};
 use crate::model::{LINK_VERSIONS, join_texts, sentence_of};
 use crate::source::kube::{RequestFailure, within};
@@ -41,7 +39,7 @@ pub async fn check(
         Ok(info) => {
             let version = text(&info, "gitVersion");
             let sentence = format!("the API server answers, Kubernetes {version}");
-            findings.push(Finding::ok(Check::ApiServer, sentence));
+            findings.push(Check::ApiServer.ok(sentence));
         }
     }
     let pods = pods.and_then(Result::ok).unwrap_or_default();
@@ -62,7 +60,7 @@ pub async fn check(
 pub fn unreachable(why: &str) -> Finding {
     let sentence = format!("cannot reach the API server: {why}");
     let hint = "check the kubeconfig (--kubeconfig, --context); in a pod: the token of its ServiceAccount, and its NetworkPolicy";
-    Finding::failing(Check::ApiServer, sentence, hint)
+    Check::ApiServer.failing(sentence, hint)
 }
 
 /// Reads the objects in the namespaces of `settings`.
@@ -167,11 +165,11 @@ fn check_pods(pods: &Fact<Vec<Value>>) -> Finding {
     const UNREAD: &str = "repair this; the other lines say what else cannot be read";
     const HINT: &str = "kubectl describe pod and kubectl logs --previous show more; helm list -A shows the release";
     let sentence = match pods {
-        Err(why) => return Finding::unknown(Check::Pods, why, UNREAD),
+        Err(why) => return Check::Pods.unknown(why, UNREAD),
         Ok(pods) if pods.is_empty() => "the release has no pods".to_owned(),
         Ok(pods) => join_texts(pods.iter().map(describe_pod), "; "),
     };
-    Finding::failing(Check::Pods, sentence, HINT)
+    Check::Pods.failing(sentence, HINT)
 }
 
 /// Checks the nodes of pods.
@@ -184,7 +182,7 @@ async fn check_nodes(client: &Client, pods: &[Value]) -> Option<Finding> {
     }));
     let wrong: Vec<String> = wrong.await.into_iter().flatten().collect();
     let sentence = format!("not ready: {}", listed(&wrong));
-    (!wrong.is_empty()).then(|| Finding::new(FindingState::Attention, Check::Pods, sentence, HINT))
+    (!wrong.is_empty()).then(|| Check::Pods.attention(sentence, HINT))
 }
 
 /// Returns whether the control plane has marked a pod as not ready because of its node. It gives no reason, and leaves the other
@@ -322,19 +320,11 @@ fn check_permissions(account: &str, reviews: &[Review]) -> Finding {
         return match failures.next() {
             Some(why) => {
                 let hint = format!("run it as a user that may review the permissions of {account}");
-                Finding::unknown(CHECK, why, hint)
+                CHECK.unknown(why, hint)
             }
-            None => Finding::ok(
-                CHECK,
-                format!("{account} has every permission that serve needs"),
-            ),
+            None => CHECK.ok(format!("{account} has every permission that serve needs")),
         };
     }
-    let state = if denied.iter().all(|one| is_for_links(text(one, "resource"))) {
-        FindingState::Attention
-    } else {
-        FindingState::Failing
-    };
     let missing = denied.iter().map(|one| {
         let [verb, resource, namespace] =
             ["verb", "resource", "namespace"].map(|field| text(one, field));
@@ -344,7 +334,11 @@ fn check_permissions(account: &str, reviews: &[Review]) -> Finding {
         }
     });
     let sentence = format!("{account} cannot {}", join_texts(missing, ", "));
-    Finding::new(state, CHECK, sentence, ROLE)
+    if denied.iter().all(|one| is_for_links(text(one, "resource"))) {
+        CHECK.attention(sentence, ROLE)
+    } else {
+        CHECK.failing(sentence, ROLE)
+    }
 }
 
 #[cfg(test)]
@@ -359,6 +353,7 @@ mod tests {
 
     use super::*;
     use crate::check::facts::ServerFacts;
+    use crate::check::finding::FindingState;
     use crate::check::objects;
 
     /// Returns a client of an API server that reviews permissions, tells its version and a node that is not ready, and refuses

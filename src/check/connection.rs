@@ -19,7 +19,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time to wait for a reply, or for the close. Linkerd's proxy accepts each connection itself, and closes it when the endpoint
 /// refuses: within 3 seconds if a gateway has died.
 const OPEN_FOR: Duration = Duration::from_secs(3);
-/// Ports of protocols with servers that speak first: FTP, SSH, SMTP, POP3, IMAP, MySQL, NATS, Galera.
+/// Ports of protocols with servers that speak first: FTP, SSH, SMTP, POP3, IMAP, MySQL, NATS, Galera. If a proxy waits for the client on
+/// one of them, programs get no connection.
 const SERVER_FIRST: [u16; 10] = [21, 22, 25, 110, 143, 587, 3306, 4222, 4567, 6222];
 /// Maximum number of connections, all at once.
 const MAX_CONNECTIONS: usize = 50;
@@ -31,12 +32,7 @@ type Target = (String, SocketAddr);
 pub async fn connect_all(probes: &[Probe]) -> Vec<Finding> {
     let unknown = |why: &str| {
         let hint = "name a service with TCP ports: --name";
-        vec![Finding::new(
-            FindingState::Unknown,
-            Check::Connections,
-            why,
-            hint,
-        )]
+        vec![Check::Connections.finding(FindingState::Unknown, why, hint)]
     };
     let Some(probe) = probes.iter().find(|probe| !probe.answered().is_empty()) else {
         return unknown("the cluster's DNS answers no address");
@@ -64,30 +60,24 @@ async fn connect((endpoint, address): Target) -> Finding {
         Ok(Ok(stream)) => is_reached(stream, address.port()).await,
     };
     match reached {
-        Ok(true) => Finding::ok(
-            CHECK,
-            format!("connected to {address} ({endpoint}) in {time:.1} ms, and it replied"),
-        ),
-        Ok(false) => Finding::new(
+        Ok(true) => CHECK.ok(format!(
+            "connected to {address} ({endpoint}) in {time:.1} ms, and it replied"
+        )),
+        Ok(false) => CHECK.finding(
             FindingState::Unknown,
-            CHECK,
             format!("{address} ({endpoint}) accepted, without a reply"),
             "a proxy accepts before it reaches the endpoint: test with a client of its protocol",
         ),
         Err(why) => {
             let sentence = format!("cannot connect to {address} ({endpoint}): {why}");
-            Finding::failing(CHECK, sentence, UNREACHED)
+            CHECK.failing(sentence, UNREACHED)
         }
     }
 }
 
 /// Waits for a reply on a new connection, or for its close. Returns whether a reply shows that the endpoint was reached.
 async fn is_reached(mut stream: TcpStream, port: u16) -> Result<bool, String> {
-    let closed = |how: &str| {
-        format!(
-            "the connection was accepted and then {how}, as a proxy does that cannot reach the endpoint"
-        )
-    };
+    const CLOSED: &str = "the connection was accepted and then closed, as a proxy does that cannot reach the endpoint";
     let mut reply = [0; 4];
     let exchange = async {
         if !SERVER_FIRST.contains(&port) {
@@ -98,10 +88,10 @@ async fn is_reached(mut stream: TcpStream, port: u16) -> Result<bool, String> {
     };
     match timeout(OPEN_FOR, exchange).await {
         Err(_) => Ok(false),
-        Ok(Ok(0)) => Err(closed("closed")),
+        Ok(Ok(0)) => Err(CLOSED.to_owned()),
         // A proxy itself sends a status of HTTP/1, or the settings of HTTP/2.
         Ok(Ok(_)) => Ok(!matches!(reply, [b'H', ..] | [0, 0, _, 4])),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => Err(closed("reset")),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => Err(CLOSED.to_owned()),
         Ok(Err(error)) => Err(error.to_string()),
     }
 }

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::finding::{Check, Finding, FindingState, items, key_of, list, text};
 use crate::model::{Family, Namespace, ProblemKind, sentence_of};
-use crate::view;
 
 /// What a server says: items of its API.
 #[derive(Default)]
@@ -38,7 +37,7 @@ impl ServerFacts {
         let sentence = format!(
             "{replica} of cluster '{cluster}' answers: version {version}, services: {services}"
         );
-        let mut findings = vec![Finding::ok(Check::Server, sentence)];
+        let mut findings = vec![Check::Server.ok(sentence)];
         let cause_of = |one| ["kind", "cluster"].map(|field| text(one, field));
         let causes: BTreeSet<[&str; 2]> = self.causes.iter().map(cause_of).collect();
         // The server lists the worst first.
@@ -59,7 +58,7 @@ impl ServerFacts {
             if services.all(|one| key_of(one)[0] != own.as_str()) {
                 let sentence = format!("no service in namespace '{own}'");
                 let hint = "global-dns table lists the services of all namespaces";
-                of_services.push(Finding::failing(Check::Services, sentence, hint));
+                of_services.push(Check::Services.failing(sentence, hint));
             }
         }
         for finding in lines.iter().filter_map(|(_, problems)| finding(problems)) {
@@ -82,8 +81,7 @@ impl ServerFacts {
     /// Returns the line about services that clients cannot reach, if there are any.
     fn failing_services(&self) -> Option<Finding> {
         let services = self.services.iter();
-        let failing =
-            services.filter(|one| text(one, "state") == <&str>::from(view::State::Failing));
+        let failing = services.filter(|one| one["state"] == "failing");
         let [namespace, service] = key_of(failing.clone().next()?);
         let described = failing.map(|one| {
             let name = key_of(one).join("/");
@@ -103,7 +101,7 @@ impl ServerFacts {
         let hint = format!(
             "global-dns explain {service}.{namespace} shows why; global-dns table --state failing lists all"
         );
-        Some(Finding::failing(Check::Services, sentence, hint))
+        Some(Check::Services.failing(sentence, hint))
     }
 }
 

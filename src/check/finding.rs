@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use strum::Display;
 
-use crate::model::{Level, MAX_LISTED, list_some};
+use crate::model::{MAX_LISTED, list_some};
 use crate::view::{Column, Document, Section, manual_command};
 
 /// How bad a finding is, from the least to the worst.
@@ -84,51 +84,58 @@ pub type Fact<T> = Result<T, String>;
 // === impl Finding ===
 
 impl Finding {
-    /// Makes a finding that needs no action.
-    pub fn ok(check: Check, sentence: impl Into<String>) -> Self {
-        Self::new(FindingState::Ok, check, sentence, "")
-    }
-
     /// Returns the command that prints the section of the manual, if it is one on a kind of problem.
     pub fn manual_command(&self) -> Option<String> {
         self.anchor
             .starts_with("problems.html")
             .then(|| manual_command(&self.name))
     }
+}
 
-    /// Makes a finding with what to do.
-    pub fn new(
-        state: FindingState,
-        check: Check,
-        sentence: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        let anchor = match state {
-            FindingState::Ok => "",
-            _ => "operate.html#checks",
-        };
-        Self {
-            state,
-            name: check.to_string(),
-            sentence: sentence.into(),
-            hint: hint.into(),
-            anchor: anchor.to_owned(),
+// === impl Check ===
+
+impl Check {
+    /// Makes a finding that needs no action.
+    pub fn ok(self, sentence: impl Into<String>) -> Finding {
+        Finding {
+            anchor: String::new(),
+            ..self.finding(FindingState::Ok, sentence, "")
         }
     }
 
+    /// Makes a finding that deserves attention.
+    pub fn attention(self, sentence: impl Into<String>, hint: impl Into<String>) -> Finding {
+        self.finding(FindingState::Attention, sentence, hint)
+    }
+
     /// Makes a failing finding.
-    pub fn failing(check: Check, sentence: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(FindingState::Failing, check, sentence, hint)
+    pub fn failing(self, sentence: impl Into<String>, hint: impl Into<String>) -> Finding {
+        self.finding(FindingState::Failing, sentence, hint)
     }
 
     /// Makes the finding that something could not be checked.
-    pub fn unknown(check: Check, reason: &str, hint: impl Into<String>) -> Self {
-        Self::new(
+    pub fn unknown(self, reason: &str, hint: impl Into<String>) -> Finding {
+        self.finding(
             FindingState::Unknown,
-            check,
             format!("not checked: {reason}"),
             hint,
         )
+    }
+
+    /// Makes a finding with what to do.
+    pub fn finding(
+        self,
+        state: FindingState,
+        sentence: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Finding {
+        Finding {
+            state,
+            name: self.to_string(),
+            sentence: sentence.into(),
+            hint: hint.into(),
+            anchor: "operate.html#checks".to_owned(),
+        }
     }
 }
 
@@ -138,8 +145,8 @@ impl FindingState {
     /// Returns the state of a problem of a level, which another version of the server may call otherwise. `None`: a note.
     pub fn of_level(level: &str) -> Option<Self> {
         match level {
-            note if note == <&str>::from(Level::Note) => None,
-            error if error == <&str>::from(Level::Error) => Some(Self::Failing),
+            "note" => None,
+            "error" => Some(Self::Failing),
             _ => Some(Self::Attention),
         }
     }
@@ -240,9 +247,9 @@ mod tests {
 
     #[test]
     fn exit_code_is_1_if_a_finding_fails() {
-        let ok = Finding::ok(Check::Server, "it answers");
-        let unknown = Finding::unknown(Check::LinkStatus, "no permission", "grant it");
-        let failing = Finding::failing(Check::ClusterAnswer, "NXDOMAIN", "forward it");
+        let ok = Check::Server.ok("it answers");
+        let unknown = Check::LinkStatus.unknown("no permission", "grant it");
+        let failing = Check::ClusterAnswer.failing("NXDOMAIN", "forward it");
         for (findings, exit, last) in [
             (vec![ok.clone()], 0, ["ok", "1 ok"]),
             (vec![ok.clone(), unknown], 0, ["ok", "1 unknown, 1 ok"]),

@@ -5,7 +5,6 @@
 //! one cause: settings first, then links, then the hosts themselves.
 
 mod hosts;
-mod mismatch;
 mod observer;
 mod servers;
 mod settings;
@@ -14,18 +13,17 @@ use serde_json::{Value, json};
 
 use super::finding::{self, Check, Finding, list};
 use crate::view::{Column, Document, Section};
-use mismatch::Mismatch;
 use observer::Observer;
 
 pub use observer::{Member, ReplicaFacts, ServerTable};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {
-    let mut rows = Vec::new();
-    let read = distinct(members, &mut rows);
-    servers::compare(&read, &mut rows);
-    let observers = observer::all(&read, &mut rows);
-    observer::compare_links(&observers, &mut rows);
+    let (mut lines, mut rows) = (Vec::new(), Vec::new());
+    let read = distinct(members, &mut lines);
+    servers::compare(&read, &mut lines);
+    let observers = observer::all(&read, &mut lines);
+    observer::compare_links(&observers, &mut lines);
     let differences = hosts::compare(&observers, &mut rows);
     settings::compare(&observers, &mut rows);
     let sections = vec![
@@ -36,17 +34,14 @@ pub fn compare(members: &[Member]) -> Document {
     let mut findings = Vec::new();
     if !read.is_empty() {
         let names = list(read.iter().map(|member| &member.context));
-        findings.push(Finding::ok(
-            Check::FleetClusters,
-            format!("compared {names}"),
-        ));
+        findings.push(Check::FleetClusters.ok(format!("compared {names}")));
     }
-    findings.extend(mismatch::findings(rows));
+    findings.extend(observer::findings(lines, rows));
     finding::document("fleet", "", sections, &findings)
 }
 
 /// Returns the members that were read, each cluster once.
-fn distinct<'m>(members: &'m [Member], rows: &mut Vec<Mismatch<'m>>) -> Vec<&'m Member> {
+fn distinct<'m>(members: &'m [Member], lines: &mut Vec<Finding>) -> Vec<&'m Member> {
     const UNREAD: &str = "the permissions of explain in this cluster suffice; check its API server, and the pods of its server";
     const TWICE: &str = "name each cluster once, by one context or server";
     let mut read = Vec::<&Member>::new();
@@ -62,8 +57,7 @@ fn distinct<'m>(members: &'m [Member], rows: &mut Vec<Mismatch<'m>>) -> Vec<&'m 
             read.push(member);
             continue;
         };
-        let line = Finding::failing(Check::FleetClusters, what, hint);
-        rows.push(Mismatch { key: None, line });
+        lines.push(Check::FleetClusters.failing(what, hint));
     }
     read
 }

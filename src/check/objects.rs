@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::facts::ServerFacts;
-use super::finding::{Check, Finding, FindingState, items, key_of, list, name_of, text};
+use super::finding::{Check, Finding, items, key_of, list, name_of, text};
 use crate::model::Namespace;
 use crate::source::kube::RequestFailure;
 
@@ -46,23 +46,18 @@ pub(crate) fn check(objects: &ClusterObjects, facts: &ServerFacts) -> Vec<Findin
         (Check::LinkStatus, check_links(objects, facts)),
         (Check::GatewayCache, check_gateways(objects)),
     ];
-    let findings = found.into_iter().map(|(check, found)| {
-        found.unwrap_or_else(|why| Finding::unknown(check, &why.to_string(), HINT))
-    });
+    let findings = found
+        .into_iter()
+        .map(|(check, found)| found.unwrap_or_else(|why| check.unknown(&why.to_string(), HINT)));
     findings.collect()
 }
 
 /// Makes the finding of a check of objects.
 fn finding(check: Check, what: &str, wrong: &BTreeSet<String>, hint: &str) -> Finding {
     if wrong.is_empty() {
-        return Finding::ok(check, "nothing is wrong");
+        return check.ok("nothing is wrong");
     }
-    Finding::new(
-        FindingState::Attention,
-        check,
-        format!("{what}: {}", list(wrong)),
-        hint,
-    )
+    check.attention(format!("{what}: {}", list(wrong)), hint)
 }
 
 /// Finds the Services that Links report as not mirrored, in the namespaces that are selected or else watched.
@@ -148,7 +143,7 @@ fn check_gateways(objects: &ClusterObjects) -> Result<Finding, &RequestFailure> 
         let hint = format!(
             "look at the variable {CACHE_TIMEOUT} of the proxy of your gateway: 500ms or less is right"
         );
-        return Ok(Finding::unknown(Check::GatewayCache, NONE, hint));
+        return Ok(Check::GatewayCache.unknown(NONE, hint));
     }
     let what = "gateways that keep the address of a pod that is gone";
     Ok(finding(Check::GatewayCache, what, &wrong, HINT))

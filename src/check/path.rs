@@ -33,8 +33,7 @@ pub async fn findings(
     again: impl AsyncFnOnce() -> anyhow::Result<Vec<Question>>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut unknown =
-        |why: &str, hint| findings.push(Finding::unknown(Check::ClusterAnswer, why, hint));
+    let mut unknown = |why: &str, hint| findings.push(Check::ClusterAnswer.unknown(why, hint));
     let resolvers = resolver
         .map_or_else(own_resolvers, |one| Ok(vec![one]))
         .unwrap_or_else(|why| {

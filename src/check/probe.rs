@@ -94,10 +94,12 @@ impl Question {
         let name = explained.iter().find(|one| !one["reading"].is_null());
         let answer = of("answers").find(|one| one["result"] == "NOERROR");
         let failing = of("answers").find(|one| one["result"] == "SERVFAIL");
-        let rtype = [RecordType::AAAA, RecordType::SRV, RecordType::SOA]
-            .into_iter()
-            .find(|rtype| answer.is_some_and(|one| text(one, "rtype") == rtype.to_string()))
-            .unwrap_or(RecordType::A);
+        let rtype = match answer.map(|one| text(one, "rtype")) {
+            Some("AAAA") => RecordType::AAAA,
+            Some("SRV") => RecordType::SRV,
+            Some("SOA") => RecordType::SOA,
+            _ => RecordType::A,
+        };
         Self {
             name: name.map_or("", |one| text(one, "name")).to_owned(),
             rtype,
@@ -244,36 +246,36 @@ impl Probe {
         let Some(Direct { server, udp, tcp }) = &self.direct else {
             let is_missing = !question.exists && question.failure.is_none();
             let sentence = format!("the server has no {question}");
-            return is_missing.then(|| Finding::failing(CHECK, sentence, explain));
+            return is_missing.then(|| CHECK.failing(sentence, explain));
         };
         let reply = match (udp, tcp) {
             (Ok(reply), Ok(_)) => reply,
             (Err(why), _) | (_, Err(why)) => {
                 let over = if udp.is_ok() { " over TCP" } else { "" };
                 let sentence = format!("{server} does not answer {question}{over}: {why}");
-                return Some(Finding::failing(CHECK, sentence, REACH));
+                return Some(CHECK.failing(sentence, REACH));
             }
         };
         let (code, data) = (&reply.code, data(reply));
         Some(match &question.failure {
             _ if reply.has_records && question.is_known(reply) => {
-                Finding::ok(CHECK, format!("{server} answers {question}: {data}"))
+                CHECK.ok(format!("{server} answers {question}: {data}"))
             }
             _ if reply.has_records => {
                 let sentence = format!(
                     "{server} answers {question} with {data}, which no endpoint of the service has"
                 );
-                Finding::failing(CHECK, sentence, OTHER)
+                CHECK.failing(sentence, OTHER)
             }
             // The server's own problem says how bad a closed gate is.
             Some(failure) if code == "SERVFAIL" => {
                 let sentence = format!("{server} answers {code} for {question}: {failure}");
                 let hint = "see the problem of the service";
-                Finding::new(FindingState::Attention, CHECK, sentence, hint)
+                CHECK.attention(sentence, hint)
             }
             _ => {
                 let sentence = format!("{server} answers {code} for {question}, without a record");
-                Finding::failing(CHECK, sentence, explain)
+                CHECK.failing(sentence, explain)
             }
         })
     }
@@ -287,8 +289,8 @@ impl Probe {
                                  stanza with that of the Service";
         const NO_REPLY: &str = "check the cluster's DNS and the network to it";
         let question = &self.question;
-        let agrees = |how: &str| Finding::ok(Check::ClusterAnswer, format!("{how}: {question}"));
-        let wrong = |what: String, hint| Finding::failing(Check::ClusterAnswer, what, hint);
+        let agrees = |how: &str| Check::ClusterAnswer.ok(format!("{how}: {question}"));
+        let wrong = |what: String, hint| Check::ClusterAnswer.failing(what, hint);
         let reply = match reply {
             Ok(reply) => reply,
             Err(why) => return wrong(format!("does not answer {question}: {why}"), NO_REPLY),

@@ -9,7 +9,7 @@ use std::env;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use hyper::Request;
 use hyper::header::AUTHORIZATION;
 use kube::client::Body;
@@ -93,7 +93,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If a certificate cannot be used any more.
-    pub fn another_client(&self) -> anyhow::Result<Client> {
+    pub fn another_client(&self) -> Result<Client> {
         client_of(&self.config, self.credential.as_ref())
     }
 
@@ -108,7 +108,7 @@ impl Cluster {
 }
 
 /// Returns the configuration of a pod.
-fn in_pod() -> anyhow::Result<Configured> {
+fn in_pod() -> Result<Configured> {
     let config = Config::incluster()
         .context("set --kubeconfig or --file: not running in a pod of a cluster")?;
     let way_out =
@@ -121,7 +121,7 @@ fn in_pod() -> anyhow::Result<Configured> {
 }
 
 /// Returns a client whose requests have the token of a credential.
-fn client_of(config: &Config, credential: Option<&Arc<Credential>>) -> anyhow::Result<Client> {
+fn client_of(config: &Config, credential: Option<&Arc<Credential>>) -> Result<Client> {
     let client = client(config.clone()).context("cannot set up the Kubernetes client")?;
     let Some(credential) = credential.cloned() else {
         return Ok(client);

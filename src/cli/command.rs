@@ -43,8 +43,9 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
+    /// The log.
     #[command(flatten)]
-    pub(crate) log: LogArgs,
+    pub log: LogArgs,
 }
 
 /// The subcommands. The help of each begins with its first line, and ends with the others.

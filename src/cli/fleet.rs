@@ -30,8 +30,9 @@ pub struct FleetArgs {
     #[arg(long, env = "GLOBAL_DNS_SERVER_NAMESPACE", value_name = "NAMESPACE")]
     pub server_namespace: Option<Namespace>,
 
+    /// The output.
     #[command(flatten)]
-    pub(crate) print: PrintArgs,
+    pub print: PrintArgs,
 }
 
 /// A cluster to compare. It is that of the current context, unless one is named.

@@ -39,22 +39,23 @@ pub struct KubeconfigArgs {
 #[command(next_help_heading = "Source")]
 pub struct SourceArgs {
     /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
-    #[arg(short, long, env = "GLOBAL_DNS_FILE", value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(short, long, env = "GLOBAL_DNS_FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub file: Vec<PathBuf>,
 
+    /// The API server.
     #[command(flatten)]
-    pub(crate) kubeconfig: KubeconfigArgs,
+    pub kubeconfig: KubeconfigArgs,
 
     /// Watch or show only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
-    #[arg(short, long, env = "GLOBAL_DNS_NAMESPACE", value_name = "NAMESPACE")]
+    #[arg(short, long, env = "GLOBAL_DNS_NAMESPACE")]
     pub namespace: Vec<Namespace>,
 }
 
 /// The settings of names and members. The server and the commands that read objects share them. A flag takes precedence over the
 /// file and over the variable `GLOBAL_DNS_SETTINGS`.
-#[derive(Default, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Settings")]
-pub(crate) struct SettingsArgs {
+pub struct SettingsArgs {
     /// File with the settings in YAML or JSON; serve --print-settings prints all of them [default: the text in GLOBAL_DNS_SETTINGS]
     #[arg(long, env = "GLOBAL_DNS_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -73,7 +74,7 @@ pub(crate) struct SettingsArgs {
 }
 
 /// The log.
-#[derive(Default, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
     /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info for serve and demo, error for other commands]
@@ -107,18 +108,21 @@ pub struct ServerArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Server", mut_arg("file", |file| file.conflicts_with_all(["server", "server_namespace"])))]
 pub struct ViewArgs {
+    /// The server.
     #[command(flatten)]
-    pub(crate) server: ServerArgs,
+    pub server: ServerArgs,
 
     /// Read the objects from the API server instead of querying a replica
     #[arg(long, conflicts_with_all = ["server", "server_namespace", "file"])]
     pub direct: bool,
 
+    /// The source of objects.
     #[command(flatten)]
-    pub(crate) source: SourceArgs,
+    pub source: SourceArgs,
 
+    /// The settings of names and members.
     #[command(flatten)]
-    pub(crate) settings: SettingsArgs,
+    pub settings: SettingsArgs,
 }
 
 // === impl KubeconfigArgs ===

@@ -7,21 +7,23 @@ use crate::model::Namespace;
 use crate::server::ListenAddress;
 
 /// Flags of `serve`.
-#[derive(Default, Args)]
+#[derive(Args)]
 pub struct ServeArgs {
+    /// The flags that `demo` has, too.
     #[command(flatten)]
-    pub(crate) demo: DemoArgs,
+    pub demo: DemoArgs,
 
     /// Print the settings that are in force, as YAML that --config takes, and exit
     #[arg(long)]
     pub print_settings: bool,
 
+    /// The source of objects.
     #[command(flatten)]
-    pub(crate) source: SourceArgs,
+    pub source: SourceArgs,
 }
 
 /// Flags of `demo`, which `serve` has, too.
-#[derive(Default, Args)]
+#[derive(Args)]
 #[command(next_help_heading = "Listeners")]
 pub struct DemoArgs {
     /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353; demo: 127.0.0.1:1053]
@@ -36,8 +38,9 @@ pub struct DemoArgs {
     #[arg(long, env = "GLOBAL_DNS_API_LISTEN", value_name = "ADDRESS")]
     api_listen: Option<Vec<ListenAddress>>,
 
+    /// The settings of names and members.
     #[command(flatten)]
-    pub(crate) settings: SettingsArgs,
+    pub settings: SettingsArgs,
 }
 
 // === impl DemoArgs ===

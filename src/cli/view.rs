@@ -21,18 +21,20 @@ pub struct ExplainArgs {
     pub name: Option<String>,
 
     /// Print the section of the manual on a kind of problem, without a server
-    #[arg(long, value_name = "KIND", hide_possible_values = true, conflicts_with_all = ["name", "at", "server", "server_namespace", "direct", "file", "kubeconfig", "context", "namespace", "config", "cluster_name", "zone", "output"], value_parser = PossibleValuesParser::new(names::<ProblemKind>()).try_map(|name| name.parse::<ProblemKind>()))]
+    #[arg(long, hide_possible_values = true, conflicts_with_all = ["name", "at", "server", "server_namespace", "direct", "file", "kubeconfig", "context", "namespace", "config", "cluster_name", "zone", "output"], value_parser = PossibleValuesParser::new(names::<ProblemKind>()).try_map(|name| name.parse::<ProblemKind>()))]
     pub kind: Option<ProblemKind>,
 
     /// Show what was answered at this time: 03:12 (the last such local time), 90m (ago), or RFC 3339; only a running server knows it (history in its settings)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = past_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
+    /// The server or the objects.
     #[command(flatten)]
-    pub(crate) view: ViewArgs,
+    pub view: ViewArgs,
 
+    /// The output.
     #[command(flatten)]
-    pub(crate) print: PrintArgs,
+    pub print: PrintArgs,
 }
 
 /// Flags of `table`.
@@ -44,7 +46,7 @@ pub struct TableArgs {
     pub filter: Vec<String>,
 
     /// Show only services in this state (repeatable)
-    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(names::<State>()))]
+    #[arg(long, value_parser = PossibleValuesParser::new(names::<State>()))]
     pub state: Vec<String>,
 
     /// Show only services with an endpoint in this cluster (repeatable)
@@ -55,11 +57,13 @@ pub struct TableArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = past_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
+    /// The server or the objects.
     #[command(flatten)]
-    pub(crate) view: ViewArgs,
+    pub view: ViewArgs,
 
+    /// The output.
     #[command(flatten)]
-    pub(crate) print: PrintArgs,
+    pub print: PrintArgs,
 }
 
 /// Flags of `events`.
@@ -77,21 +81,24 @@ pub struct EventsArgs {
     pub since: Option<Timestamp>,
 
     /// Show only events of this cluster (repeatable)
-    #[arg(long, value_name = "CLUSTER")]
+    #[arg(long)]
     pub cluster: Vec<String>,
 
     /// Show only events of this kind (repeatable)
-    #[arg(long, value_name = "KIND", hide_possible_values = true, value_parser = PossibleValuesParser::new(names::<ChangeKind>()))]
+    #[arg(long, hide_possible_values = true, value_parser = PossibleValuesParser::new(names::<ChangeKind>()))]
     pub kind: Vec<String>,
 
+    /// The server.
     #[command(flatten)]
-    pub(crate) server: ServerArgs,
+    pub server: ServerArgs,
 
+    /// The API server.
     #[command(flatten)]
-    pub(crate) kubeconfig: KubeconfigArgs,
+    pub kubeconfig: KubeconfigArgs,
 
+    /// The output.
     #[command(flatten)]
-    pub(crate) print: PrintArgs,
+    pub print: PrintArgs,
 }
 
 /// Flags of `check`.
@@ -102,7 +109,7 @@ pub struct CheckArgs {
     pub dns: Option<SocketAddr>,
 
     /// Name to ask for, as programs do [default: in each zone, that of the smallest service with an alive endpoint]
-    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    #[arg(long, value_parser = parse_name)]
     pub name: Option<Name>,
 
     /// Also connect to the answered addresses over TCP, and report the time for each; endpoints of other clusters accept only meshed clients, so run it in a Pod with Linkerd's proxy
@@ -113,11 +120,13 @@ pub struct CheckArgs {
     #[arg(long, value_name = "IP[:PORT]", value_parser = parse_name_server)]
     pub resolver: Option<SocketAddr>,
 
+    /// The server or the objects.
     #[command(flatten)]
-    pub(crate) view: ViewArgs,
+    pub view: ViewArgs,
 
+    /// The output.
     #[command(flatten)]
-    pub(crate) print: PrintArgs,
+    pub print: PrintArgs,
 }
 
 // === impl TableArgs ===

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::mismatch::{Key, Mismatch, differs, join, of_kind, of_problem};
-use super::observer::{Cell, Observer, columns};
+use super::observer::{Cell, Key, Mismatch, Observer, columns, differs, join, of_kind, of_problem};
 use super::settings::{self, Aspect};
 use crate::check::facts::reason;
 use crate::check::finding::{Check, Finding, items, list, text};
@@ -93,7 +92,6 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
             section.push(row, &object);
         }
         lines.extend(differences);
-        let key = Some(key);
         rows.extend(lines.into_iter().map(|line| Mismatch { key, line }));
     }
     section
@@ -241,7 +239,7 @@ impl<'m> Place<'_, 'm> {
              links of those that lack one",
             self.key[1], self.key[0]
         );
-        Some(Finding::failing(Check::FleetServices, what, hint))
+        Some(Check::FleetServices.failing(what, hint))
     }
 
     /// Returns the first difference of the endpoints of a host.
@@ -259,7 +257,7 @@ impl<'m> Place<'_, 'm> {
         PORTS.iter().chain(replies).find_map(|aspect| {
             let seen = aspect.compare(&seen)?;
             let what = format!("{} of {}: {seen}", aspect.name, self.cluster);
-            Some(Finding::failing(Check::FleetServices, what, aspect.hint))
+            Some(Check::FleetServices.failing(what, aspect.hint))
         })
     }
 
@@ -329,7 +327,7 @@ impl<'m> Place<'_, 'm> {
         // A selector of Services cannot explain that one host of a service is missing.
         let has_selector = |cell: &Cell<'_, '_>| cell.observer.has_own_selector(cluster);
         if lacking.iter().all(|cell| cell.hosts.is_empty()) && self.cells.iter().any(has_selector) {
-            return Finding::ok(CHECK, "by the selector of the Link");
+            return CHECK.ok("by the selector of the Link");
         }
         if lacking.iter().any(|cell| cell.observer.cluster == cluster) {
             let hint = format!(
@@ -337,7 +335,7 @@ impl<'m> Place<'_, 'm> {
                  Service exists in {cluster} and is no member, export it there; if a mirror was left, or its hostname was changed: \
                  delete the mirror, and restart its mirror controller"
             );
-            return Finding::failing(CHECK, "not a member at home", hint);
+            return CHECK.failing("not a member at home", hint);
         }
         let explains = |kind: K| kind == K::MissingHost || kind.row().family == Family::Skipped;
         let is_private = |kind| matches!(kind, K::NotExported | K::NotMirrorable | K::LeftOut);
@@ -349,7 +347,7 @@ impl<'m> Place<'_, 'm> {
         let mut observers = lacking.iter().map(|cell| cell.observer);
         if !first.hosts.is_empty() && observers.all(|one| one.cluster == first.observer.cluster) {
             let hint = "restart the controller, or wait ten minutes";
-            return Finding::failing(CHECK, "its mirror controller lost it", hint);
+            return CHECK.failing("its mirror controller lost it", hint);
         }
         let is_mirrored =
             |cell: &Cell<'_, '_>| cell.observer.cluster != cluster && !cell.hosts.is_empty();
@@ -365,6 +363,6 @@ impl<'m> Place<'_, 'm> {
             "check that namespace {namespace} exists there, and the selector of the Link (kubectl get links.multicluster.linkerd.io -A \
              -o yaml); see global-dns check there"
         );
-        Finding::failing(CHECK, reason, hint)
+        CHECK.failing(reason, hint)
     }
 }

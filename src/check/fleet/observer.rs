@@ -1,13 +1,11 @@
-//! The observers: servers whose tables are compared, and how each has the other clusters.
+//! The observers: servers whose tables are compared, how each has the other clusters, and what they see otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::mismatch::{Key, Mismatch, join, of_kind};
-use crate::check::finding::{Check, Fact, Finding, FindingState, items, key_of, text};
-use crate::check::objects::EXPORTED;
-use crate::model::ProblemKind as K;
+use crate::check::finding::{Check, Fact, Finding, FindingState, items, key_of, list, text};
+use crate::model::{Problem, ProblemKind as K, join_texts, sentence_of};
 use crate::view::{Column, Section};
 
 /// One cluster of a fleet.
@@ -68,7 +66,7 @@ pub(super) struct Observer<'m> {
 
 /// Makes the observers of all members. A server without a table is left out, and another row says so. Of two clusters with one
 /// name, the first is compared.
-pub(super) fn all<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) -> Vec<Observer<'m>> {
+pub(super) fn all<'m>(read: &[&'m Member], lines: &mut Vec<Finding>) -> Vec<Observer<'m>> {
     const TWICE: &str =
         "set another clusterName in one of them: databases store the names of their peers";
     let mut observers: Vec<Observer<'_>> = Vec::new();
@@ -85,8 +83,7 @@ pub(super) fn all<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) -> Vec<
             let mut contexts = named.map(|one| &one.member.context);
             if let Some(first) = contexts.find(|one| *one != context) {
                 let what = format!("{first} and {context} both call themselves '{cluster}'");
-                let line = Finding::failing(Check::FleetNames, what, TWICE);
-                rows.push(Mismatch { key: None, line });
+                lines.push(Check::FleetNames.failing(what, TWICE));
                 break;
             }
             let services = table.services.iter();
@@ -124,7 +121,7 @@ fn hosts(endpoints: &[Value]) -> BTreeMap<(Key<'_>, &str), Hosts<'_>> {
 }
 
 /// Adds the links that do not work, unless nothing shows that they should, and clusters that are not compared.
-pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) {
+pub(super) fn compare_links(observers: &[Observer<'_>], lines: &mut Vec<Finding>) {
     const STRANGER: &str = "it is not compared; if it is a second Link to one of these clusters, its hosts are the same pods through \
                             two gateways";
     let mut strangers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -141,8 +138,7 @@ pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Misma
                 one.cluster == to && !["none", "unknown", "excluded"].contains(&link)
             };
             if from.link_to(to) != "none" || observers.iter().any(knows_it) {
-                let line = from.link_line(to, observers);
-                rows.extend(line.map(|line| Mismatch { key: None, line }));
+                lines.extend(from.link_line(to, observers));
             }
         }
     }
@@ -150,8 +146,7 @@ pub(super) fn compare_links<'m>(observers: &[Observer<'m>], rows: &mut Vec<Misma
         let callers = join(callers);
         let what =
             format!("{stranger} is no cluster of this fleet, and linked: in {callers}: {STRANGER}");
-        let line = Finding::ok(Check::FleetLinks, what);
-        rows.push(Mismatch { key: None, line });
+        lines.push(Check::FleetLinks.ok(what));
     }
 }
 
@@ -238,12 +233,16 @@ impl<'m> Observer<'m> {
 
     /// Returns the line that its link to another cluster does not work, if so. The mirrors of a stopped controller may still be right.
     pub(super) fn link_line(&self, to: &str, observers: &[Observer<'_>]) -> Option<Finding> {
-        let (seen, hint) = match self.link_to(to) {
-            "frozen" => (K::Frozen.row().sentence, of_kind(K::Frozen, None, to).hint),
-            "unlinked" => (
-                "mirrors without a Link",
-                of_kind(K::Unlinked, None, to).hint,
-            ),
+        let what = |seen: &str| format!("{} has of {to}: {seen}", self.name);
+        let hint_of = |kind| of_kind(kind, None, to).hint;
+        Some(match self.link_to(to) {
+            "frozen" => {
+                let what = what(K::Frozen.row().sentence);
+                Check::FleetLinks.attention(what, hint_of(K::Frozen))
+            }
+            "unlinked" => {
+                Check::FleetLinks.failing(what("mirrors without a Link"), hint_of(K::Unlinked))
+            }
             "none" => {
                 let mut hint = format!(
                     "link {to} there: linkerd multicluster link-gen --cluster-name {to} (before 2.18: link)"
@@ -256,16 +255,10 @@ impl<'m> Observer<'m> {
                         other.member.context, self.member.context
                     );
                 }
-                ("neither a Link nor a mirror", hint)
+                Check::FleetLinks.failing(what("neither a Link nor a mirror"), hint)
             }
             _ => return None,
-        };
-        let what = format!("{} has of {to}: {seen}", self.name);
-        let mut line = Finding::failing(Check::FleetLinks, what, hint);
-        if self.link_to(to) == "frozen" {
-            line.state = FindingState::Attention;
-        }
-        Some(line)
+        })
     }
 
     /// Returns the Links to a cluster, if they were read.
@@ -279,12 +272,10 @@ impl<'m> Observer<'m> {
 
     /// Returns whether a Link to a cluster selects Services by other labels than usual.
     pub(super) fn has_own_selector(&self, to: &str) -> bool {
-        let usual = EXPORTED
-            .split_once('=')
-            .map(|(label, value)| json!({"matchLabels": {label: value}}));
+        let usual = json!({"matchLabels": {"mirror.linkerd.io/exported": "true"}});
         self.links_to(to)
             .map(|link| &link["spec"]["selector"])
-            .any(|one| !one.is_null() && Some(one) != usual.as_ref())
+            .any(|one| !one.is_null() && *one != usual)
     }
 
     /// Returns the first problem of a wanted kind that concerns a service and a cluster, which is empty for any. A kind that this
@@ -301,5 +292,88 @@ impl<'m> Observer<'m> {
                 && (named.is_empty() || cluster.is_empty() || named == cluster)
                 && text(problem, "kind").parse().is_ok_and(&is_wanted)
         })
+    }
+}
+
+// === Differences ===
+
+/// The namespace and the name of a service.
+pub(super) type Key<'m> = [&'m str; 2];
+
+/// One difference. Those that differ in their service alone are one line.
+pub(super) struct Mismatch<'m> {
+    /// The service that differs.
+    pub key: Key<'m>,
+    /// What differs, who sees what, the cause, and what to do.
+    pub line: Finding,
+}
+
+/// Returns who sees what if observers differ: `none in hub; db-0 in east and west`. Replicas of a cluster that see the same are one.
+pub(super) fn differs<'n>(seen: impl IntoIterator<Item = (String, &'n str)>) -> Option<String> {
+    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (value, observer) in seen {
+        let observers = groups.entry(value).or_default();
+        if observers.last() != Some(&observer) {
+            observers.push(observer);
+        }
+    }
+    let texts = groups.iter().map(|(value, observers)| {
+        let value = if value.is_empty() { "none" } else { value };
+        format!("{value} in {}", join(observers))
+    });
+    (groups.len() > 1).then(|| join_texts(texts, "; "))
+}
+
+/// Joins names for a sentence: `a`, `a and b`, `a, b and c`.
+pub(super) fn join<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let names: Vec<S> = names.into_iter().collect();
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        names => names.concat(),
+    }
+}
+
+/// Makes the findings of servers and of services, which are named. One that makes services differ is failing, unless it is intended.
+pub(super) fn findings(of_servers: Vec<Finding>, rows: Vec<Mismatch<'_>>) -> Vec<Finding> {
+    let mut lines: BTreeMap<Finding, BTreeSet<String>> = BTreeMap::new();
+    for line in of_servers {
+        lines.entry(line).or_default();
+    }
+    for Mismatch { key, line } in rows {
+        lines.entry(line).or_default().insert(key.join("/"));
+    }
+    let findings = lines.into_iter().map(|(mut line, services)| {
+        let mut names = list(&services);
+        if services.len() > 1 {
+            names = format!("{} services ({names})", services.len());
+        }
+        if !services.is_empty() && line.state == FindingState::Attention {
+            line.state = FindingState::Failing;
+        }
+        line.sentence = sentence_of(&[&names, &line.sentence]);
+        line
+    });
+    findings.collect()
+}
+
+/// Makes the line of a difference whose cause is a kind of problem of a service or a cluster.
+pub(super) fn of_kind(kind: K, key: Option<Key<'_>>, cluster: &str) -> Finding {
+    let mut problem = Problem::new(kind, "");
+    problem.service = key.and_then(|key| key.join("/").parse().ok());
+    problem.cluster = cluster.parse().ok();
+    Finding {
+        name: kind.name().to_owned(),
+        anchor: kind.anchor(),
+        ..Check::FleetServices.failing(kind.row().sentence, problem.hint())
+    }
+}
+
+/// Makes the line of a difference whose cause is a problem of an observer. It may be of a kind that this program does not know.
+pub(super) fn of_problem(problem: &Value, reason: &str) -> Finding {
+    Finding {
+        name: text(problem, "kind").to_owned(),
+        anchor: text(problem, "anchor").to_owned(),
+        ..Check::FleetServices.failing(reason, text(problem, "hint"))
     }
 }

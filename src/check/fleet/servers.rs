@@ -1,7 +1,6 @@
 //! The servers of the fleet: the state of each replica, its answers, version, zones and clock.
 
-use super::mismatch::{Mismatch, differs, of_kind};
-use super::observer::Member;
+use super::observer::{Member, differs, of_kind};
 use crate::check::facts;
 use crate::check::finding::{Check, Finding, text};
 use crate::model::{ProblemKind, join_texts};
@@ -10,9 +9,8 @@ use crate::model::{ProblemKind, join_texts};
 const MAX_DIFFERENCE: i64 = 5;
 
 /// Compares the servers of the clusters.
-pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
-    let mut add = |line| rows.push(Mismatch { key: None, line });
-    let failing = |what: String, hint: &str| Finding::failing(Check::FleetServers, what, hint);
+pub(super) fn compare(read: &[&Member], lines: &mut Vec<Finding>) {
+    let failing = |what: String, hint: &str| Check::FleetServers.failing(what, hint);
     let (mut versions, mut zones, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
     for member in read {
         let context = member.context.as_str();
@@ -23,7 +21,7 @@ pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
                 Ok(status) => status,
                 Err(why) => {
                     let hint = "check the pod of the server and the network to it";
-                    add(failing(format!("{place}: cannot be read: {why}"), hint));
+                    lines.push(failing(format!("{place}: cannot be read: {why}"), hint));
                     continue;
                 }
             };
@@ -36,7 +34,7 @@ pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
             if text(status, "state") == "loading" {
                 let mut line = of_kind(ProblemKind::NoTable, None, "");
                 line.sentence = format!("{place}: {}", line.sentence);
-                add(line);
+                lines.push(line);
             } else if !status["tableHash"].is_null() {
                 hashes.push((status["tableHash"].to_string(), &*replica.name));
             }
@@ -45,7 +43,7 @@ pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
         if differs(hashes.iter().cloned()).is_some() {
             let hint = "if it stays, compare their settings, and restart the older one";
             let names = join_texts(hashes.iter().map(|(_, name)| name), " / ");
-            add(failing(
+            lines.push(failing(
                 format!("{context}: replicas answer differently: {names}"),
                 hint,
             ));
@@ -53,11 +51,11 @@ pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
     }
     if let Some(seen) = differs(versions) {
         let hint = "install the same version in every cluster";
-        add(failing(format!("versions of global-dns: {seen}"), hint));
+        lines.push(failing(format!("versions of global-dns: {seen}"), hint));
     }
     if let Some(seen) = differs(zones) {
         let hint = "set the same zones, with the same grammar, in every cluster";
-        add(failing(format!("zones: {seen}"), hint));
+        lines.push(failing(format!("zones: {seen}"), hint));
     }
     // The clock of this machine is one of them. Most are right.
     let mut offsets: Vec<i64> = clocks.iter().map(|(_, offset)| *offset).collect();
@@ -70,7 +68,7 @@ pub(super) fn compare<'m>(read: &[&'m Member], rows: &mut Vec<Mismatch<'m>>) {
             let direction = if offset > usual { "ahead of" } else { "behind" };
             let seen = format!("{place}: its clock is {seconds} s {direction} the others");
             let hint = "correct the clock of its node (NTP): gates, certificates and the times in views depend on it";
-            add(failing(seen, hint));
+            lines.push(failing(seen, hint));
         }
     }
 }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::mismatch::{Key, Mismatch, differs, of_problem};
-use super::observer::{Cell, Observer};
+use super::observer::{Cell, Key, Mismatch, Observer, differs, of_problem};
 use crate::check::facts::reason;
 use crate::check::finding::{Check, Finding, items, key_of, text};
 use crate::model::{ProblemKind, join_texts};
@@ -103,16 +102,15 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
             let hint = aspect
                 .hint
                 .replace("SERVICE", &format!("{}.{}", key[1], key[0]));
-            Some(Finding::failing(Check::FleetSettings, what, hint))
+            Some(Check::FleetSettings.failing(what, hint))
         };
         if lines.is_empty() {
             lines.extend(SETTINGS.iter().filter_map(difference));
         }
-        let is_explained = rows.iter().any(|row| row.key == Some(key));
+        let is_explained = rows.iter().any(|row| row.key == key);
         if lines.is_empty() && !is_explained {
             lines.extend(RESULTS.iter().find_map(difference));
         }
-        let key = Some(key);
         rows.extend(lines.into_iter().map(|line| Mismatch { key, line }));
     }
 }
@@ -163,7 +161,7 @@ pub(super) fn explain(key: Key<'_>, cluster: &str, cells: &mut Vec<Cell<'_, '_>>
         if cells.len() < count {
             let what = format!("{name}: {seen}");
             let hint = format!("set the same {name} in every cluster, if that is not intended");
-            lines.push(Finding::failing(Check::FleetSettings, what, hint));
+            lines.push(Check::FleetSettings.failing(what, hint));
         }
     }
     lines

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::check::finding::FindingState;
 
 const EXPORT: &str = "mirror.linkerd.io/exported";
 

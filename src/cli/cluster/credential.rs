@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use hyper::header::HeaderValue;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -40,13 +40,15 @@ struct Secret {
 
 /// Takes what expires out of the configuration of a client, reads it, and puts a certificate back in, with which the client connects
 /// until it ends. Returns what has the tokens of requests.
-pub(super) async fn take(user: &mut AuthInfo) -> anyhow::Result<Option<Arc<Credential>>> {
+pub(super) async fn take(user: &mut AuthInfo) -> Result<Option<Arc<Credential>>> {
     let has_token = user.token.is_some() || user.token_file.is_some();
     let Some(plugin) = user.exec.take().filter(|_| !has_token) else {
         return Ok(None);
     };
-    let last = Mutex::default();
-    let credential = Credential { plugin, last };
+    let credential = Credential {
+        plugin,
+        last: Mutex::default(),
+    };
     let secret = credential.secret().await?;
     if let Some((certificate, key)) = secret.certificate() {
         // The fields of a kubeconfig are encoded in Base64, as octets in the objects of Kubernetes.
@@ -72,7 +74,7 @@ impl Secret {
 
 impl Credential {
     /// Returns the last token or certificate, or reads another one if it has expired.
-    async fn secret(&self) -> anyhow::Result<Secret> {
+    async fn secret(&self) -> Result<Secret> {
         let mut last = self.last.lock().await;
         if let Some(secret) = last.as_ref().filter(|secret: &&Secret| {
             secret
@@ -94,7 +96,7 @@ impl Credential {
     }
 
     /// Returns the value of the header `Authorization`.
-    pub(super) async fn authorization(&self) -> anyhow::Result<HeaderValue> {
+    pub(super) async fn authorization(&self) -> Result<HeaderValue> {
         let token = self.secret().await?.token.unwrap_or_default();
         let mut value = HeaderValue::try_from(format!("Bearer {token}"))
             .context("the token has characters that no token has")?;
@@ -104,7 +106,7 @@ impl Credential {
 }
 
 /// Runs a credential plugin, as kubectl does. Its standard error is that of this program.
-fn run(exec: &ExecConfig) -> anyhow::Result<Secret> {
+fn run(exec: &ExecConfig) -> Result<Secret> {
     let is_interactive =
         exec.interactive_mode != Some(ExecInteractiveMode::Never) && stdin().is_terminal();
     let info = json!({

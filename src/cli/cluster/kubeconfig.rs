@@ -4,7 +4,7 @@ use std::env::{self, split_paths, var_os};
 use std::fs::{metadata, read_to_string};
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, Result, bail};
 use hyper::Uri;
 use hyper::header::HeaderValue;
 use kube::Config;
@@ -26,7 +26,7 @@ pub(super) struct Configured {
 }
 
 /// Returns the configuration of a context: in a file, in those of `KUBECONFIG`, or in that of the home directory.
-pub(super) fn load(flags: &KubeconfigArgs) -> anyhow::Result<Configured> {
+pub(super) fn load(flags: &KubeconfigArgs) -> Result<Configured> {
     let list = var_os("KUBECONFIG").unwrap_or_default();
     let given = split_paths(&list).filter(|path| !path.as_os_str().is_empty());
     let mut paths: Vec<PathBuf> = given.collect();
@@ -60,7 +60,7 @@ pub(super) fn load(flags: &KubeconfigArgs) -> anyhow::Result<Configured> {
 }
 
 /// Reads files, and merges them. As kubectl does, it leaves out absent ones, unless all are.
-fn read(paths: &[PathBuf]) -> anyhow::Result<Kubeconfig> {
+fn read(paths: &[PathBuf]) -> Result<Kubeconfig> {
     let mut present = paths.iter().filter(|path| path.exists()).peekable();
     if let (None, Some(Err(error))) = (present.peek(), paths.first().map(metadata)) {
         bail!("{error}; set --kubeconfig to an existing file");
@@ -70,7 +70,7 @@ fn read(paths: &[PathBuf]) -> anyhow::Result<Kubeconfig> {
 }
 
 /// Returns the cluster and the user of a context.
-fn find(file: &Kubeconfig, context: &str) -> anyhow::Result<(Cluster, AuthInfo)> {
+fn find(file: &Kubeconfig, context: &str) -> Result<(Cluster, AuthInfo)> {
     let named = file.contexts.iter().find(|one| one.name == context);
     let Some(named) = named.and_then(|one| one.context.as_ref()) else {
         let names = join_texts(file.contexts.iter().map(|one| &one.name), ", ");
@@ -92,7 +92,7 @@ fn find(file: &Kubeconfig, context: &str) -> anyhow::Result<(Cluster, AuthInfo)>
 
 /// Returns the configuration of a client. `Config::from_custom_kubeconfig` would match `NO_PROXY` against the proxy, and refuse
 /// a `NO_PROXY` that ends in a comma. The error names the field.
-fn config_of(cluster: Cluster, mut user: AuthInfo) -> anyhow::Result<Config> {
+fn config_of(cluster: Cluster, mut user: AuthInfo) -> Result<Config> {
     let url = url_of(&cluster, &user)?;
     let variable = |name: &str| env::var(name).ok();
     let proxy_url = proxy(cluster.proxy_url.as_deref(), &url, variable)?;
@@ -122,7 +122,7 @@ fn config_of(cluster: Cluster, mut user: AuthInfo) -> anyhow::Result<Config> {
 
 /// Returns the URL of the API server. As in kubectl, one without a scheme is https if anything is said about TLS. A token is not sent
 /// without TLS because a scheme was forgotten.
-fn url_of(cluster: &Cluster, user: &AuthInfo) -> anyhow::Result<Uri> {
+fn url_of(cluster: &Cluster, user: &AuthInfo) -> Result<Uri> {
     let server = cluster.server.as_deref().unwrap_or_default();
     let mut text = server.to_owned();
     if !server.contains("://") {
@@ -146,7 +146,7 @@ fn url_of(cluster: &Cluster, user: &AuthInfo) -> anyhow::Result<Uri> {
 }
 
 /// Checks what authenticates a user, and removes the newlines at the ends of tokens, which kube would send.
-fn check(user: &mut AuthInfo) -> anyhow::Result<()> {
+fn check(user: &mut AuthInfo) -> Result<()> {
     if let Some(provider) = user.auth_provider.as_ref().filter(|one| one.name != "oidc") {
         let name = &provider.name;
         bail!(

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use anyhow::{bail, ensure};
+use anyhow::{Result, bail, ensure};
 use futures::future::{BoxFuture, try_join};
 use futures::{FutureExt as _, TryFutureExt as _};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
@@ -57,10 +57,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If there is none, if there are several releases, or if the objects cannot be listed.
-    pub async fn replicas(
-        self: &Arc<Self>,
-        namespace: Option<&Namespace>,
-    ) -> anyhow::Result<Vec<Api>> {
+    pub async fn replicas(self: &Arc<Self>, namespace: Option<&Namespace>) -> Result<Vec<Api>> {
         let (namespace, pods) = self.pods(namespace).await?;
         let releases = pods
             .iter()
@@ -68,8 +65,10 @@ impl Cluster {
         only(releases, "--server")?;
         let mut replicas: Vec<_> = pods.iter().filter_map(ReadyPod::of).collect();
         replicas.sort_by_key(|one| one.pod.clone());
-        let none = format!("no ready pod of global-dns in namespace {namespace}");
-        ensure!(!replicas.is_empty(), none);
+        ensure!(
+            !replicas.is_empty(),
+            "no ready pod of global-dns in namespace {namespace}"
+        );
         Ok(replicas
             .into_iter()
             .map(|replica| {
@@ -84,22 +83,20 @@ impl Cluster {
     /// # Errors
     ///
     /// If the release is not found, or if the objects cannot be listed.
-    pub async fn pods(
-        &self,
-        namespace: Option<&Namespace>,
-    ) -> anyhow::Result<(String, Vec<Value>)> {
+    pub async fn pods(&self, namespace: Option<&Namespace>) -> Result<(String, Vec<Value>)> {
         let (namespace, selector) = match namespace {
             Some(namespace) => (namespace.to_string(), SELECTOR.to_owned()),
             None => self.release().await?,
         };
         let grant = "grant \"list\" on pods, or set --server";
-        let pods = self.of_chart::<Pod>(Some(&namespace), &selector, grant);
-        let pods = pods.await?;
-        Ok((namespace, pods))
+        let listed = self
+            .of_chart::<Pod>(Some(&namespace), &selector, grant)
+            .await;
+        Ok((namespace, listed?))
     }
 
     /// Returns the namespace of the only release, and the selector of its pods.
-    async fn release(&self) -> anyhow::Result<(String, String)> {
+    async fn release(&self) -> Result<(String, String)> {
         let grant = "grant \"list\" on deployments and daemonsets in all namespaces, or set --server-namespace or --server";
         let deployments = self.of_chart::<Deployment>(None, SELECTOR, grant);
         let daemon_sets = self.of_chart::<DaemonSet>(None, SELECTOR, grant);
@@ -139,9 +136,7 @@ impl Cluster {
         let why = match failure {
             // The client has named the URL.
             RequestFailure::Broken(why) if why.contains(&url) => return Unreachable(why),
-            RequestFailure::Refused {
-                code: 403, message, ..
-            } => format!("403 {message}; {grant}"),
+            RequestFailure::Refused { code: 403, message } => format!("403 {message}; {grant}"),
             failure => failure.to_string(),
         };
         Unreachable(format!("cannot {action} at {url}: {why}"))
@@ -156,7 +151,7 @@ fn release_of(object: &Value) -> &str {
 }
 
 /// Returns an error if there are several servers: a flag must say which is meant.
-fn only(found: impl Iterator<Item = String>, flag: &str) -> anyhow::Result<()> {
+fn only(found: impl Iterator<Item = String>, flag: &str) -> Result<()> {
     let found: BTreeSet<String> = found.collect();
     if found.len() > 1 {
         let names = Vec::from_iter(found).join(", ");
