@@ -104,8 +104,7 @@ async fn read_servers(servers: &[Api]) -> Result<Vec<ReplicaFacts>> {
             continue;
         };
         let hash = &status["tableHash"];
-        let is_same = hash.is_null() && !hashes.is_empty() || hashes.contains(hash);
-        if is_same || text(status, "state") == "loading" {
+        if hashes.contains(hash) || text(status, "state") == "loading" {
             continue;
         }
         hashes.push(hash.clone());

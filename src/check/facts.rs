@@ -52,28 +52,26 @@ impl ServerFacts {
                 None => lines.push((cause, vec![problem])),
             }
         }
-        let mut of_services = Vec::from_iter(self.failing_services());
+        let is_of_server = |one: &Finding| {
+            let kind = one.name.parse::<ProblemKind>();
+            kind.is_ok_and(|kind| kind.row().family == Family::Server)
+        };
+        let found = lines.iter().filter_map(|(_, problems)| finding(problems));
+        let (of_server, of_services): (Vec<_>, Vec<_>) = found.partition(is_of_server);
+        findings.extend(of_server);
+        let others = findings.len();
+        findings.extend(self.failing_services());
         for own in &self.namespaces {
             let mut services = self.services.iter();
-            if services.all(|one| key_of(one)[0] != own.as_str()) {
+            if services.all(|one| text(one, "namespace") != own.as_str()) {
                 let sentence = format!("no service in namespace '{own}'");
                 let hint = "global-dns table lists the services of all namespaces";
-                of_services.push(Check::Services.failing(sentence, hint));
+                findings.push(Check::Services.failing(sentence, hint));
             }
         }
-        for finding in lines.iter().filter_map(|(_, problems)| finding(problems)) {
-            let kind = finding.name.parse::<ProblemKind>();
-            if kind.is_ok_and(|kind| kind.row().family == Family::Server) {
-                findings.push(finding);
-            } else {
-                of_services.push(finding);
-            }
-        }
-        for mut finding in of_services {
-            if is_about_server {
-                finding.state = finding.state.min(FindingState::Attention);
-            }
-            findings.push(finding);
+        findings.extend(of_services);
+        for finding in findings.iter_mut().skip(others).filter(|_| is_about_server) {
+            finding.state = finding.state.min(FindingState::Attention);
         }
         findings
     }
@@ -131,20 +129,22 @@ pub fn zones(status: &Value) -> impl Iterator<Item = ZoneFacts<'_>> {
 /// Returns the line for problems of one kind.
 fn finding(problems: &[&Value]) -> Option<Finding> {
     let first = *problems.first()?;
+    let subjects = list(problems.iter().map(|one| subject(one)));
+    let known = problems.iter().filter(|one| one["since"].is_string());
+    let oldest = known.min_by_key(|one| text(one, "since")).unwrap_or(&first);
+    let word = if oldest["isOlder"] == true {
+        "before"
+    } else {
+        "since"
+    };
+    let mut sentence = sentence_of(&[text(first, "sentence"), &subjects]);
+    if let Some(since) = oldest["since"].as_str() {
+        sentence = format!("{sentence} ({word} {since})");
+    }
     Some(Finding {
         state: FindingState::of_level(text(first, "level"))?,
         name: text(first, "kind").to_owned(),
-        sentence: match problems {
-            [one] => dated(reason(one), one),
-            several => {
-                let subjects = list(several.iter().map(|one| subject(one)));
-                let mut known = several.to_vec();
-                known.retain(|one| !text(one, "since").is_empty());
-                let oldest = known.into_iter().min_by_key(|one| text(one, "since"));
-                let sentence = sentence_of(&[text(first, "sentence"), &subjects]);
-                dated(sentence, oldest.unwrap_or(first))
-            }
-        },
+        sentence,
         hint: text(first, "hint").to_owned(),
         anchor: text(first, "anchor").to_owned(),
     })
@@ -158,16 +158,6 @@ pub(super) fn subject(problem: &Value) -> String {
 /// Returns what is wrong, where, and the detail.
 pub(super) fn reason(problem: &Value) -> String {
     sentence_of(&[text(problem, "sentence"), &subject(problem)])
-}
-
-/// Returns a sentence with since when a problem holds.
-fn dated(sentence: String, problem: &Value) -> String {
-    let is_older = problem["isOlder"] == true;
-    let word = if is_older { "before" } else { "since" };
-    match text(problem, "since") {
-        "" => sentence,
-        since => format!("{sentence} ({word} {since})"),
-    }
 }
 
 #[cfg(test)]

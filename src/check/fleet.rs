@@ -73,9 +73,9 @@ fn clusters(members: &[Member], observers: &[Observer<'_>]) -> Section {
         let names = member.read().iter().map(|one| one.name.as_str());
         let own = observers.iter().find(|one| one.member.context == *context);
         let object = match own {
-            None => json!({"section": "clusters", "context": context}),
+            None => json!({"context": context}),
             Some(own) => json!({
-                "section": "clusters", "context": context, "cluster": own.cluster,
+                "context": context, "cluster": own.cluster,
                 "version": own.status["version"], "state": own.status["state"],
                 "replicas": names.collect::<Vec<_>>(), "services": own.services.len(),
             }),

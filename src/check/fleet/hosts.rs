@@ -78,9 +78,7 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
             row.push(hosts.clone());
             seen.insert(cell.observer.name.as_str(), hosts);
         }
-        let object = json!({
-            "section": "differences", "service": service, "cluster": cluster, "observers": seen,
-        });
+        let object = json!({"service": service, "cluster": cluster, "observers": seen});
         let mut place = Place {
             key,
             cluster,

@@ -163,7 +163,7 @@ pub(super) fn matrix(observers: &[Observer<'_>]) -> Section {
             }
             cells.push(link.to_owned());
         }
-        let object = json!({"section": "links", "from": from.name, "to": to});
+        let object = json!({"from": from.name, "to": to});
         section.push(cells, &object);
     }
     section
