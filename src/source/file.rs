@@ -39,8 +39,8 @@ pub const MAX_MOUNTED: u64 = 1 << 20;
 /// The files of `--file`, read once successfully.
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// The stamps of the files before the last read. `None`: they must be read again, also without a change.
-    stamps: Option<Vec<Stamp>>,
+    /// The stamps of the files before the last read. None: they must be read again, also without a change.
+    stamps: Vec<Stamp>,
     /// The content of the first read, until it is sent.
     first: Option<Lists>,
     /// Whether the last read was valid. If so, each poll without a change counts as activity.
@@ -56,7 +56,7 @@ impl Files {
     ///
     /// If a file cannot be read, is not YAML or JSON, contains no relevant object, or repeats an object.
     pub fn open(paths: Vec<PathBuf>) -> anyhow::Result<Self> {
-        let stamps = Some(read_stamps(&paths));
+        let stamps = read_stamps(&paths);
         let first = Some(parse_texts(&read_all(&paths)?)?);
         Ok(Self {
             paths,
@@ -71,7 +71,7 @@ impl Files {
         let follow = async {
             match self.first.take() {
                 Some(first) => send(first, &feeds, &updates),
-                None => self.stamps = None, // the update loop panicked
+                None => self.stamps.clear(), // the update loop panicked
             }
             loop {
                 tokio::time::sleep(POLL).await;
@@ -86,7 +86,7 @@ impl Files {
 
     /// Checks the files. If they changed or must be read again, sends their objects.
     async fn poll(&mut self, feeds: &Feeds, updates: &Updates) {
-        let now = Some(read_stamps(&self.paths));
+        let now = read_stamps(&self.paths);
         if now == self.stamps {
             feeds
                 .all()
@@ -98,7 +98,7 @@ impl Files {
         let Some(read) = read_settled(&self.paths).await else {
             return; // the next poll reads again
         };
-        let has_changed = self.stamps.is_some();
+        let has_changed = !self.stamps.is_empty();
         self.stamps = now;
         self.is_valid = read.is_ok();
         match read {
