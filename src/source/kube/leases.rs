@@ -3,7 +3,7 @@
 //! Each controller renews its Lease every two seconds. A watch would carry each renewal to each replica. A list from the memory
 //! of the API server every ten seconds is cheap.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube::Client;
@@ -13,11 +13,10 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::super::backoff::{Backoff, jittered};
-use super::super::log_problem;
-use super::super::{Feeds, Update, Updates};
+use super::super::{Feed, Feeds, Update, Updates, log_problem};
 use super::requests::read_list;
 use super::responses::{RequestFailure, within};
-use crate::model::{Kind, KubeObject, Lease, Namespace};
+use crate::model::{Kind, KubeObject, Lease};
 use crate::table::links::LeasePoll;
 
 /// Interval between two polls.
@@ -32,9 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(8);
 pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Updates) {
     let mut links = feeds.all();
     links.retain(|feed| feed.kind == Kind::Link);
-    let namespaces = links.iter().filter_map(|feed| feed.namespace.clone());
-    let namespaces: Vec<Namespace> = namespaces.collect();
-    if namespaces.is_empty() {
+    if links.is_empty() {
         return;
     }
     let mut pauses = Backoff::default();
@@ -42,14 +39,14 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
     let mut is_unanswered = false;
     loop {
         let mut pause = jittered(INTERVAL);
-        let poll = match read(client, &namespaces).await {
+        match read(client, &links).await {
             Ok(poll) => {
                 pauses.reset();
                 failures = 0;
                 if std::mem::take(&mut is_unanswered) {
                     links.iter().for_each(|feed| feeds.end_failure(feed));
                 }
-                Some(poll)
+                updates.send(Update::Leases(poll));
             }
             Err(failure) => {
                 debug!(error = %failure, "Cannot list Leases");
@@ -63,23 +60,22 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
                     problems.for_each(|problem| log_problem(&problem));
                 }
                 pause = pauses.next().max(pause);
-                let problem = Some(failure.to_string().into());
-                let leases = None;
-                (failures == MAX_FAILURES).then_some(LeasePoll { leases, problem })
+                if failures == MAX_FAILURES {
+                    let problem = Some(failure.to_string().into());
+                    let leases = None;
+                    updates.send(Update::Leases(LeasePoll { leases, problem }));
+                }
             }
-        };
-        if let Some(poll) = poll {
-            updates.send(Update::Leases(poll));
         }
         sleep(pause).await;
     }
 }
 
 /// Lists the Leases of all namespaces. Namespaces that may not be read are a part of the result.
-async fn read(client: &Client, namespaces: &[Namespace]) -> Result<LeasePoll, RequestFailure> {
+async fn read(client: &Client, links: &BTreeSet<Feed>) -> Result<LeasePoll, RequestFailure> {
     let mut leases = BTreeMap::new();
     let mut refused = Vec::new();
-    for namespace in namespaces {
+    for namespace in links.iter().filter_map(|feed| feed.namespace.as_ref()) {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
         // From the memory of the API server.
         let request = Request::new(path).list(&ListParams::default().match_any())?;
