@@ -31,7 +31,7 @@ pub use interned::{Text, intern};
 pub use item::{Export, Item, ItemKind, Link, MirroredHost, Object, OwnForm, OwnService};
 pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectName, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
-pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
+pub use label::{ClusterName, Hostname, Namespace, PortName, ServiceName};
 pub use lease::Lease;
 pub use line::{Line, MAX_LISTED, is_deceptive, join_texts, list_some, sentence_of, shorten};
 pub use ports::{Port, Ports, Protocol};

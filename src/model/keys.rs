@@ -7,7 +7,7 @@ use std::str::FromStr;
 use strum::Display;
 
 use super::interned::{Text, intern};
-use super::label::{InvalidLabel, Namespace, ServiceName};
+use super::label::{Namespace, ServiceName};
 use super::line;
 use crate::setting_text::setting_text;
 
@@ -181,10 +181,9 @@ impl FromStr for ServiceKey {
         let (namespace, service) = text
             .split_once('/')
             .ok_or_else(|| format!("'{text}' has no '/'; write NAMESPACE/SERVICE"))?;
-        let label = |error: InvalidLabel| error.to_string();
         Ok(Self {
-            namespace: namespace.parse().map_err(label)?,
-            service: service.parse().map_err(label)?,
+            namespace: namespace.parse()?,
+            service: service.parse()?,
         })
     }
 }

@@ -9,16 +9,6 @@ use std::str::FromStr;
 use super::interned::{Text, intern};
 use crate::setting_text::setting_text;
 
-/// The error for a string that is not a label.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not a DNS label: '{value}'; a label has 1 to 63 lower-case letters, digits and inner hyphens"
-)]
-pub struct InvalidLabel {
-    /// The rejected string.
-    pub value: String,
-}
-
 /// Returns whether a text is an RFC 1123 label as in Kubernetes: lower case, without a leading or trailing hyphen.
 pub(super) fn is_label(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -28,6 +18,20 @@ pub(super) fn is_label(text: &str) -> bool {
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
         && bytes.first() != Some(&b'-')
         && bytes.last() != Some(&b'-')
+}
+
+/// Returns a label as a shared text.
+///
+/// # Errors
+///
+/// With a sentence, if the text is not a label.
+fn label_text(text: &str) -> Result<Text, String> {
+    if is_label(text) {
+        return Ok(intern(text));
+    }
+    Err(format!(
+        "not a DNS label: '{text}'; a label has 1 to 63 lower-case letters, digits and inner hyphens"
+    ))
 }
 
 macro_rules! label {
@@ -52,16 +56,16 @@ macro_rules! label {
             ///
             /// # Errors
             ///
-            /// Returns an error if the text is not a label.
-            pub fn interned(text: &str) -> Result<Self, InvalidLabel> {
-                if is_label(text) { Ok(Self(intern(text))) } else { Err(InvalidLabel { value: text.into() }) }
+            /// With a sentence, if the text is not a label.
+            pub fn interned(text: &str) -> Result<Self, String> {
+                label_text(text).map(Self)
             }
         }
 
         impl FromStr for $name {
-            type Err = InvalidLabel;
+            type Err = String;
 
-            fn from_str(text: &str) -> Result<Self, InvalidLabel> {
+            fn from_str(text: &str) -> Result<Self, String> {
                 Self::interned(text)
             }
         }
@@ -152,9 +156,9 @@ mod tests {
         ] {
             assert_eq!(
                 bad.parse::<ServiceName>(),
-                Err(InvalidLabel {
-                    value: bad.to_owned()
-                })
+                Err(format!(
+                    "not a DNS label: '{bad}'; a label has 1 to 63 lower-case letters, digits and inner hyphens"
+                ))
             );
         }
     }
