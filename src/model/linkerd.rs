@@ -94,7 +94,14 @@ fn identity<'o>(
                 None => (None, fq_name),
             };
             let (name, rest) = split(rest)?;
-            same_namespace(service, rest)?;
+            let named = rest.split('.').next().unwrap_or_default();
+            let own = service.namespace();
+            // Otherwise, an object could add endpoints to a service of another namespace.
+            if named != own {
+                let detail =
+                    format!("the annotation names another namespace: '{named}', not '{own}'");
+                return Err(Problem::new(ProblemKind::NamespaceMismatch, detail));
+            }
             (host, name)
         }
     };
@@ -106,18 +113,6 @@ fn split(name: &str) -> Result<(&str, &str), Problem> {
     let key = key::REMOTE_FQ_NAME;
     name.split_once('.')
         .ok_or_else(|| unusable(format!("annotation {key} has too few labels: '{name}'")))
-}
-
-/// Rejects an annotation that names another namespace than that of the object. Otherwise, an object could add endpoints
-/// to a service of another namespace.
-fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(), Problem> {
-    let named = rest.split('.').next().unwrap_or_default();
-    let own = service.namespace();
-    if named == own {
-        return Ok(());
-    }
-    let detail = format!("the annotation names another namespace: '{named}', not '{own}'");
-    Err(Problem::new(ProblemKind::NamespaceMismatch, detail))
 }
 
 /// Returns a name without the suffix `-CLUSTER`, which is removed once. It is used if the annotation is absent (rule
