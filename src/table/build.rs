@@ -163,7 +163,14 @@ impl<'b> Build<'b> {
     /// Completes the table with what depends on several services.
     pub fn finish(self) -> Built {
         let mut built = self.built;
-        assign_owners(&mut built, self.last, self.rules, self.timers);
+        let difference = assign_owners(
+            &mut built.table,
+            self.last,
+            &built.services,
+            self.rules,
+            self.timers,
+        );
+        built.note(difference);
         built
     }
 }

@@ -19,19 +19,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::build::Built;
 use super::content::{Claim, Difference, NoOwner, ShortName, Table};
 use super::context::Timers;
 use super::rules::{Rules, ShortNames};
 use super::service::Service;
 use super::shared::set;
+use super::store::ServiceKeys;
 use crate::model::{Namespace, Problem, ProblemKind, ServiceKey, ServiceName, join_texts};
 
-/// Assigns the owners of the short names of services that changed, and dates their problems. `last` is the table before.
-pub(super) fn assign_owners(built: &mut Built, last: &Table, rules: &Rules, timers: &Timers) {
-    let table = &mut built.table;
+/// Assigns the owners of the short names of services that changed, and dates their problems. Returns how short names differ. `last` is
+/// the table before.
+pub(super) fn assign_owners(
+    table: &mut Table,
+    last: &Table,
+    changed: &ServiceKeys,
+    rules: &Rules,
+    timers: &Timers,
+) -> Difference {
+    let mut difference = Difference::None;
     let mut claims: BTreeMap<ServiceName, BTreeMap<Namespace, Claim>> = BTreeMap::new();
-    for key in &built.services {
+    for key in changed {
         for name in key.short_names() {
             let old = table.short_names.get(&name).into_iter();
             let old = old.flat_map(|old| old.claims.iter().cloned());
@@ -50,12 +57,13 @@ pub(super) fn assign_owners(built: &mut Built, last: &Table, rules: &Rules, time
             timers.date(old.map_or(&[], |old| &old.problems), &mut new.problems);
         }
         if set(&mut table.short_names, &name, new) {
-            built.difference = built.difference.max(Difference::State);
+            difference = difference.max(Difference::State);
         }
         if table.short_answers(name.as_str()) != last.short_answers(name.as_str()) {
-            built.difference = Difference::Answers;
+            difference = Difference::Answers;
         }
     }
+    difference
 }
 
 /// Returns the claim of a service. One that only has settings takes no name from another.
