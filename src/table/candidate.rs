@@ -3,7 +3,6 @@
 //! all candidates are merged, so that each cluster and hostname occurs once.
 
 use std::collections::{BTreeSet, HashSet};
-use std::iter;
 
 use super::context::BuildContext;
 use super::endpoint::{
@@ -44,37 +43,7 @@ const MAX_PORTS: usize = 128;
 
 // === impl Candidate ===
 
-impl<'s> Candidate<'s> {
-    /// Makes the candidate of an item. Endpoints of an unlinked cluster are down (rule L3).
-    pub(super) fn new(
-        source: Source<'s>,
-        rank: Rank,
-        clusters: BTreeSet<ClusterName>,
-        mut endpoints: Vec<Endpoint>,
-        context: BuildContext<'_>,
-    ) -> Self {
-        let is_unlinked = context
-            .timers
-            .links
-            .is_item_unlinked(source.item, context.rules);
-        if is_unlinked {
-            for endpoint in &mut endpoints {
-                endpoint.liveness = EndpointLiveness::Unlinked;
-            }
-        }
-        Self {
-            source,
-            rank,
-            clusters,
-            is_unlinked,
-            endpoints,
-            not_ready: Vec::new(),
-            missing: Vec::new(),
-            hosts: Vec::new(),
-            role: Role::Answers,
-        }
-    }
-
+impl Candidate<'_> {
     /// Returns whether it is one address of no one cluster.
     pub(super) fn is_shared(&self) -> bool {
         self.rank == Rank::Federated
@@ -89,16 +58,48 @@ impl<'s> Candidate<'s> {
     pub(super) fn is_answering(&self) -> bool {
         self.role == Role::Answers && !self.endpoints.is_empty()
     }
+}
 
-    /// Omits endpoints whose longest name, `H.C.S.N.Z`, has more than 255 octets (rule M9).
-    pub(super) fn omit_long_names(&mut self, context: BuildContext<'_>) {
-        let [service, namespace] = context.key.labels();
+// === impl BuildContext ===
+
+impl<'s> BuildContext<'s> {
+    /// Makes a candidate. Endpoints of an unlinked cluster are down (rule L3).
+    pub(super) fn candidate(
+        self,
+        source: Source<'s>,
+        rank: Rank,
+        clusters: BTreeSet<ClusterName>,
+        mut endpoints: Vec<Endpoint>,
+    ) -> Candidate<'s> {
+        let links = &self.timers.links;
+        let is_unlinked = links.is_item_unlinked(source.item, self.rules);
+        if is_unlinked {
+            for endpoint in &mut endpoints {
+                endpoint.liveness = EndpointLiveness::Unlinked;
+            }
+        }
+        Candidate {
+            source,
+            rank,
+            clusters,
+            is_unlinked,
+            endpoints,
+            not_ready: Vec::new(),
+            missing: Vec::new(),
+            hosts: Vec::new(),
+            role: Role::Answers,
+        }
+    }
+
+    /// Omits endpoints of a candidate whose longest name, `H.C.S.N.Z`, has more than 255 octets (rule M9).
+    pub(super) fn omit_long_names(self, candidate: &mut Candidate<'_>) {
+        let [service, namespace] = self.key.labels();
         let is_valid = |endpoint: &Endpoint| {
             let [hostname, cluster] = endpoint.labels();
             let labels = [hostname, cluster, service, namespace];
             let labels = labels.into_iter().filter(|label| !label.is_empty());
             let octets = labels.clone().map(|label| label.len() + 1).sum::<usize>();
-            let octets = octets + context.rules.longest_zone;
+            let octets = octets + self.rules.longest_zone;
             if octets <= 255 {
                 return true;
             }
@@ -106,64 +107,62 @@ impl<'s> Candidate<'s> {
             let detail = format!("a name has more than 255 octets: {octets} of {name}.<zone>");
             let problem = Problem::new(ProblemKind::UnusableObject, detail);
             let objects = endpoint.objects.iter().cloned();
-            context.report(objects.map(|object| problem.clone().of_object(object)));
+            self.report(objects.map(|object| problem.clone().of_object(object)));
             false
         };
-        self.endpoints.retain(is_valid);
-        self.not_ready.retain(is_valid);
+        candidate.endpoints.retain(is_valid);
+        candidate.not_ready.retain(is_valid);
     }
-}
 
-// === Cluster IPs ===
-
-/// Makes the candidate of a Service with a cluster IP: its address. A federated service of excluded clusters alone has none, and
-/// neither has one without a member that can be read (rule K3).
-pub(super) fn cluster_ip<'s>(
-    source: Source<'s>,
-    slices: &mut Cursor<'s>,
-    context: BuildContext<'s>,
-) -> Option<Candidate<'s>> {
-    let clusters = clusters(source.item, context.rules);
-    let first = clusters.first()?;
-    let (rank, cluster) = match source.item.kind {
-        ItemKind::Federated => (Rank::Federated, None),
-        _ => (Rank::ClusterIp, Some(first.clone())),
-    };
-    let endpoints = vec![cluster_ip_endpoint(source, cluster, slices, context)];
-    Some(Candidate::new(source, rank, clusters, endpoints, context))
-}
-
-/// Makes the endpoint of the cluster IP of a Service, in one cluster or of no single one. `slices` is near those of another Service.
-pub(super) fn cluster_ip_endpoint<'s>(
-    source: Source<'_>,
-    cluster: Option<ClusterName>,
-    slices: &mut Cursor<'s>,
-    context: BuildContext<'s>,
-) -> Endpoint {
-    let kind = match source.item.kind {
-        ItemKind::Federated => ServiceKind::Federated,
-        ItemKind::FlatMirror => ServiceKind::Flat,
-        ItemKind::Own(_) => ServiceKind::Local,
-        _ => ServiceKind::Gateway,
-    };
-    let endpoint = Endpoint {
-        cluster,
-        ..Endpoint::of_item(source, kind)
-    };
-    if endpoint.is_always_alive() {
-        return endpoint;
+    /// Makes the candidate of a Service with a cluster IP: its address. A federated service of excluded clusters alone has none, and
+    /// neither has one without a member that can be read (rule K3).
+    pub(super) fn cluster_ip(
+        self,
+        source: Source<'s>,
+        slices: &mut Cursor<'s>,
+    ) -> Option<Candidate<'s>> {
+        let clusters = clusters(source.item, self.rules);
+        let first = clusters.first()?;
+        let (rank, cluster) = match source.item.kind {
+            ItemKind::Federated => (Rank::Federated, None),
+            _ => (Rank::ClusterIp, Some(first.clone())),
+        };
+        let endpoints = vec![self.cluster_ip_endpoint(source, cluster, slices)];
+        Some(self.candidate(source, rank, clusters, endpoints))
     }
-    let slices = context.store.slices_near(slices, source.object);
-    let has_slice = !slices.is_empty();
-    let liveness = match has_ready(slices) {
-        Some(true) => EndpointLiveness::Alive,
-        // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-        _ if has_slice && kind == ServiceKind::Gateway => EndpointLiveness::GatewayDown,
-        _ => EndpointLiveness::NotReady,
-    };
-    Endpoint {
-        liveness,
-        ..endpoint
+
+    /// Makes the endpoint of the cluster IP of a Service, in one cluster or of no single one. `slices` is near those of another Service.
+    pub(super) fn cluster_ip_endpoint(
+        self,
+        source: Source<'_>,
+        cluster: Option<ClusterName>,
+        slices: &mut Cursor<'s>,
+    ) -> Endpoint {
+        let kind = match source.item.kind {
+            ItemKind::Federated => ServiceKind::Federated,
+            ItemKind::FlatMirror => ServiceKind::Flat,
+            ItemKind::Own(_) => ServiceKind::Local,
+            _ => ServiceKind::Gateway,
+        };
+        let endpoint = Endpoint {
+            cluster,
+            ..Endpoint::of_item(source, kind)
+        };
+        if endpoint.is_always_alive() {
+            return endpoint;
+        }
+        let slices = self.store.slices_near(slices, source.object);
+        let has_slice = !slices.is_empty();
+        let liveness = match has_ready(slices) {
+            Some(true) => EndpointLiveness::Alive,
+            // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
+            _ if has_slice && kind == ServiceKind::Gateway => EndpointLiveness::GatewayDown,
+            _ => EndpointLiveness::NotReady,
+        };
+        Endpoint {
+            liveness,
+            ..endpoint
+        }
     }
 }
 
@@ -198,163 +197,142 @@ pub(super) struct Merged {
     pub not_ready: Vec<Endpoint>,
 }
 
-/// Merges the endpoints of candidates, and those that are not ready. Both lists are sorted by cluster and hostname.
-pub(super) fn merge(
-    candidates: Vec<Candidate<'_>>,
-    gateway_down: GatewayDown,
-    context: BuildContext<'_>,
-) -> Merged {
-    let mut endpoints = Vec::new();
-    let mut not_ready = Vec::new();
-    for mut candidate in candidates
-        .into_iter()
-        .filter(|one| one.role != Role::Omitted)
-    {
-        for endpoint in candidate
-            .endpoints
-            .iter_mut()
-            .chain(&mut candidate.not_ready)
-        {
-            endpoint.role = candidate.role;
+impl BuildContext<'_> {
+    /// Merges the endpoints of candidates, and those that are not ready. Both lists are sorted by cluster and hostname.
+    pub(super) fn merge(self, candidates: Vec<Candidate<'_>>, gateway_down: GatewayDown) -> Merged {
+        let mut endpoints = Vec::new();
+        let mut not_ready = Vec::new();
+        for candidate in candidates {
+            let role = candidate.role;
+            if role != Role::Omitted {
+                let with_role = |one| Endpoint { role, ..one };
+                endpoints.extend(candidate.endpoints.into_iter().map(with_role));
+                not_ready.extend(candidate.not_ready.into_iter().map(with_role));
+            }
         }
-        endpoints.append(&mut candidate.endpoints);
-        not_ready.append(&mut candidate.not_ready);
+        // Endpoints of one name keep their order. Most are sorted already, which takes one comparison each.
+        endpoints.sort_by(|one, other| one.name().cmp(&other.name()));
+        if endpoints
+            .windows(2)
+            .any(|pair| pair[0].name() == pair[1].name())
+        {
+            let groups = endpoints.chunk_by(|one, other| one.name() == other.name());
+            endpoints = groups.map(|all| self.unite(all, gateway_down)).collect();
+        }
+        // A pod may be ready in another slice.
+        not_ready.retain(|pod| {
+            endpoints
+                .binary_search_by(|one| one.name().cmp(&pod.name()))
+                .map_or(true, |index| endpoints[index].addresses != pod.addresses)
+        });
+        not_ready.sort_by(|one, other| one.name().cmp(&other.name()));
+        self.limit_ports(&mut endpoints);
+        mark_duplicates(&mut endpoints);
+        Merged {
+            endpoints,
+            not_ready,
+        }
     }
-    // Endpoints of one name keep their order. Most are sorted already, which takes one comparison each.
-    endpoints.sort_by(|one, other| one.name().cmp(&other.name()));
-    let mut endpoints: Vec<Endpoint> = groups(endpoints, |one, other| one.name() == other.name())
-        .map(|(first, others)| unite(first, others, gateway_down, context))
-        .collect();
-    // A pod may be ready in another slice.
-    not_ready.retain(|pod| {
-        endpoints
-            .binary_search_by(|one| one.name().cmp(&pod.name()))
-            .map_or(true, |index| endpoints[index].addresses != pod.addresses)
-    });
-    not_ready.sort_by(|one, other| one.name().cmp(&other.name()));
-    limit_ports(&mut endpoints, context);
-    mark_duplicates(&mut endpoints);
-    Merged {
-        endpoints,
-        not_ready,
-    }
-}
 
-/// Unites endpoints of one name, such as those of two Links to one cluster. What is down of one goes while another is alive (rules M4,
-/// M6, L3), unless the name includes it.
-fn unite(
-    first: Endpoint,
-    mut others: Vec<Endpoint>,
-    gateway_down: GatewayDown,
-    context: BuildContext<'_>,
-) -> Endpoint {
-    if others.is_empty() {
-        return first;
-    }
-    others.insert(0, first);
-    let is_linked = |one: &Endpoint| one.liveness != EndpointLiveness::Unlinked;
-    let has_linked = others.iter().any(is_linked);
-    let sources = others.iter().filter(|one| !has_linked || is_linked(one));
-    let sources: Vec<&Endpoint> = sources.collect();
-    let addresses = &sources[0].addresses;
-    // If each is of a Link of its own, the problem of the cluster name says that.
-    let link = |one: &&Endpoint| context.store.item_at(&one.objects[0].key)?.link();
-    let links: Option<BTreeSet<_>> = sources.iter().map(link).collect();
-    let is_of_links = links.is_some_and(|links| links.len() == sources.len());
-    if !is_of_links && sources.iter().any(|one| one.addresses != *addresses) {
-        context.report([sources[0].conflict(&sources[1..])]);
-    }
-    // An explanation names all sources.
-    let objects: BTreeSet<ObjectRef> = others
-        .iter()
-        .flat_map(|one| one.objects.iter().cloned())
-        .collect();
-    if others.iter().any(Endpoint::is_alive) {
-        others.retain(|one| match gateway_down {
+    /// Unites endpoints of one name, such as those of two Links to one cluster. What is down of one goes while another is alive (rules
+    /// M4, M6, L3), unless the name includes it.
+    fn unite(self, all: &[Endpoint], gateway_down: GatewayDown) -> Endpoint {
+        if let [only] = all {
+            return only.clone();
+        }
+        let all: Vec<&Endpoint> = all.iter().collect();
+        let is_linked = |one: &&Endpoint| one.liveness != EndpointLiveness::Unlinked;
+        let has_linked = all.iter().any(is_linked);
+        let mut sources = all.clone();
+        sources.retain(|one| !has_linked || is_linked(one));
+        let addresses = &sources[0].addresses;
+        // If each is of a Link of its own, the problem of the cluster name says that.
+        let link = |one: &&Endpoint| self.store.item_at(&one.objects[0].key)?.link();
+        let links: Option<BTreeSet<_>> = sources.iter().map(link).collect();
+        let is_of_links = links.is_some_and(|links| links.len() == sources.len());
+        if !is_of_links && sources.iter().any(|one| one.addresses != *addresses) {
+            self.report([Endpoint::conflict(&sources)]);
+        }
+        let has_alive = all.iter().any(|one| one.is_alive());
+        let mut counting = all.clone();
+        counting.retain(|one| match gateway_down {
+            _ if !has_alive => true,
             GatewayDown::LastResort => one.is_alive(),
             GatewayDown::Include => is_linked(one),
         });
+        Endpoint {
+            // An explanation names all sources.
+            objects: objects_of(&all).into_iter().cloned().collect(),
+            ..Endpoint::merged(&counting)
+        }
     }
-    let first = others.remove(0);
-    Endpoint {
-        objects: objects.into_iter().collect(),
-        ..first.merged(&others)
-    }
-}
 
-/// Groups sorted endpoints: each with those behind it that are the same.
-pub(super) fn groups<T>(
-    sorted: Vec<T>,
-    is_same: impl Fn(&T, &T) -> bool,
-) -> impl Iterator<Item = (T, Vec<T>)> {
-    let mut rest = sorted.into_iter().peekable();
-    iter::from_fn(move || {
-        let first = rest.next()?;
-        let others = iter::from_fn(|| rest.next_if(|next| is_same(&first, next))).collect();
-        Some((first, others))
-    })
+    /// Removes ports, if there are too many distinct ones: a reply must not cost more than its size. The first in order stay.
+    fn limit_ports(self, endpoints: &mut [Endpoint]) {
+        let lists: HashSet<&Ports> = endpoints
+            .chunk_by(|one, other| one.ports == other.ports)
+            .map(|endpoints| &endpoints[0].ports)
+            .collect();
+        let ports: BTreeSet<&Port> = lists.into_iter().flat_map(|ports| ports.iter()).collect();
+        let count = ports.len();
+        let last = ports.into_iter().nth(MAX_PORTS - 1).cloned();
+        let Some(last) = last.filter(|_| count > MAX_PORTS) else {
+            return;
+        };
+        for endpoint in endpoints {
+            if endpoint.ports.last().is_some_and(|port| *port > last) {
+                let few = endpoint.ports.iter().take_while(|port| **port <= last);
+                endpoint.ports = Ports::interned(few.cloned());
+            }
+        }
+        let last = last.number;
+        let detail = format!("{count} ports; the first {MAX_PORTS} count, up to number {last}");
+        self.report([Problem::new(ProblemKind::TooManyPorts, detail)]);
+    }
 }
 
 impl Endpoint {
-    /// Reports other endpoints of the same name.
-    pub(super) fn conflict(&self, others: &[&Self]) -> Problem {
-        let objects: BTreeSet<&ObjectRef> = iter::once(self)
-            .chain(others.iter().copied())
-            .flat_map(|one| one.objects.iter())
-            .collect();
-        let endpoint = self.describe();
-        let objects = list_some(objects, MAX_LISTED);
-        let count = 1 + others.len();
-        let detail = format!("{endpoint} has {count} entries, in {objects}; merged");
+    /// Reports endpoints of one name.
+    pub(super) fn conflict(all: &[&Self]) -> Problem {
+        let name = all[0].describe();
+        let count = all.len();
+        let objects = list_some(objects_of(all), MAX_LISTED);
+        let detail = format!("{name} has {count} entries, in {objects}; merged");
         Problem {
-            cluster: self.cluster.clone(),
+            cluster: all[0].cluster.clone(),
             ..Problem::new(ProblemKind::Endpoint, detail)
         }
     }
 
-    /// Merges other endpoints of the same name into it, all at once: the time must not grow with the square of their number.
-    pub(super) fn merged(self, others: &[Self]) -> Self {
-        if others.is_empty() {
-            return self;
+    /// Merges endpoints of one name, all at once: the time must not grow with the square of their number.
+    pub(super) fn merged(all: &[&Self]) -> Self {
+        let first = all[0];
+        if all.len() == 1 {
+            return first.clone();
         }
-        let all = || iter::once(&self).chain(others);
-        let lists: HashSet<&Ports> = all().map(|one| &one.ports).collect();
+        let lists: HashSet<&Ports> = all.iter().map(|one| &one.ports).collect();
         let ports = lists.iter().flat_map(|ports| ports.iter().cloned());
-        let objects: BTreeSet<&ObjectRef> = all().flat_map(|one| one.objects.iter()).collect();
+        let addresses = all.iter().flat_map(|one| one.addresses.iter());
         Self {
-            addresses: distinct(all().flat_map(|one| one.addresses.iter().map(|own| own.ip))),
-            ports: match lists.len() {
-                1 => self.ports.clone(),
-                _ => ports.collect(),
+            addresses: distinct(addresses.map(|address| address.ip)),
+            ports: if lists.len() > 1 {
+                ports.collect()
+            } else {
+                first.ports.clone()
             },
-            liveness: all().map(|one| one.liveness).min().unwrap_or(self.liveness),
-            objects: objects.into_iter().cloned().collect(),
-            ..self.clone()
+            liveness: all
+                .iter()
+                .map(|one| one.liveness)
+                .fold(first.liveness, Ord::min),
+            objects: objects_of(all).into_iter().cloned().collect(),
+            ..first.clone()
         }
     }
 }
 
-/// Removes ports, if there are too many distinct ones: a reply must not cost more than its size. The first in order stay.
-fn limit_ports(endpoints: &mut [Endpoint], context: BuildContext<'_>) {
-    let lists: HashSet<&Ports> = endpoints
-        .chunk_by(|one, other| one.ports == other.ports)
-        .map(|endpoints| &endpoints[0].ports)
-        .collect();
-    let ports: BTreeSet<&Port> = lists.into_iter().flat_map(|ports| ports.iter()).collect();
-    let count = ports.len();
-    let last = ports.into_iter().nth(MAX_PORTS - 1).cloned();
-    let Some(last) = last.filter(|_| count > MAX_PORTS) else {
-        return;
-    };
-    for endpoint in endpoints {
-        if endpoint.ports.last().is_some_and(|port| *port > last) {
-            let few = endpoint.ports.iter().take_while(|port| **port <= last);
-            endpoint.ports = Ports::interned(few.cloned());
-        }
-    }
-    let last = last.number;
-    let detail = format!("{count} ports; the first {MAX_PORTS} count, up to number {last}");
-    context.report([Problem::new(ProblemKind::TooManyPorts, detail)]);
+/// Returns the source objects of endpoints.
+fn objects_of<'e>(all: &[&'e Endpoint]) -> BTreeSet<&'e ObjectRef> {
+    all.iter().flat_map(|one| one.objects.iter()).collect()
 }
 
 /// Marks addresses that an earlier endpoint also has. Endpoints that fewer rules omit come first.

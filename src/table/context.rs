@@ -36,7 +36,7 @@ pub(super) struct BuildContext<'b> {
     pub problems: &'b RefCell<Problems>,
 }
 
-/// The problems of a service: one for each kind, cluster and name.
+/// The problems of a service: one for each kind, cluster and name, so that they are sorted.
 pub(super) type Problems = BTreeMap<(ProblemKind, Option<ClusterName>, Option<Line>), Problem>;
 
 /// The build of one service.
@@ -120,11 +120,9 @@ impl<'b> BuildContext<'b> {
     }
 
     /// Returns the Service of this cluster with the settings of the service. Of an alias, its own Service alone has them.
-    pub(super) fn own(&self) -> Option<&'b Item> {
-        self.items
-            .iter()
-            .find(|one| one.item.own().is_some() && one.service() == *self.key)
-            .map(|one| one.item)
+    pub(super) fn own(&self) -> Option<Source<'b>> {
+        let mut items = self.items.iter().copied();
+        items.find(|one| one.item.own().is_some() && one.service() == *self.key)
     }
 
     /// Returns whether a Service of this cluster has the name of the service, so that an annotation can be written.
@@ -135,20 +133,17 @@ impl<'b> BuildContext<'b> {
 
     /// Returns what the annotations of that Service set.
     pub(super) fn settings(&self) -> Option<&'b ServiceSettings> {
-        self.own()?.settings.as_deref()
+        self.own()?.item.settings.as_deref()
     }
 
     /// Returns whether the service has pods (rule K5a): a headless mirror, or a headless Service of this cluster with a selector
     /// or an endpoint.
     pub(super) fn has_pods(&self) -> bool {
+        let is_filled =
+            |slice: &Slice| matches!(slice, Slice::Endpoints(listed) if !listed.entries.is_empty());
         let has_endpoint = |object: &ObjectKey| {
-            self.store
-                .slices_of(object)
-                .iter()
-                .any(|(_, slice)| match slice {
-                    Slice::Endpoints(listed) => !listed.entries.is_empty(),
-                    Slice::Hosts(_) | Slice::Addresses { .. } => false,
-                })
+            let mut slices = self.store.slices_of(object).into_iter();
+            slices.any(|(_, slice)| is_filled(slice))
         };
         self.items.iter().any(|one| match one.item.kind {
             ItemKind::HeadlessMirror => !self.is_excluded(one.item),
@@ -169,19 +164,8 @@ impl<'b> BuildContext<'b> {
             .any(|item| item.own().is_none() && item.kind != ItemKind::EndpointMirror)
     }
 
-    /// Returns the annotations that are copied from other clusters, with their objects: those of mirrors, without those of excluded
-    /// clusters.
-    pub(super) fn copied_settings(
-        &self,
-    ) -> impl Iterator<Item = (&'b ObjectKey, &'b ServiceSettings)> {
-        self.items
-            .iter()
-            .filter(|one| one.item.own().is_none() && !self.is_excluded(one.item))
-            .filter_map(|one| Some((one.object, one.item.settings.as_deref()?)))
-    }
-
     /// Returns whether an item is of an excluded cluster.
-    fn is_excluded(&self, item: &Item) -> bool {
+    pub(super) fn is_excluded(&self, item: &Item) -> bool {
         item.link().is_some_and(|link| self.rules.excludes(link))
     }
 }

@@ -5,10 +5,9 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::candidate::{Candidate, cluster_ip_endpoint, has_ready};
+use super::candidate::{Candidate, has_ready};
 use super::context::BuildContext;
-use super::endpoint::{Rank, Source};
-use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind};
+use super::endpoint::{Endpoint, EndpointLiveness, MissingHost, Rank, ServiceKind, Source};
 use crate::model::{
     ClusterName, Export, Hostname, ItemKind, Kind, MAX_LISTED, Object, ObjectKey, ObjectRef, Port,
     Ports, Problem, ProblemKind, Protocol, ServiceName, Slice, SliceEndpoint, Text, list_some,
@@ -17,9 +16,8 @@ use crate::model::{
 /// What an endpoint mirror and its headless mirror have in common (rule M2).
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Parent<'s> {
-    namespace: &'s Text,
-    /// The name of the headless mirror.
-    name: Text,
+    /// The headless mirror.
+    object: ObjectKey,
     /// The service, which an alias has others beside.
     service: &'s ServiceName,
     link: &'s ClusterName,
@@ -37,176 +35,173 @@ struct HostInSlices<'s> {
     has_mirror: bool,
 }
 
-/// Makes the candidate of a headless mirror: the endpoints of its endpoint mirrors, which it removes from `mirrors`, and of listed
-/// hosts with a Service of their own (rule M1b).
-pub(super) fn candidate<'s>(
-    source: Source<'s>,
-    mirrors: &mut EndpointMirrors<'s>,
-    context: BuildContext<'s>,
-) -> Option<Candidate<'s>> {
-    let object = source.object;
-    let link = source.item.link()?;
-    let cluster = &context.rules.name_of(link);
-    let mirrors = mirrors.remove(&Parent {
-        namespace: &object.namespace,
-        name: object.name.text(),
-        service: &source.item.service,
-        link,
-    });
-    let mut listed = listed_hosts(object, context);
-    let mut endpoints = endpoints(mirrors.unwrap_or_default(), cluster, &mut listed, context);
-    let mut missing = Vec::new();
-    let mut hosts = Vec::new();
-    for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
-        let host = MissingHost {
-            cluster: cluster.clone(),
-            hostname: (*hostname).clone(),
-            address: listed.address,
-            expected: object.sibling(&Text::from(format!("{hostname}-{link}"))),
-        };
-        hosts.push((object.namespace.clone(), hostname.text().clone()));
-        match adopt(&host, &listed.ports, context) {
-            Some(endpoint) => endpoints.push(endpoint),
-            None => missing.push(host),
-        }
-    }
-    let clusters = [cluster.clone()].into();
-    let candidate = Candidate::new(source, Rank::Headless, clusters, endpoints, context);
-    // Nobody maintains the list of an unlinked cluster.
-    missing.retain(|_| !candidate.is_unlinked);
-    Some(Candidate {
-        missing,
-        hosts,
-        ..candidate
-    })
-}
-
-/// Makes the endpoints of endpoint mirrors, and marks their hosts in the list.
-fn endpoints<'s>(
-    mirrors: Vec<Source<'s>>,
-    cluster: &ClusterName,
-    listed: &mut BTreeMap<&Hostname, HostInSlices<'s>>,
-    context: BuildContext<'s>,
-) -> Vec<Endpoint> {
-    let mut dead_ports = DeadPorts::default();
-    let mut unprobed = Vec::new();
-    let mut slices = context.store.cursor(Kind::EndpointSlice);
-    let mut endpoints = Vec::with_capacity(mirrors.len());
-    for source in mirrors {
-        let Some(host) = &source.item.host else {
-            continue; // it is no endpoint mirror
-        };
-        let mut in_slices: &[&Ports] = &[];
-        if let Some(listed) = listed.get_mut(&host.hostname) {
-            listed.has_mirror = true;
-            in_slices = &listed.ports;
-        }
-        let ports = &source.item.ports;
-        let of_slices = PodPorts::new(in_slices);
-        dead_ports.add(ports, &of_slices, &PodPorts::new(&[&host.pod_ports]));
-        let of_gateway = context.store.slices_near(&mut slices, source.object);
-        let has_slice = !of_gateway.is_empty();
-        let is_ready = has_ready(of_gateway);
-        if has_slice && is_ready.is_none() {
-            unprobed.push(&host.hostname);
-        }
-        endpoints.push(Endpoint {
-            cluster: Some(cluster.clone()),
-            hostname: Some(host.hostname.clone()),
-            ports: of_slices.ports_of(ports),
-            // Without a slice that says so, it is alive (rule M3).
-            liveness: match is_ready {
-                Some(true) | None => EndpointLiveness::Alive,
-                Some(false) => EndpointLiveness::GatewayDown,
-            },
-            ..Endpoint::of_item(source, ServiceKind::Headless)
+impl<'s> BuildContext<'s> {
+    /// Makes the candidate of a headless mirror: the endpoints of its endpoint mirrors, which it removes from `mirrors`, and of listed
+    /// hosts with a Service of their own (rule M1b).
+    pub(super) fn headless_mirror(
+        self,
+        source: Source<'s>,
+        mirrors: &mut EndpointMirrors<'s>,
+    ) -> Option<Candidate<'s>> {
+        let object = source.object;
+        let link = source.item.link()?;
+        let cluster = &self.rules.name_of(link);
+        let mirrors = mirrors.remove(&Parent {
+            object: object.clone(),
+            service: &source.item.service,
+            link,
         });
-    }
-    context.report(dead_ports.problem(cluster));
-    if !unprobed.is_empty() {
-        let names = list_some(unprobed, MAX_LISTED);
-        let detail = format!(
-            "cluster '{cluster}': no address in the slices of {names}, which count as alive"
-        );
-        context.report([Problem::new(ProblemKind::GatewayDown, detail).of_cluster(cluster)]);
-    }
-    endpoints
-}
-
-/// Returns the hosts that the slices of a headless mirror list, and reports those that were skipped.
-fn listed_hosts<'s>(
-    mirror: &ObjectKey,
-    context: BuildContext<'s>,
-) -> BTreeMap<&'s Hostname, HostInSlices<'s>> {
-    let mut listed: BTreeMap<&Hostname, HostInSlices<'_>> = BTreeMap::new();
-    for (object, slice) in context.store.slices_of(mirror) {
-        let Slice::Hosts(slice) = slice else {
-            continue;
-        };
-        context.report(slice.problems(object));
-        for host in &slice.entries {
-            let listed = listed.entry(&host.hostname).or_default();
-            if listed.ports.is_empty() {
-                listed.address = host.address;
-            }
-            listed.ports.push(&slice.ports);
-        }
-    }
-    listed
-}
-
-/// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
-/// address of that Service instead of making an endpoint mirror.
-fn adopt(host: &MissingHost, ports: &[&Ports], context: BuildContext<'_>) -> Option<Endpoint> {
-    let object = &host.expected;
-    let item = context.store.item_at(object)?;
-    let cluster = item.link().map(|link| context.rules.name_of(link))?;
-    let is_of_service = matches!(item.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror);
-    let stands_for_host = is_of_service
-        && item.service.as_str() == host.hostname.as_str()
-        && cluster == host.cluster
-        && item.addresses.contains(&host.address?);
-    if !stands_for_host {
-        return None;
-    }
-    let source = Source { object, item };
-    let mut slices = context.store.cursor(Kind::EndpointSlice);
-    Some(Endpoint {
-        hostname: Some(host.hostname.clone()),
-        ports: PodPorts::new(ports).ports_of(&item.ports),
-        ..cluster_ip_endpoint(source, Some(cluster), &mut slices, context)
-    })
-}
-
-/// Collects the endpoint mirrors of a service. It may have thousands.
-pub(super) fn endpoint_mirrors<'s>(context: BuildContext<'s>) -> EndpointMirrors<'s> {
-    let mut by_parent = EndpointMirrors::new();
-    for source in context.items {
-        if let (Some(host), Some(link)) = (&source.item.host, source.item.link()) {
-            let parent = Parent {
-                namespace: &source.object.namespace,
-                name: host.parent.clone(),
-                service: &source.item.service,
-                link,
+        let mut listed = self.listed_hosts(object);
+        let mut endpoints =
+            self.mirrored_endpoints(mirrors.unwrap_or_default(), cluster, &mut listed);
+        let mut missing = Vec::new();
+        let mut hosts = Vec::new();
+        for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
+            let host = MissingHost {
+                cluster: cluster.clone(),
+                hostname: (*hostname).clone(),
+                address: listed.address,
+                expected: object.sibling(&Text::from(format!("{hostname}-{link}"))),
             };
-            by_parent.entry(parent).or_default().push(*source);
+            hosts.push((object.namespace.clone(), hostname.text().clone()));
+            match self.adopt(&host, &listed.ports) {
+                Some(endpoint) => endpoints.push(endpoint),
+                None => missing.push(host),
+            }
         }
+        let clusters = [cluster.clone()].into();
+        let candidate = self.candidate(source, Rank::Headless, clusters, endpoints);
+        // Nobody maintains the list of an unlinked cluster.
+        missing.retain(|_| !candidate.is_unlinked);
+        Some(Candidate {
+            missing,
+            hosts,
+            ..candidate
+        })
     }
-    by_parent
-}
 
-/// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
-pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext<'_>) {
-    let orphans = orphans
-        .into_iter()
-        .filter(|(parent, _)| !context.rules.excludes(parent.link));
-    context.report(orphans.map(|(parent, mirrors)| {
+    /// Makes the endpoints of endpoint mirrors, and marks their hosts in the list.
+    fn mirrored_endpoints(
+        self,
+        mirrors: Vec<Source<'s>>,
+        cluster: &ClusterName,
+        listed: &mut BTreeMap<&Hostname, HostInSlices<'s>>,
+    ) -> Vec<Endpoint> {
+        let mut dead_ports = DeadPorts::default();
+        let mut unprobed = Vec::new();
+        let mut slices = self.store.cursor(Kind::EndpointSlice);
+        let mut endpoints = Vec::with_capacity(mirrors.len());
+        for source in mirrors {
+            let Some(host) = &source.item.host else {
+                continue; // it is no endpoint mirror
+            };
+            let mut in_slices: &[&Ports] = &[];
+            if let Some(listed) = listed.get_mut(&host.hostname) {
+                listed.has_mirror = true;
+                in_slices = &listed.ports;
+            }
+            let ports = &source.item.ports;
+            let of_slices = PodPorts::new(in_slices);
+            dead_ports.add(ports, &of_slices, &PodPorts::new(&[&host.pod_ports]));
+            let of_gateway = self.store.slices_near(&mut slices, source.object);
+            let has_slice = !of_gateway.is_empty();
+            let is_ready = has_ready(of_gateway);
+            if has_slice && is_ready.is_none() {
+                unprobed.push(&host.hostname);
+            }
+            endpoints.push(Endpoint {
+                cluster: Some(cluster.clone()),
+                hostname: Some(host.hostname.clone()),
+                ports: of_slices.ports_of(ports),
+                // Without a slice that says so, it is alive (rule M3).
+                liveness: match is_ready {
+                    Some(true) | None => EndpointLiveness::Alive,
+                    Some(false) => EndpointLiveness::GatewayDown,
+                },
+                ..Endpoint::of_item(source, ServiceKind::Headless)
+            });
+        }
+        self.report(dead_ports.problem(cluster));
+        if !unprobed.is_empty() {
+            let names = list_some(unprobed, MAX_LISTED);
+            let detail = format!(
+                "cluster '{cluster}': no address in the slices of {names}, which count as alive"
+            );
+            self.report([Problem::new(ProblemKind::GatewayDown, detail).of_cluster(cluster)]);
+        }
+        endpoints
+    }
+
+    /// Returns the hosts that the slices of a headless mirror list, and reports those that were skipped.
+    fn listed_hosts(self, mirror: &ObjectKey) -> BTreeMap<&'s Hostname, HostInSlices<'s>> {
+        let mut listed: BTreeMap<&Hostname, HostInSlices<'_>> = BTreeMap::new();
+        for (object, slice) in self.store.slices_of(mirror) {
+            let Slice::Hosts(slice) = slice else {
+                continue;
+            };
+            self.report(slice.problems(object));
+            for host in &slice.entries {
+                let listed = listed.entry(&host.hostname).or_default();
+                if listed.ports.is_empty() {
+                    listed.address = host.address;
+                }
+                listed.ports.push(&slice.ports);
+            }
+        }
+        listed
+    }
+
+    /// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
+    /// address of that Service instead of making an endpoint mirror.
+    fn adopt(self, host: &MissingHost, ports: &[&Ports]) -> Option<Endpoint> {
+        let object = &host.expected;
+        let item = self.store.item_at(object)?;
+        let cluster = item.link().map(|link| self.rules.name_of(link))?;
+        let is_of_service = matches!(item.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror);
+        let stands_for_host = is_of_service
+            && item.service.as_str() == host.hostname.as_str()
+            && cluster == host.cluster
+            && item.addresses.contains(&host.address?);
+        if !stands_for_host {
+            return None;
+        }
+        let source = Source { object, item };
+        let mut slices = self.store.cursor(Kind::EndpointSlice);
+        Some(Endpoint {
+            hostname: Some(host.hostname.clone()),
+            ports: PodPorts::new(ports).ports_of(&item.ports),
+            ..self.cluster_ip_endpoint(source, Some(cluster), &mut slices)
+        })
+    }
+
+    /// Collects the endpoint mirrors of a service. It may have thousands.
+    pub(super) fn endpoint_mirrors(self) -> EndpointMirrors<'s> {
+        let mut by_parent = EndpointMirrors::new();
+        for source in self.items {
+            if let (Some(host), Some(link)) = (&source.item.host, source.item.link()) {
+                let parent = Parent {
+                    object: source.object.sibling(&host.parent),
+                    service: &source.item.service,
+                    link,
+                };
+                by_parent.entry(parent).or_default().push(*source);
+            }
+        }
+        by_parent
+    }
+
+    /// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
+    pub(super) fn report_orphans(self, orphans: EndpointMirrors<'_>) {
+        let orphans = orphans
+            .into_iter()
+            .filter(|(parent, _)| !self.rules.excludes(parent.link));
+        self.report(orphans.map(|(parent, mirrors)| {
         let Parent {
-            namespace,
-            name,
+            object,
             service,
             link,
         } = parent;
+        let ObjectKey { namespace, name } = object;
         let detail = format!(
             "no parent: headless mirror '{name}' of {namespace}/{service} in cluster '{link}' is missing or unusable"
         );
@@ -215,73 +210,90 @@ pub(super) fn report_orphans(orphans: EndpointMirrors<'_>, context: BuildContext
             .of_cluster(link)
             .of_objects(objects)
     }));
-}
-
-/// Reports headless mirrors without endpoint mirrors, and hosts that they list without one. An endpoint mirror that cannot be used
-/// explains its host, unless the host was missing before.
-pub(super) fn report_missing(candidates: &[Candidate<'_>], context: BuildContext<'_>) {
-    let has_endpoint = |one: &&Candidate<'_>| !one.is_shared() && !one.endpoints.is_empty();
-    let offering = candidates.iter().filter(has_endpoint);
-    let offering: BTreeSet<_> = offering.flat_map(|one| &one.clusters).collect();
-    let mut unusable = None;
-    for candidate in candidates {
-        let Source { object, item } = candidate.source;
-        let missing = &candidate.missing;
-        let is_mirror = item.kind == ItemKind::HeadlessMirror;
-        let Some(cluster) = candidate.clusters.first().filter(|_| is_mirror) else {
-            continue;
-        };
-        let detail = if !missing.is_empty() {
-            let names = missing.iter().map(|host| match host.address {
-                Some(address) => format!("{} ({address})", host.hostname),
-                None => host.hostname.to_string(),
-            });
-            format!("lists {}", list_some(names, MAX_LISTED))
-        } else if !offering.contains(cluster) {
-            format!("no host of cluster '{cluster}'")
-        } else {
-            continue;
-        };
-        let mut last = context.old.iter().flat_map(|old| &old.problems);
-        let last = last.find(|last| {
-            last.kind == ProblemKind::MissingHost && last.cluster.as_ref() == Some(cluster)
-        });
-        // Without any host of the cluster, a mirror of one that cannot be used is always the reason.
-        let is_new = missing.is_empty() || last.is_none_or(|last| last.cause.is_some());
-        let cause = if missing.is_empty() {
-            let unusable = unusable.get_or_insert_with(|| unusable_mirrors(context));
-            unusable.get(cluster).copied()
-        } else {
-            let skip = |host: &MissingHost| {
-                context
-                    .store
-                    .skipped()
-                    .get(&ObjectRef::service(&host.expected))
-            };
-            missing.iter().find_map(skip).map(|skip| skip.kind)
-        };
-        context.report([Problem {
-            cause: cause.filter(|_| is_new),
-            ..Problem::new(ProblemKind::MissingHost, detail)
-                .of_cluster(cluster)
-                .of_object(ObjectRef::service(object))
-        }]);
     }
-}
 
-/// Returns the clusters with an endpoint mirror of this service that cannot be used, each with the reason. One search for all of
-/// them: everybody who can create a Service can invent clusters.
-fn unusable_mirrors(context: BuildContext<'_>) -> BTreeMap<ClusterName, ProblemKind> {
-    let mut unusable = BTreeMap::new();
-    for (_, object) in context.store.objects_of(context.key) {
-        if let Object::Skipped(problem) = object
-            && let Some(link) = &problem.cluster
-        {
-            let cluster = context.rules.name_of(link);
-            unusable.entry(cluster).or_insert(problem.kind);
+    /// Reports headless mirrors without endpoint mirrors, and hosts that they list without one. An endpoint mirror that cannot be used
+    /// explains its host, unless the host was missing before.
+    pub(super) fn report_missing(self, candidates: &[Candidate<'_>]) {
+        let has_endpoint = |one: &&Candidate<'_>| !one.is_shared() && !one.endpoints.is_empty();
+        let offering = candidates.iter().filter(has_endpoint);
+        let offering: BTreeSet<_> = offering.flat_map(|one| &one.clusters).collect();
+        let mut unusable = None;
+        for candidate in candidates {
+            let Source { object, item } = candidate.source;
+            let missing = &candidate.missing;
+            let is_mirror = item.kind == ItemKind::HeadlessMirror;
+            let Some(cluster) = candidate.clusters.first().filter(|_| is_mirror) else {
+                continue;
+            };
+            let (detail, cause) = if !missing.is_empty() {
+                let names = missing.iter().map(|host| match host.address {
+                    Some(address) => format!("{} ({address})", host.hostname),
+                    None => host.hostname.to_string(),
+                });
+                let skips = self.store.skipped();
+                let skip = |host: &MissingHost| skips.get(&ObjectRef::service(&host.expected));
+                let cause = missing.iter().find_map(skip).map(|skip| skip.kind);
+                let mut last = self.old.iter().flat_map(|old| &old.problems);
+                let last = last.find(|last| {
+                    last.kind == ProblemKind::MissingHost && last.cluster.as_ref() == Some(cluster)
+                });
+                let is_new = last.is_none_or(|last| last.cause.is_some());
+                let names = list_some(names, MAX_LISTED);
+                (format!("lists {names}"), cause.filter(|_| is_new))
+            } else if !offering.contains(cluster) {
+                // A mirror of a host that cannot be used is always the reason.
+                let unusable = unusable.get_or_insert_with(|| self.unusable_mirrors());
+                let cause = unusable.get(cluster).copied();
+                (format!("no host of cluster '{cluster}'"), cause)
+            } else {
+                continue;
+            };
+            self.report([Problem {
+                cause,
+                ..Problem::new(ProblemKind::MissingHost, detail)
+                    .of_cluster(cluster)
+                    .of_object(ObjectRef::service(object))
+            }]);
         }
     }
-    unusable
+
+    /// Returns the clusters with an endpoint mirror of this service that cannot be used, each with the reason. One search for all of
+    /// them: everybody who can create a Service can invent clusters.
+    fn unusable_mirrors(self) -> BTreeMap<ClusterName, ProblemKind> {
+        let mut unusable = BTreeMap::new();
+        for (_, object) in self.store.objects_of(self.key) {
+            if let Object::Skipped(problem) = object
+                && let Some(link) = &problem.cluster
+            {
+                let cluster = self.rules.name_of(link);
+                unusable.entry(cluster).or_insert(problem.kind);
+            }
+        }
+        unusable
+    }
+
+    /// Returns the problem that other clusters have, or will have, with a headless Service that this cluster exports. Linkerd makes
+    /// endpoint mirrors only of pods with a hostname.
+    pub(super) fn exported_problem(self, Source { object, item }: Source<'_>) -> Option<Problem> {
+        item.own()
+            .filter(|own| own.export == Export::Gateway && own.is_headless())?;
+        let mut dead = DeadPorts::default();
+        let has_hostname =
+            |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
+        for (_, slice) in self.store.slices_of(object) {
+            if let Slice::Endpoints(listed) = slice
+                && listed.entries.iter().any(has_hostname)
+            {
+                dead.add(
+                    &item.ports,
+                    &PodPorts::new(&[]),
+                    &PodPorts::new(&[&listed.ports]),
+                );
+            }
+        }
+        dead.problem(&self.rules.cluster_name)
+    }
 }
 
 // === Ports of pods ===
@@ -356,28 +368,4 @@ impl<'p> DeadPorts<'p> {
         let detail = format!("cluster '{cluster}': {}", list_some(ports, MAX_LISTED));
         Some(Problem::new(ProblemKind::DeadPort, detail).of_cluster(cluster))
     }
-}
-
-/// Returns the problem that other clusters have, or will have, with a headless Service that this cluster exports. Linkerd makes
-/// endpoint mirrors only of pods with a hostname.
-pub(super) fn exported_problem(
-    Source { object, item }: Source<'_>,
-    context: BuildContext<'_>,
-) -> Option<Problem> {
-    item.own()
-        .filter(|own| own.export == Export::Gateway && own.is_headless())?;
-    let mut dead = DeadPorts::default();
-    let has_hostname = |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
-    for (_, slice) in context.store.slices_of(object) {
-        if let Slice::Endpoints(listed) = slice
-            && listed.entries.iter().any(has_hostname)
-        {
-            dead.add(
-                &item.ports,
-                &PodPorts::new(&[]),
-                &PodPorts::new(&[&listed.ports]),
-            );
-        }
-    }
-    dead.problem(&context.rules.cluster_name)
 }

@@ -2,99 +2,146 @@
 
 use std::sync::Arc;
 
-use super::candidate::{Candidate, cluster_ip, groups};
+use super::candidate::Candidate;
 use super::context::BuildContext;
-use super::endpoint::{Rank, Source, distinct};
-use super::headless::exported_problem;
-use super::rules::{LocalMembers, Rules};
-use super::{Endpoint, EndpointLiveness, ServiceKind};
+use super::endpoint::{Endpoint, EndpointLiveness, Rank, ServiceKind, Source, distinct};
+use super::rules::LocalMembers;
 use crate::model::{
-    ClusterName, Export, Few, Hostname, Item, Kind, ObjectKey, ObjectRef, OwnForm, OwnService,
-    Problem, ProblemKind, ServiceKey, Slice, SliceEndpoint,
+    ClusterName, Export, Few, Hostname, Kind, ObjectRef, OwnForm, OwnService, Problem, ProblemKind,
+    ServiceKey, Slice, SliceEndpoint,
 };
 
-/// Returns whether a headless Service of this cluster is a member only while a mirror of its name exists, or why it is none; without
-/// a reason, `localMembers` is none. It is one by itself if it is exported, has an annotation of this server, or an alias names it.
-/// Mirrors of excluded clusters count as well, because the exclusion of a cluster must not remove members of this cluster.
-fn membership(
-    service: &ServiceKey,
-    item: &Item,
-    own: OwnService,
-    context: BuildContext<'_>,
-) -> Result<bool, Option<&'static str>> {
-    let aliases = context.rules.aliases.of_source(service);
-    let is_named = item.settings.is_some() || !aliases.is_empty();
-    match context.rules.local_members {
-        LocalMembers::None => Err(None),
-        _ if own.export == Export::Gateway => Ok(false),
-        LocalMembers::Matching if is_named => Ok(false),
-        LocalMembers::Matching if context.has_mirror() => Ok(true),
-        LocalMembers::Matching | LocalMembers::Exported => Err(own.export.defect()),
+impl<'s> BuildContext<'s> {
+    /// Returns why a headless Service of this cluster is not a member, if it is not. Mirrors of excluded clusters count as well, because
+    /// the exclusion of a cluster must not remove members of this cluster.
+    fn refusal(self, source: Source<'_>, own: OwnService) -> Option<&'static str> {
+        let is_matching = || self.is_named(source) || self.has_mirror();
+        match self.rules.local_members {
+            LocalMembers::None => Some("localMembers is none"),
+            LocalMembers::Matching if is_matching() => None,
+            LocalMembers::Matching | LocalMembers::Exported => own.export.defect(),
+        }
     }
-}
 
-/// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
-/// a member or does not exist.
-pub(super) fn non_member(context: BuildContext<'_>) -> Option<Arc<Problem>> {
-    let item = context.own()?;
-    let own = item.own().filter(OwnService::is_headless)?;
-    if misread_export(own).is_some() {
-        return None; // that says it
+    /// Returns whether a Service of this cluster has an annotation of this server, or an alias names it.
+    fn is_named(self, source: Source<'_>) -> bool {
+        let aliases = self.rules.aliases.of_source(&source.service());
+        source.item.settings.is_some() || !aliases.is_empty()
     }
-    let ServiceKey { namespace, service } = context.key;
-    let detail = match membership(context.key, item, own, context).err()? {
-        None => "it is not a member: localMembers is none".to_owned(),
-        Some(why) => format!(
-            "it is not a member: {why}: kubectl label service {service} --namespace {namespace} --overwrite mirror.linkerd.io/exported=true"
-        ),
-    };
-    let object = ObjectRef::service(&ObjectKey::of_service(context.key));
-    let problem = Problem::new(ProblemKind::LeftOut, detail).of_service(context.key);
-    Some(Arc::new(problem.of_object(object)))
-}
 
-/// Makes the candidate of a Service of this cluster, if it is a member: its pods, or its address if it is exported.
-pub(super) fn candidate<'s>(
-    source: Source<'s>,
-    own: OwnService,
-    context: BuildContext<'s>,
-) -> Option<Candidate<'s>> {
-    let Source { item, .. } = source;
-    let rules = context.rules;
-    let service = source.service();
-    // A source of an alias has its problems itself.
-    let report = |found: Option<Problem>| {
-        context.report(found.filter(|_| service == *context.key));
-    };
-    report(exported_problem(source, context));
-    report(misread_export(own));
-    let candidate = match own.form {
-        OwnForm::Headless { has_selector } => {
-            let is_by_mirror = membership(&service, item, own, context).ok()?;
-            let candidate = pods(source, context);
-            if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
-                report(not_exported(own, is_by_mirror, rules));
-            } else if !has_selector && !own.export.is_any() {
-                // It exists for its settings, if it has some.
-                return None;
+    /// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
+    /// a member or does not exist.
+    pub(super) fn non_member(self) -> Option<Arc<Problem>> {
+        let source = self.own()?;
+        let own = source.item.own().filter(OwnService::is_headless)?;
+        if misread_export(own).is_some() {
+            return None; // that says it
+        }
+        let why = self.refusal(source, own)?;
+        let ServiceKey { namespace, service } = self.key;
+        let remedy = match self.rules.local_members {
+            LocalMembers::None => String::new(),
+            _ => format!(
+                ": kubectl label service {service} --namespace {namespace} --overwrite mirror.linkerd.io/exported=true"
+            ),
+        };
+        let detail = format!("it is not a member: {why}{remedy}");
+        let problem = Problem::new(ProblemKind::LeftOut, detail).of_service(self.key);
+        Some(Arc::new(
+            problem.of_object(ObjectRef::service(source.object)),
+        ))
+    }
+
+    /// Makes the candidate of a Service of this cluster, if it is a member: its pods, or its address if it is exported.
+    pub(super) fn own_service(self, source: Source<'s>, own: OwnService) -> Option<Candidate<'s>> {
+        let rules = self.rules;
+        let service = source.service();
+        // A source of an alias has its problems itself.
+        let report = |found: Option<Problem>| {
+            self.report(found.filter(|_| service == *self.key));
+        };
+        report(self.exported_problem(source));
+        report(misread_export(own));
+        let candidate = match own.form {
+            OwnForm::Headless { has_selector } => {
+                if self.refusal(source, own).is_some() {
+                    return None;
+                }
+                let candidate = self.pods(source);
+                if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
+                    report(self.not_exported(source, own));
+                } else if !has_selector && !own.export.is_any() {
+                    // It exists for its settings, if it has some.
+                    return None;
+                }
+                candidate
             }
-            candidate
+            OwnForm::ClusterIp
+                if own.export.is_any()
+                    && !source.item.addresses.is_empty()
+                    && rules.local_members != LocalMembers::None =>
+            {
+                let mut slices = self.store.cursor(Kind::EndpointSlice);
+                self.cluster_ip(source, &mut slices)?
+            }
+            OwnForm::ClusterIp => return None,
+        };
+        if own.export == Export::Gateway {
+            let why = mirrorable(&candidate, own, &rules.cluster_name).err();
+            report(why.map(|why| Problem::new(ProblemKind::NotMirrorable, why)));
         }
-        OwnForm::ClusterIp
-            if own.export.is_any()
-                && !item.addresses.is_empty()
-                && rules.local_members != LocalMembers::None =>
-        {
-            let mut slices = context.store.cursor(Kind::EndpointSlice);
-            cluster_ip(source, &mut slices, context)?
-        }
-        OwnForm::ClusterIp => return None,
-    };
-    if own.export == Export::Gateway {
-        let why = mirrorable(&candidate, own, &rules.cluster_name).err();
-        report(why.map(|why| Problem::new(ProblemKind::NotMirrorable, why)));
+        Some(candidate)
     }
-    Some(candidate)
+
+    /// Makes the candidate of the pods of a headless Service of this cluster, joined over all its slices.
+    fn pods(self, source: Source<'s>) -> Candidate<'s> {
+        let cluster = &self.rules.cluster_name;
+        let mut pods = Vec::new();
+        for (slice_key, slice) in self.store.slices_of(source.object) {
+            let Slice::Endpoints(listed) = slice else {
+                continue;
+            };
+            self.report(listed.problems(slice_key));
+            for pod in &listed.entries {
+                let endpoint = Endpoint {
+                    cluster: Some(cluster.clone()),
+                    hostname: Some(pod.hostname.clone()),
+                    addresses: distinct([pod.address]),
+                    liveness: if pod.ready {
+                        EndpointLiveness::Alive
+                    } else {
+                        EndpointLiveness::PodNotReady
+                    },
+                    ports: listed.ports.clone(),
+                    objects: Few::One(ObjectRef::slice(slice_key)),
+                    ..Endpoint::of_item(source, ServiceKind::Local)
+                };
+                pods.push((pod, endpoint));
+            }
+        }
+        let (ready, not_ready) = pods.into_iter().partition(|(pod, _)| pod.ready);
+        let endpoints = join(ready, |problem| self.report([problem]));
+        let clusters = [cluster.clone()].into();
+        Candidate {
+            not_ready: join(not_ready, drop),
+            ..self.candidate(source, Rank::Headless, clusters, endpoints)
+        }
+    }
+
+    /// Returns the problem of a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name
+    /// if it is a member only because of a mirror.
+    fn not_exported(self, source: Source<'_>, own: OwnService) -> Option<Problem> {
+        // A Link with a selector of its own may mirror one with another value.
+        let why = own.export.defect().filter(|_| own.export == Export::No)?;
+        let until = if self.is_named(source) {
+            ""
+        } else {
+            ", and only while a mirror of its name exists"
+        };
+        let cluster = &self.rules.cluster_name;
+        let detail = format!("cluster '{cluster}' is a member here only{until}: {why}");
+        Some(Problem::new(ProblemKind::NotExported, detail))
+    }
 }
 
 /// Reports a Service that somebody meant to export with a label that Linkerd does not read for it.
@@ -129,16 +176,13 @@ fn mirrorable(
             "it has no ports, so that Linkerd skips it: add ports to the Service".to_owned(),
         );
     }
-    let mut names = Vec::new();
-    for endpoint in endpoints {
-        let mut addresses = endpoint.addresses.iter();
-        let Some(name) = &endpoint.hostname else {
-            continue;
-        };
-        if !addresses.any(|own| *name == Hostname::from_address(own.ip)) {
-            names.push(name.as_str());
-        }
-    }
+    let hostnames = endpoints.filter_map(|pod| {
+        let name = pod.hostname.as_ref()?;
+        let mut addresses = pod.addresses.iter();
+        let is_address = addresses.any(|own| *name == Hostname::from_address(own.ip));
+        (!is_address).then_some(name.as_str())
+    });
+    let mut names: Vec<&str> = hostnames.collect();
     if own.is_headless() && names.is_empty() {
         let why = "no pod has a hostname, so that Linkerd makes no mirrors of them: give its pods hostnames, by a StatefulSet whose serviceName is this Service";
         return Err(why.to_owned());
@@ -154,41 +198,6 @@ fn mirrorable(
     }
 }
 
-/// Makes the candidate of the pods of a headless Service of this cluster, joined over all its slices.
-fn pods<'s>(source: Source<'s>, context: BuildContext<'s>) -> Candidate<'s> {
-    let cluster = &context.rules.cluster_name;
-    let mut pods = Vec::new();
-    for (slice_key, slice) in context.store.slices_of(source.object) {
-        let Slice::Endpoints(listed) = slice else {
-            continue;
-        };
-        context.report(listed.problems(slice_key));
-        for pod in &listed.entries {
-            let endpoint = Endpoint {
-                cluster: Some(cluster.clone()),
-                hostname: Some(pod.hostname.clone()),
-                addresses: distinct([pod.address]),
-                liveness: if pod.ready {
-                    EndpointLiveness::Alive
-                } else {
-                    EndpointLiveness::PodNotReady
-                },
-                ports: listed.ports.clone(),
-                objects: Few::One(ObjectRef::slice(slice_key)),
-                ..Endpoint::of_item(source, ServiceKind::Local)
-            };
-            pods.push((pod, endpoint));
-        }
-    }
-    let (ready, not_ready) = pods.into_iter().partition(|(pod, _)| pod.ready);
-    let endpoints = join(ready, |problem| context.report([problem]));
-    let clusters = [cluster.clone()].into();
-    Candidate {
-        not_ready: join(not_ready, drop),
-        ..Candidate::new(source, Rank::Headless, clusters, endpoints, context)
-    }
-}
-
 /// Joins the entries of one hostname. Reports those that are not one pod. A dual-stack pod is in a slice of each address family.
 fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, report: impl Fn(Problem)) -> Vec<Endpoint> {
     let is_one_pod = |one: &SliceEndpoint, other: &SliceEndpoint| match (&one.target, &other.target)
@@ -199,28 +208,14 @@ fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, report: impl Fn(Problem)) -> 
         _ => one.address.is_ipv4() != other.address.is_ipv4(),
     };
     pods.sort_by(|(_, one), (_, other)| one.hostname.cmp(&other.hostname));
-    groups(pods, |(_, one), (_, other)| one.hostname == other.hostname)
-        .map(|((pod, first), others)| {
-            let (other_pods, others): (Vec<_>, Vec<_>) = others.into_iter().unzip();
-            if !other_pods.iter().all(|other| is_one_pod(pod, other)) {
-                report(first.conflict(&others.iter().collect::<Vec<_>>()));
-            }
-            first.merged(&others)
-        })
-        .collect()
-}
-
-/// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is
-/// a member only because of a mirror.
-fn not_exported(own: OwnService, is_by_mirror: bool, rules: &Rules) -> Option<Problem> {
-    // A Link with a selector of its own may mirror one with another value.
-    let why = own.export.defect().filter(|_| own.export == Export::No)?;
-    let until = if is_by_mirror {
-        ", and only while a mirror of its name exists"
-    } else {
-        ""
+    let groups = pods.chunk_by(|(_, one), (_, other)| one.hostname == other.hostname);
+    let join = |group: &[(&SliceEndpoint, Endpoint)]| {
+        let (first, _) = &group[0];
+        let endpoints: Vec<&Endpoint> = group.iter().map(|(_, endpoint)| endpoint).collect();
+        if !group.iter().all(|(pod, _)| is_one_pod(first, pod)) {
+            report(Endpoint::conflict(&endpoints));
+        }
+        Endpoint::merged(&endpoints)
     };
-    let cluster = &rules.cluster_name;
-    let detail = format!("cluster '{cluster}' is a member here only{until}: {why}");
-    Some(Problem::new(ProblemKind::NotExported, detail))
+    groups.map(join).collect()
 }

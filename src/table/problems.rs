@@ -128,20 +128,20 @@ impl Table {
     }
 }
 
-// === impl Service ===
+// === impl BuildContext ===
 
-impl Service {
-    /// Reports the problems that follow from its state.
-    pub(super) fn report_state(&self, context: BuildContext<'_>) {
-        self.report_endpoints(context);
-        context.report(self.gate.as_deref().and_then(Gate::problem));
-        context.report(hidden_by_zone(self, &self.key.labels().join(".")));
+impl BuildContext<'_> {
+    /// Reports the problems that follow from the state of the service.
+    pub(super) fn report_state(self, service: &Service) {
+        self.report_endpoints(service);
+        self.report(service.gate.as_deref().and_then(Gate::problem));
+        self.report(hidden_by_zone(service, &service.key.labels().join(".")));
     }
 
     /// Reports endpoints that are down or not ready, by cluster and cause. An unlinked cluster has a problem of its own.
-    fn report_endpoints(&self, context: BuildContext<'_>) {
+    fn report_endpoints(self, service: &Service) {
         let mut down: BTreeMap<(ProblemKind, Option<&ClusterName>), Vec<&str>> = BTreeMap::new();
-        for endpoint in self.endpoints.iter().chain(&self.not_ready) {
+        for endpoint in service.endpoints.iter().chain(&service.not_ready) {
             let kind = endpoint.liveness.problem();
             if let Some(kind) = kind.filter(|kind| *kind != ProblemKind::Unlinked) {
                 let name = endpoint
@@ -156,7 +156,7 @@ impl Service {
         for ((kind, cluster), names) in down {
             let name = cluster.map_or("", ClusterName::as_str);
             let names = list_some(names, MAX_LISTED);
-            context.report([Problem {
+            self.report([Problem {
                 cluster: cluster.cloned(),
                 ..Problem::new(kind, format!("cluster '{name}': {names}"))
             }]);
