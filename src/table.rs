@@ -229,7 +229,7 @@ pub use history::Moment;
 pub use name_index::{Members, Property, SharedPort};
 pub use publish::Publisher;
 pub use rules::{Aliases, DEFAULT_CLUSTER_NAME, LocalMembers, Rules, ShortNames};
-pub use service::{HostKey, NameFailure, Service};
+pub use service::{NameFailure, Service};
 pub use store::Store;
 
 #[cfg(test)]

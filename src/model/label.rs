@@ -120,6 +120,11 @@ impl Namespace {
 }
 
 impl Hostname {
+    /// Returns the name of a service with the same name.
+    pub fn as_service(&self) -> ServiceName {
+        ServiceName(self.0.clone())
+    }
+
     /// Makes the name of an endpoint without a hostname: its address with dashes, as in CoreDNS (`10-1-2-3`).
     ///
     /// If an IPv6 address leads to a dash at either end, a `0` is added there.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
-use super::content::{Difference, Table};
+use super::content::{Difference, Table, services_of};
 use super::context::{BuildContext, BuiltService, ServiceTimers, Timers};
 use super::rules::Rules;
 use super::shared::set;
@@ -92,16 +92,7 @@ impl<'b> Build<'b> {
     pub fn dependents(&self, dirty: &ServiceKeys) -> ServiceKeys {
         let mut services = dirty.clone();
         for key in dirty {
-            let namespace = key.namespace.text();
-            let service = key.service.text();
-            let first = (namespace.clone(), service.clone(), None);
-            services.extend(
-                self.last
-                    .listed_hosts
-                    .range(&first..)
-                    .take_while(|(of, host, _)| of == namespace && host == service)
-                    .filter_map(|(.., service)| service.clone()),
-            );
+            services.extend(services_of(&self.last.listed_hosts, key).cloned());
         }
         for key in services.clone() {
             services.extend(self.rules.aliases.of_source(&key).iter().cloned());
@@ -117,7 +108,7 @@ impl<'b> Build<'b> {
             .links
             .turned
             .iter()
-            .flat_map(|cluster| self.last.services_with_order_of(cluster));
+            .flat_map(|cluster| services_of(&self.last.ordered, cluster));
         let of_settings = self
             .rules
             .ordered_services()

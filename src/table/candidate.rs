@@ -9,11 +9,10 @@ use super::endpoint::{
     Endpoint, EndpointLiveness, MissingHost, Rank, Role, ServiceKind, Source, distinct,
 };
 use super::rules::Rules;
-use super::service::HostKey;
 use super::store::{Cursor, ServiceSlices};
 use crate::model::{
     ClusterName, GatewayDown, Item, ItemKind, MAX_LISTED, ObjectRef, Port, Ports, Problem,
-    ProblemKind, Slice, join_texts, list_some,
+    ProblemKind, ServiceKey, Slice, join_texts, list_some,
 };
 
 /// What one item offers for the clusters that it stands for (rule K1).
@@ -32,8 +31,8 @@ pub(super) struct Candidate<'s> {
     pub not_ready: Vec<Endpoint>,
     /// The hosts without an endpoint that a headless mirror lists.
     pub missing: Vec<MissingHost>,
-    /// All hosts without an endpoint mirror that it lists.
-    pub hosts: Vec<HostKey>,
+    /// The services with the names of all hosts without an endpoint mirror that it lists.
+    pub hosts: Vec<ServiceKey>,
     /// Which names it answers.
     pub role: Role,
 }

@@ -10,7 +10,7 @@ use super::service::Service;
 use super::shared::{SharedMap, set};
 use super::store::Skipped;
 use crate::model::{
-    ClusterName, ClusterTerm, Few, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Text,
+    ClusterName, ClusterTerm, Few, Namespace, Problem, ProblemKind, ServiceKey, ServiceName,
     Timestamp,
 };
 
@@ -24,11 +24,14 @@ pub struct Table {
     pub(super) skipped: Skipped,
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub links: Arc<LinkStates>,
-    /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
-    pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
+    /// The services that can stand for a host of another one, which lists it without an endpoint mirror (rule M1b), each with that one.
+    pub(super) listed_hosts: ServiceIndex<ServiceKey>,
     /// The clusters that the failover order of a service names, each with the service.
-    ordered: RedBlackTreeSetSync<(ClusterName, ServiceKey)>,
+    pub(super) ordered: ServiceIndex<ClusterName>,
 }
+
+/// Services by something that several of them can have.
+type ServiceIndex<K> = RedBlackTreeSetSync<(K, ServiceKey)>;
 
 /// A table with the numbers that identify it.
 #[derive(Debug, Default)]
@@ -56,10 +59,6 @@ pub enum Difference {
     /// In answers.
     Answers,
 }
-
-/// A host that a headless mirror lists: its namespace, its hostname, and the service. A Service with the name of the host can stand
-/// for it (rule M1b). Without a service, it comes before those with one.
-pub(super) type HostOfService = (Text, Text, Option<ServiceKey>);
 
 /// The services of one namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,7 +120,7 @@ impl Published {
     pub(super) fn without_services(&self) -> Self {
         let table = self.table.as_ref().map(|table| Table {
             namespaces: SharedMap::default(),
-            listed_hosts: RedBlackTreeSetSync::new_sync(),
+            listed_hosts: ServiceIndex::default(),
             ..table.clone()
         });
         Self { table, ..*self }
@@ -177,12 +176,7 @@ impl Table {
 
     /// Returns all services, including those without endpoints, in no particular order.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
-        #[cfg(test)]
-        listings::LISTINGS.set(listings::LISTINGS.get() + 1);
-        self.namespaces
-            .values()
-            .flat_map(|namespace| namespace.services.values())
-            .map(AsRef::as_ref)
+        list(self.namespaces.values())
     }
 
     /// Returns all services, including those without endpoints, sorted by namespace and name.
@@ -194,12 +188,7 @@ impl Table {
 
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
     pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
-        #[cfg(test)]
-        listings::LISTINGS.set(listings::LISTINGS.get() + 1);
-        let namespace = self.namespaces.get(namespace).into_iter();
-        namespace
-            .flat_map(|namespace| namespace.services.values())
-            .map(AsRef::as_ref)
+        list(self.namespaces.get(namespace).into_iter())
     }
 
     /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
@@ -251,12 +240,8 @@ impl Table {
     /// Adds a service to the indexes, or removes it from them.
     fn index(&mut self, service: &Service, is_added: bool) {
         let key = &service.key;
-        for (namespace, host) in service.hosts.iter().cloned() {
-            put(
-                &mut self.listed_hosts,
-                (namespace, host, Some(key.clone())),
-                is_added,
-            );
+        for host in service.hosts.iter().cloned() {
+            put(&mut self.listed_hosts, (host, key.clone()), is_added);
         }
         let failover = service.failover.iter();
         for term in failover.flat_map(|failover| failover.order.terms()) {
@@ -264,18 +249,6 @@ impl Table {
                 put(&mut self.ordered, (cluster.clone(), key.clone()), is_added);
             }
         }
-    }
-
-    /// Returns the services with a failover order that names a cluster.
-    pub(super) fn services_with_order_of(
-        &self,
-        cluster: &ClusterName,
-    ) -> impl Iterator<Item = &ServiceKey> {
-        let first = (cluster.clone(), ServiceKey::default());
-        self.ordered
-            .range(first..)
-            .take_while(move |(named, _)| named == cluster)
-            .map(|(_, service)| service)
     }
 
     /// Returns the service that owns a short name.
@@ -332,6 +305,29 @@ impl ShortName {
     pub fn has_hidden(&self) -> bool {
         self.owner.is_ok() && !self.problems.is_empty()
     }
+}
+
+/// Lists the services of namespaces.
+fn list<'t>(
+    namespaces: impl Iterator<Item = &'t NamespaceServices>,
+) -> impl Iterator<Item = &'t Service> {
+    #[cfg(test)]
+    listings::LISTINGS.set(listings::LISTINGS.get() + 1);
+    namespaces
+        .flat_map(|namespace| namespace.services.values())
+        .map(AsRef::as_ref)
+}
+
+/// Returns the services of a key.
+pub(super) fn services_of<'i, K: Ord + Clone>(
+    index: &'i ServiceIndex<K>,
+    key: &'i K,
+) -> impl Iterator<Item = &'i ServiceKey> {
+    let first = (key.clone(), ServiceKey::default());
+    index
+        .range(first..)
+        .take_while(move |(one, _)| one == key)
+        .map(|(_, service)| service)
 }
 
 /// Adds an entry to a set, or removes it.

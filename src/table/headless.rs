@@ -63,7 +63,7 @@ impl<'s> BuildContext<'s> {
                 address: listed.address,
                 expected: object.sibling(&Text::from(format!("{hostname}-{link}"))),
             };
-            hosts.push((object.namespace.clone(), hostname.text().clone()));
+            hosts.push(object.service(&hostname.as_service()));
             match self.adopt(&host, &listed.ports) {
                 Some(endpoint) => endpoints.push(endpoint),
                 None => missing.push(host),

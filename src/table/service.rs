@@ -9,7 +9,7 @@ use strum::Display;
 use super::endpoint::{Endpoint, MissingHost, ServiceKind};
 use super::failover::{Failover, Gate};
 use super::name_index::NameIndex;
-use crate::model::{ClusterName, GatewayDown, Line, ObjectKey, Problem, ServiceKey, Text};
+use crate::model::{ClusterName, GatewayDown, Line, ObjectKey, Problem, ServiceKey};
 
 /// One service with the endpoints of all its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub struct Service {
     pub federated: Box<[ClusterName]>,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
-    /// Hosts that a headless mirror lists and that have no endpoint mirror, also of an unlinked cluster, sorted. A Service with such a
-    /// name can stand for the host (rule M1b).
-    pub hosts: Box<[HostKey]>,
+    /// The services with the names of hosts that a headless mirror lists and that have no endpoint mirror, also of an unlinked
+    /// cluster, sorted. Such a service can stand for the host (rule M1b).
+    pub hosts: Box<[ServiceKey]>,
     /// Whether a mirror or a member of this cluster exists. Such a service keeps its names, even if it has
     /// no endpoints. Without any of these, it is here for its settings or for skipped objects, and hides no name of another
     /// service.
@@ -60,9 +60,6 @@ pub struct Service {
     /// The clusters in whose own zones it has names.
     pub zone_clusters: Box<[ClusterName]>,
 }
-
-/// The namespace and the name of a host that a headless mirror lists.
-pub type HostKey = (Text, Text);
 
 /// The reason for which the own name of a service fails. Names of its clusters and hosts fail only because of endpoint mirrors
 /// that are missing. The texts are parts of sentences, and for clients (RFC 8914, EXTRA-TEXT).
