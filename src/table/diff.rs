@@ -231,18 +231,19 @@ fn cluster_changes(
     let after = new.endpoints_at(&scope);
     let is_named = |one: &Service| cluster.is_some_and(|cluster| one.federated.contains(cluster));
     let pairs = pairs(before, after);
-    // What happened to endpoints that one version alone has.
-    let (gain, loss) = if before.is_empty() && !is_named(old) {
-        (Some(Joined), None)
+    let whole = if before.is_empty() && !is_named(old) {
+        Some(Joined)
     } else if after.is_empty() && !is_named(new) {
-        (None, Some(Left))
-    } else if has_other_kind(before, after) || !is_moved && pairs.iter().any(Pair::is_turned) {
-        (Some(Kind), None)
+        Some(Left)
+    } else if !before.is_empty() && !after.is_empty() && kinds(before) != kinds(after)
+        || !is_moved && pairs.iter().any(is_turned)
+    {
+        Some(Kind)
     } else {
-        (Some(Grew), Some(Shrank))
+        None
     };
     let mut changes = Vec::new();
-    for (kind, ChangedEndpoints { old: was, new: is }) in changed_endpoints(pairs, gain, loss) {
+    for (kind, ChangedEndpoints { old: was, new: is }) in changed_endpoints(pairs, whole) {
         let (old_text, new_text) = match kind {
             Kind => (Some(kinds(before)), Some(kinds(after))),
             Address if addresses(&was) == addresses(&is) => (Some(ports(&was)), Some(ports(&is))),
@@ -272,15 +273,14 @@ fn cluster_changes(
     changes
 }
 
-/// Returns what happened to endpoints, by kind. `gain` is what happened to those that are new, and `loss` to those that are gone.
+/// Returns what happened to endpoints, by kind. `whole` is what happened to the cluster as a whole, if something did.
 fn changed_endpoints(
     pairs: Vec<Pair<'_>>,
-    gain: Option<ChangeKind>,
-    loss: Option<ChangeKind>,
+    whole: Option<ChangeKind>,
 ) -> BTreeMap<ChangeKind, ChangedEndpoints<'_>> {
     let mut changed: BTreeMap<_, ChangedEndpoints<'_>> = BTreeMap::new();
     // A cluster of a federated service joins and leaves without an endpoint of its own.
-    if let Some(whole) = gain.xor(loss) {
+    if let Some(whole) = whole {
         changed.entry(whole).or_default();
     }
     for Pair { old, new } in pairs {
@@ -289,8 +289,9 @@ fn changed_endpoints(
                 let is_moved = !old.has_same_data(new);
                 [is_moved.then_some(ChangeKind::Address), turn(old, new)]
             }
-            (Some(_), None) => [loss, None],
-            (None, _) => [gain, None],
+            (Some(_), None) if whole == Some(ChangeKind::Kind) => continue,
+            (Some(_), None) => [whole.or(Some(ChangeKind::Shrank)), None],
+            (None, _) => [whole.or(Some(ChangeKind::Grew)), None],
         };
         for kind in kinds.into_iter().flatten() {
             let endpoints = changed.entry(kind).or_default();
@@ -299,11 +300,6 @@ fn changed_endpoints(
         }
     }
     changed
-}
-
-/// Returns whether a cluster has endpoints of other kinds than before.
-fn has_other_kind(before: &[Endpoint], after: &[Endpoint]) -> bool {
-    !before.is_empty() && !after.is_empty() && kinds(before) != kinds(after)
 }
 
 /// Returns the change of an endpoint's liveness, if answers may differ.
@@ -346,12 +342,14 @@ fn kinds(endpoints: &[Endpoint]) -> String {
     for endpoint in endpoints {
         kinds.insert((endpoint.kind, endpoint.role == Role::ClusterOnly));
     }
-    let texts = kinds
-        .into_iter()
-        .map(|(kind, is_left_out)| match is_left_out {
-            true => format!("{kind} (only as its own name)"),
-            false => kind.to_string(),
-        });
+    let texts = kinds.into_iter().map(|(kind, is_left_out)| {
+        let note = if is_left_out {
+            " (only as its own name)"
+        } else {
+            ""
+        };
+        format!("{kind}{note}")
+    });
     join_texts(texts, ", ")
 }
 
@@ -409,15 +407,10 @@ fn pairs<'s>(old: &'s [Endpoint], new: &'s [Endpoint]) -> Vec<Pair<'s>> {
     }
 }
 
-// === impl Pair ===
-
-impl Pair<'_> {
-    /// Returns whether both versions have it, and the name of the service has it in one of them.
-    fn is_turned(&self) -> bool {
-        self.old
-            .zip(self.new)
-            .is_some_and(|(old, new)| old.is_selected() != new.is_selected())
-    }
+/// Returns whether both versions have an endpoint, and the name of the service has it in one of them.
+fn is_turned(Pair { old, new }: &Pair<'_>) -> bool {
+    let both = old.zip(*new);
+    both.is_some_and(|(old, new)| old.is_selected() != new.is_selected())
 }
 
 #[cfg(test)]
