@@ -13,13 +13,11 @@ pub(in crate::table) fn name_index(
     gateway_down: GatewayDown,
     has_mcs_zones: bool,
 ) -> NameIndex {
-    let (common, properties) = properties(endpoints);
     let mut index = NameIndex {
-        common,
-        properties,
         ports: ports(endpoints),
         ..NameIndex::default()
     };
+    index.set_properties(endpoints);
     if has_mcs_zones {
         index.shared_ports = shared_ports(endpoints);
     }
@@ -45,71 +43,57 @@ pub(in crate::table) fn name_index(
     index
 }
 
-/// Returns the properties that all endpoints have, and those of each if they differ.
-fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
-    let own = endpoints
-        .iter()
-        .find(|endpoint| endpoint.is_local())
-        .map(|endpoint| &endpoint.cluster);
-    // Endpoints usually have the list of the one before.
-    let mut last_ports = &[][..];
-    let mut protocols = [false; 3];
-    let mut all = Vec::with_capacity(endpoints.len());
-    for endpoint in endpoints {
-        if last_ports.as_ptr() != endpoint.ports.as_ptr() {
-            last_ports = &endpoint.ports[..];
-            protocols = named_protocols(last_ports);
-        }
-        let is_local = own == Some(&endpoint.cluster);
-        let has_new = |is_v4: bool, is_repeated: fn(&Address) -> bool| {
-            endpoint
-                .addresses
-                .iter()
-                .any(|one| one.ip.is_ipv4() == is_v4 && !is_repeated(one))
-        };
-        let has = [
-            endpoint.is_selected(),
-            endpoint.is_alive(),
-            endpoint.liveness != EndpointLiveness::Unlinked,
-            is_local,
-            !is_local,
-            endpoint.hostname.is_some(),
-            !endpoint.ports.is_empty(),
-            has_new(true, |one| one.repeats_in_service),
-            has_new(false, |one| one.repeats_in_service),
-            has_new(true, |one| one.repeats_in_cluster),
-            has_new(false, |one| one.repeats_in_cluster),
-            protocols[0],
-            protocols[1],
-            protocols[2],
-        ];
-        let mut bits: u16 = 0;
-        for (property, has) in has.into_iter().enumerate() {
-            bits |= u16::from(has) << property;
-        }
-        all.push(bits);
-    }
-    let first = all.first().copied().unwrap_or_default();
-    if all.iter().all(|bits| *bits == first) {
-        return (first, Box::default());
-    }
-    let mut properties = vec![[0; PROPERTIES]; all.len().div_ceil(64)];
-    for (index, bits) in all.into_iter().enumerate() {
-        for (property, word) in properties[index / 64].iter_mut().enumerate() {
-            *word |= u64::from(bits >> property & 1) << (index % 64);
-        }
-    }
-    (0, properties.into())
-}
-
-/// Returns whether a port with a name has protocol TCP, UDP or SCTP.
-fn named_protocols(ports: &[Port]) -> [bool; 3] {
-    [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].map(|protocol| {
-        ports
+impl NameIndex {
+    /// Sets the properties that all endpoints have, or those of each if they differ.
+    fn set_properties(&mut self, endpoints: &[Endpoint]) {
+        let own = endpoints
             .iter()
-            .filter(|port| port.name.is_some())
-            .any(|port| port.protocol == protocol)
-    })
+            .find(|endpoint| endpoint.is_local())
+            .map(|endpoint| &endpoint.cluster);
+        let mut all = Vec::with_capacity(endpoints.len());
+        for endpoint in endpoints {
+            let is_local = own == Some(&endpoint.cluster);
+            let has_new = |is_v4: bool, is_repeated: fn(&Address) -> bool| {
+                let mut addresses = endpoint.addresses.iter();
+                addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_repeated(one))
+            };
+            let has_named = |protocol: Protocol| {
+                let mut named = endpoint.ports.iter().filter(|port| port.name.is_some());
+                named.any(|port| port.protocol == protocol)
+            };
+            // In the order of `Property`.
+            let has = [
+                endpoint.is_selected(),
+                endpoint.is_alive(),
+                endpoint.liveness != EndpointLiveness::Unlinked,
+                is_local,
+                !is_local,
+                endpoint.hostname.is_some(),
+                !endpoint.ports.is_empty(),
+                has_new(true, |one| one.repeats_in_service),
+                has_new(false, |one| one.repeats_in_service),
+                has_new(true, |one| one.repeats_in_cluster),
+                has_new(false, |one| one.repeats_in_cluster),
+                has_named(Protocol::Tcp),
+                has_named(Protocol::Udp),
+                has_named(Protocol::Sctp),
+            ];
+            let add = |bits: u16, has: bool| bits << 1 | u16::from(has);
+            all.push(has.into_iter().rev().fold(0, add));
+        }
+        let first = all.first().copied().unwrap_or_default();
+        if all.iter().all(|bits| *bits == first) {
+            self.common = first;
+            return;
+        }
+        let mut properties = vec![[0; PROPERTIES]; all.len().div_ceil(64)];
+        for (index, bits) in all.into_iter().enumerate() {
+            for (property, word) in properties[index / 64].iter_mut().enumerate() {
+                *word |= u64::from(bits >> property & 1) << (index % 64);
+            }
+        }
+        self.properties = properties.into();
+    }
 }
 
 /// Returns the named ports of endpoints with different ports. Mirrors of one Service usually have the same list, so that most
