@@ -86,51 +86,51 @@ fn claim(service: &Service) -> Option<Claim> {
 }
 
 /// Returns the namespace that owns a short name.
-fn owner<'c>(
+fn owner(
     name: &ServiceName,
-    claims: &'c BTreeMap<Namespace, Claim>,
+    claims: &BTreeMap<Namespace, Claim>,
     rules: &Rules,
-) -> Result<&'c Namespace, NoOwner> {
+) -> Result<Namespace, NoOwner> {
     if rules.short_names == ShortNames::None {
         return Err(NoOwner::Off);
     }
-    if let Some(pin) = rules.pinned_names.get(name) {
+    if let Some(pin) = rules.pinned_names.get(name).cloned() {
         // A pinned name has no fallback.
-        return claims
-            .get_key_value(pin)
-            .map(|(pin, _)| pin)
-            .ok_or_else(|| NoOwner::Pinned(pin.clone()));
+        return if claims.contains_key(&pin) {
+            Ok(pin)
+        } else {
+            Err(NoOwner::Pinned(pin))
+        };
     }
     // An alias owns the name before its sources.
     let is_source = |namespace: &Namespace| {
-        let namespace = namespace.clone();
         let source = ServiceKey {
-            namespace,
+            namespace: namespace.clone(),
             service: name.clone(),
         };
         let mut aliases = rules.aliases.of_source(&source).iter();
-        let has_name = |alias: &ServiceKey| alias.service == *name;
-        aliases.any(|one| has_name(one) && claims.get(&one.namespace) == Some(&Claim::Headless))
+        let is_headless =
+            |alias: &ServiceKey| claims.get(&alias.namespace) == Some(&Claim::Headless);
+        aliases.any(|alias| alias.service == *name && is_headless(alias))
     };
-    let with = |wanted: &[Claim]| -> Vec<&Namespace> {
-        let is_pinned = rules.short_names == ShortNames::Pinned;
-        claims
-            .iter()
-            .filter(|_| !is_pinned)
-            .filter(|(namespace, one)| wanted.contains(one) && !is_source(namespace))
-            .map(|(namespace, _)| namespace)
-            .collect()
+    let with = |wanted: &[Claim]| {
+        let mut found = claims.clone();
+        found.retain(|namespace, one| wanted.contains(one) && !is_source(namespace));
+        if rules.short_names == ShortNames::Pinned {
+            found.clear();
+        }
+        found.into_keys().collect::<Vec<_>>()
     };
     let default = rules.default_namespace.as_ref();
     let default = default.and_then(|default| claims.get_key_value(default));
     let headless = with(&[Claim::Headless]);
     let others = with(&[Claim::OtherWithSettings, Claim::FailingHeadless]);
     match (default, &headless[..], &others[..]) {
-        (Some((default, claim)), ..) if *claim >= Claim::Other => Ok(default),
-        (_, [only], _) => Ok(only),
+        (Some((default, claim)), ..) if *claim >= Claim::Other => Ok(default.clone()),
+        (_, [only], _) => Ok(only.clone()),
         (_, [_, _, ..], _) => Err(NoOwner::Ambiguous),
-        (Some((default, _)), [], _) => Ok(default),
-        (None, [], [only]) => Ok(only),
+        (Some((default, _)), [], _) => Ok(default.clone()),
+        (None, [], [only]) => Ok(only.clone()),
         (None, [], _) => Err(NoOwner::Unpinned),
     }
 }
@@ -142,25 +142,29 @@ fn short_name(
     claims: BTreeMap<Namespace, Claim>,
     rules: &Rules,
 ) -> ShortName {
-    let owner = owner(name, &claims, rules).cloned();
-    let service = |namespace: &Namespace| table.service(namespace.as_str(), name.as_str());
-    let mut short = ShortName {
-        owner,
-        claims: claims.into_iter().collect(),
-        problems: Box::default(),
-    };
-    short.problems = match short.owner.as_ref().map(service) {
-        Ok(Some(owner)) => hidden_names(table, owner).into_iter().collect(),
+    let owner = owner(name, &claims, rules);
+    let problems = match &owner {
+        Ok(namespace) => {
+            let service = table.service(namespace.as_str(), name.as_str());
+            service.map_or_else(BTreeSet::new, |owner| hidden_names(table, owner))
+        }
         Err(NoOwner::Ambiguous) => {
-            let namespaces = join_texts(short.namespaces(Claim::Headless), ", ");
+            let headless = claims
+                .iter()
+                .filter(|(_, claim)| **claim == Claim::Headless);
+            let namespaces = join_texts(headless.map(|(namespace, _)| namespace), ", ");
             let detail = format!(
                 "exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN"
             );
             [Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str())].into()
         }
-        _ => Box::default(),
+        Err(_) => BTreeSet::new(),
     };
-    short
+    ShortName {
+        owner,
+        claims: claims.into_iter().collect(),
+        problems: problems.into_iter().collect(),
+    }
 }
 
 // === Names that other names hide ===
