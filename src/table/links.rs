@@ -45,6 +45,8 @@ pub struct Links {
     leases_problem: Option<Line>,
     /// The ends of absences, with the clusters.
     ends: BTreeSet<(Timestamp, ClusterName)>,
+    /// The clusters whose state must be determined, before aliases. `None`: all.
+    pending: Option<BTreeSet<ClusterName>>,
     /// The clusters that something began or ceased to know since the last build, after aliases.
     pub(super) turned: BTreeSet<ClusterName>,
     /// Whether the process follows its source and has no table yet. What holds then began at an unknown time.
@@ -173,7 +175,12 @@ impl Links {
         now: Timestamp,
     ) -> Option<ServiceKeys> {
         let mut states = LinkStates::clone(&self.states); // it shares its content
-        let mut is_changed = self.note_known(&mut states, store, rules);
+        let changed = store.changed_clusters.replace(BTreeSet::new());
+        let mut is_changed = self.note_known(changed.as_ref(), &mut states, store, rules);
+        match (&mut self.pending, changed) {
+            (Some(pending), Some(changed)) => pending.extend(changed),
+            (pending, _) => *pending = None,
+        }
         let mut services = ServiceKeys::new();
         let due = list.map_or_else(BTreeSet::new, |list| self.take_due(store, list, now));
         for link in &due {
@@ -227,9 +234,15 @@ impl Links {
     }
 
     /// Notes which clusters something knows, by their names after aliases. Returns whether that changed.
-    fn note_known(&mut self, states: &mut LinkStates, store: &Store, rules: &Rules) -> bool {
+    fn note_known(
+        &mut self,
+        changed: Option<&BTreeSet<ClusterName>>,
+        states: &mut LinkStates,
+        store: &Store,
+        rules: &Rules,
+    ) -> bool {
         let mut is_changed = false;
-        let names: BTreeSet<ClusterName> = match &store.changed_clusters {
+        let names: BTreeSet<ClusterName> = match changed {
             Some(links) => links.iter().map(|link| rules.name_of(link)).collect(),
             None => {
                 let all = store.clusters.keys().map(|link| rules.name_of(link));
@@ -255,13 +268,7 @@ impl Links {
     }
 
     /// Returns the clusters whose state must be determined.
-    fn take_due(
-        &mut self,
-        store: &mut Store,
-        list: LinkList,
-        now: Timestamp,
-    ) -> BTreeSet<ClusterName> {
-        let mut changed = store.changed_clusters.replace(BTreeSet::new());
+    fn take_due(&mut self, store: &Store, list: LinkList, now: Timestamp) -> BTreeSet<ClusterName> {
         let mut named = store.clusters.values();
         let is_nothing = self.leases.is_empty() && !named.any(NamedCluster::is_linked);
         let list = match list {
@@ -269,12 +276,13 @@ impl Links {
             _ => list,
         };
         if self.list.replace(list) != Some(list) {
-            changed = None;
+            self.pending = None;
         }
         let known = &self.states.clusters;
-        self.is_polled |= changed.is_none();
+        let pending = self.pending.replace(BTreeSet::new());
+        self.is_polled |= pending.is_none();
         let all = || store.clusters.keys().chain(known.keys()).cloned();
-        let mut due = changed.unwrap_or_else(|| all().collect());
+        let mut due = pending.unwrap_or_else(|| all().collect());
         if self.is_complete() {
             let over = self.ends.iter().take_while(|(end, _)| *end <= now);
             due.extend(over.map(|(_, link)| link.clone()));
