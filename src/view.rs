@@ -41,7 +41,16 @@ pub use past::past_time;
 pub use server::{Identity, Server};
 pub use state::State;
 
+use cluster::{ClusterDetail, ClusterReport};
+use document::{Cells, Report, text_of};
+use endpoint::{EndpointReport, NameReply};
+use explain::RecordReport;
+use filter::{PagePlace, is_listed};
+use gone::Gone;
+use problem::{Counts, PrintContext, ProblemReport};
 use server::Shown;
+use state::{OwnName, Verdict, is_shown};
+use table::{ClusterCell, ServiceRow};
 
 /// Makes the document of what a filter selects. Each view adds its sections.
 ///

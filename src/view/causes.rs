@@ -5,11 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::age::Age;
-use super::document::Section;
-use super::filter::Filter;
-use super::problem::{Counts, PrintContext, ProblemReport};
-use super::state::State;
+use super::{Age, Counts, Filter, PrintContext, ProblemReport, Section, State};
 use crate::model::problem::ROWS;
 use crate::model::{
     ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey, sentence_of,

@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::age::Age;
-use super::endpoint::EndpointState;
-use super::error::ViewError;
-use super::server::Shown;
-use super::table::ClusterCell;
+use super::{Age, ClusterCell, EndpointState, Shown, ViewError};
 use crate::model::{ClusterName, Line};
 use crate::table::links::ClusterLink;
 

@@ -7,9 +7,7 @@ use std::ptr;
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
-use super::age::Age;
-use super::document::{Cells, Report};
-use super::state::OwnName;
+use super::{Age, Cells, OwnName, Report};
 use crate::model::{GatewayDown, Port, join_texts};
 use crate::source::SteadyClock;
 use crate::table::{Endpoint, EndpointLiveness, Published, Role, Service};

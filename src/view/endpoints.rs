@@ -2,11 +2,7 @@
 
 use std::ptr;
 
-use super::document::{Document, Section};
-use super::endpoint::{EndpointReport, NameReply};
-use super::error::ViewError;
-use super::filter::is_listed;
-use super::server::Shown;
+use super::{Document, EndpointReport, NameReply, Section, Shown, ViewError, is_listed};
 
 /// Adds one row for each endpoint, and whether the name of its service returns it.
 pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {

@@ -1,9 +1,6 @@
 //! The view `events`: the last changes of answers, the newest last.
 
-use super::document::{Cells, Document, Report, Section, text_of};
-use super::error::ViewError;
-use super::filter::{Filter, is_listed};
-use super::server::Shown;
+use super::{Cells, Document, Filter, Report, Section, Shown, ViewError, is_listed, text_of};
 use crate::model::list_some;
 use crate::source::events::{Event, MAX_EVENTS};
 

@@ -13,14 +13,10 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::document::{Column, Document, Section};
-use super::endpoint::EndpointReport;
-use super::error::ViewError;
-use super::filter::MAX_LIMIT;
-use super::manual::manual_command;
-use super::problem::ProblemReport;
-use super::server::Shown;
-use super::table::ServiceRow;
+use super::{
+    Column, Document, EndpointReport, MAX_LIMIT, ProblemReport, Section, ServiceRow, Shown,
+    ViewError, manual_command,
+};
 use crate::model::{ClusterName, Level, Problem, ProblemKind, ServiceKey};
 use crate::source::events::Event;
 use crate::table::Table;

@@ -9,9 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use strum::{VariantArray as _, VariantNames as _};
 
-use super::causes::Causes;
-use super::endpoint::{EndpointState, ListedEndpoint};
-use super::state::{State, Verdict};
+use super::{Causes, EndpointState, ListedEndpoint, State, Verdict};
 use crate::model::{ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
 use crate::table::{Moment, Published, ServiceKind, Table};

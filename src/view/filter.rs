@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::ViewError;
-use super::past;
+use super::{ViewError, past};
 use crate::model::{ClusterName, Line, Namespace, Timestamp, most_similar};
 use crate::table::Service;
 

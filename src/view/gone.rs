@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::document::{Column, Section};
-use super::events::selects;
-use super::filter::Filter;
-use super::server::Server;
+use super::{Column, Filter, Section, Server, selects};
 use crate::clock::unix_milliseconds;
 use crate::model::{
     ClusterName, MAX_LISTED, Namespace, Problem, ProblemKind, ServiceKey, Timestamp, list_some,

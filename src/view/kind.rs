@@ -3,10 +3,7 @@
 use serde::Deserialize;
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::endpoint::EndpointState;
-use super::error::ViewError;
-use super::filter::Filter;
-use super::state::State;
+use super::{EndpointState, Filter, State, ViewError};
 use crate::model::ProblemKind;
 use crate::table::change::ChangeKind;
 

@@ -4,8 +4,7 @@ use std::borrow::Borrow;
 
 use serde::Serialize;
 
-use super::age::Age;
-use super::document::{Cells, Report, Section};
+use super::{Age, Cells, Report, Section};
 use crate::model::{Level, Line, Problem, ProblemKind, sentence_of};
 use crate::source::SteadyClock;
 use crate::table::Table;

@@ -3,11 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use super::document::Document;
-use super::error::ViewError;
-use super::filter::{Filter, is_listed};
-use super::problem::ProblemReport;
-use super::server::Shown;
+use super::{Document, Filter, ProblemReport, Shown, ViewError, is_listed};
 use crate::model::Problem;
 use crate::table::Table;
 

@@ -8,15 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::causes::Causes;
-use super::document::Document;
-use super::endpoint::ListedEndpoint;
-use super::error::ViewError;
-use super::facts::{CurrentFacts, TableFacts};
-use super::filter::{Filter, PagePlace};
-use super::kind::ViewKind;
-use super::problem::PrintContext;
-use super::state::{Verdict, is_shown};
+use super::{
+    Causes, CurrentFacts, Document, Filter, ListedEndpoint, PagePlace, PrintContext, TableFacts,
+    Verdict, ViewError, ViewKind, is_shown,
+};
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::{

@@ -5,13 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster::{ClusterDetail, ClusterReport};
-use super::document::{Document, Section};
-use super::error::ViewError;
-use super::filter::Filter;
-use super::gone::Gone;
-use super::server::Shown;
-use super::state::State;
+use super::{
+    ClusterDetail, ClusterReport, Document, Filter, Gone, Section, Shown, State, ViewError,
+};
 use crate::VERSION;
 use crate::clock::unix_milliseconds;
 use crate::model::{Level, Timestamp};

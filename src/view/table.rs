@@ -5,14 +5,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::age::Age;
-use super::document::{Cells, Document, Report, Section, text_of};
-use super::endpoint::EndpointState;
-use super::error::ViewError;
-use super::filter::is_listed;
-use super::gone;
-use super::server::Shown;
-use super::state::{State, Verdict};
+use super::{
+    Age, Cells, Document, EndpointState, Report, Section, Shown, State, Verdict, ViewError, gone,
+    is_listed, text_of,
+};
 use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, ServiceKey, join_texts, list_some};
 use crate::source::SteadyClock;
 use crate::table::Service;

@@ -1,9 +1,6 @@
 //! The view `zone`: the records of a zone, as lines of a zone file.
 
-use super::document::{Column, Document, Section};
-use super::error::ViewError;
-use super::explain::RecordReport;
-use super::server::Shown;
+use super::{Column, Document, RecordReport, Section, Shown, ViewError};
 use crate::model::join_texts;
 use crate::zone::print::ZoneFile;
 use crate::zone::{Grammar, Zone, ZoneName, Zones};

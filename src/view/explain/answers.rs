@@ -5,8 +5,7 @@ use std::{array, ptr};
 use serde::Serialize;
 
 use super::name::ReadName;
-use crate::view::document::{Cells, Report, text_of};
-use crate::view::endpoint::ListedEndpoint;
+use crate::view::{Cells, ListedEndpoint, Report, text_of};
 use crate::wire::records_within;
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerContext, MessageSection, Reading, RecordType};

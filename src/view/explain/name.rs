@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use super::nearest::{Part, part_of_object, parts_of_address};
 use crate::model::{ClusterName, Port, Problem, ProblemKind, ServiceKey, join_texts, list_some};
 use crate::table::{Claim, NoOwner, Service, ShortName, Table};
-use crate::view::endpoint::{ListedEndpoint, NameReply};
-use crate::view::server::Shown;
+use crate::view::{ListedEndpoint, NameReply, Shown};
 use crate::zone::{Grammar, MissingReason, Name, Reading, Scope, View, read, yields};
 
 /// Maximum number of namespaces in a sentence.
