@@ -123,36 +123,30 @@ impl Filter {
     /// Returns what of the filter none of the services matches, with a similar one that exists: its namespaces, its texts, or a
     /// cluster. Returns `None` if all match.
     pub(super) fn unmatched(&self, services: &[&Service]) -> Option<String> {
-        let selects =
-            !self.namespace.is_empty() || !self.cluster.is_empty() || !self.text.is_empty();
         // What is said of the whole list is on its first page.
-        if !selects || self.next.is_some() {
+        if self.next.is_some() {
             return None;
         }
-        let names = || services.iter().map(|service| service.key.labels());
-        let namespaces: BTreeSet<&str> = names().map(|[_, namespace]| namespace).collect();
-        let is_unknown = |one: &&Namespace| !namespaces.contains(one.as_str());
+        let labels = || services.iter().map(|service| service.key.labels());
         let selects_all = self.namespace.is_empty() && self.text.is_empty();
-        if selects_all || names().any(|labels| self.has_service(labels)) {
-            let known: BTreeSet<&str> = services.iter().flat_map(|one| clusters(one)).collect();
-            let cluster = self
-                .cluster
-                .iter()
-                .find(|one| !known.contains(one.as_str()))?;
-            let hint = hint(cluster, known);
-            Some(format!("no endpoint in cluster '{cluster}'{hint}"))
-        } else if let Some(namespace) = self.namespace.iter().find(is_unknown) {
-            let hint = hint(namespace.as_str(), namespaces);
-            Some(format!("no service in namespace '{namespace}'{hint}"))
-        } else {
-            let forms: Vec<String> = names()
-                .filter(|[_, namespace]| self.has_namespace(namespace))
-                .flat_map(forms)
-                .collect();
-            let hint = hint(self.text.first()?, forms.iter().map(String::as_str));
-            let texts = self.text.join("' or '");
-            Some(format!("no service matches '{texts}'{hint}"))
+        if selects_all || labels().any(|labels| self.has_service(labels)) {
+            let known = || services.iter().flat_map(|one| clusters(one));
+            let is_unknown = |one: &&String| known().all(|own| own != one.as_str());
+            let cluster = self.cluster.iter().find(is_unknown)?;
+            let hint = hint(cluster, BTreeSet::from_iter(known()));
+            return Some(format!("no endpoint in cluster '{cluster}'{hint}"));
         }
+        let namespaces: BTreeSet<&str> = labels().map(|[_, namespace]| namespace).collect();
+        let mut unknown = self.namespace.iter();
+        if let Some(namespace) = unknown.find(|one| !namespaces.contains(one.as_str())) {
+            let hint = hint(namespace.as_str(), namespaces);
+            return Some(format!("no service in namespace '{namespace}'{hint}"));
+        }
+        let selected = labels().filter(|[_, namespace]| self.has_namespace(namespace));
+        let forms: Vec<String> = selected.flat_map(forms).collect();
+        let hint = hint(self.text.first()?, forms.iter().map(String::as_str));
+        let texts = self.text.join("' or '");
+        Some(format!("no service matches '{texts}'{hint}"))
     }
 }
 
@@ -163,18 +157,14 @@ mod list {
 
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de};
 
-    pub(super) fn serialize<T: ToString, S: Serializer>(
+    use crate::model::join_texts;
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
         list: &[T],
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        let text = Some(
-            list.iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(","),
-        )
-        .filter(|text| !text.is_empty());
-        text.serialize(to)
+        let text = join_texts(list, ",");
+        (!text.is_empty()).then_some(text).serialize(to)
     }
 
     pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(

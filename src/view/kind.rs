@@ -56,24 +56,31 @@ impl ViewKind {
         let given: Vec<(String, String)> = parsed(query).map_err(unreadable)?;
         let known: Vec<&str> = self.parameters().collect();
         for (name, value) in &given {
+            let invalid = |why: String| Err(ViewError::invalid(name, value, &why));
             if !known.contains(&name.as_str()) {
                 let why = format!("{} takes {}", self.name(), known.join(", "));
                 return Err(ViewError::invalid("parameter", name, &why));
             }
-            check_length(name, value)?;
+            // Each item of a list is compared with each service.
+            let most = if name == "text" { MAX_TEXTS } else { MAX_ITEMS };
+            let items: Vec<&str> = value.split(',').collect();
+            if items.len() > most || items.iter().any(|item| item.len() > MAX_ITEM_OCTETS) {
+                return invalid(format!(
+                    "at most {most} values, of at most {MAX_ITEM_OCTETS} octets each"
+                ));
+            }
+            let values = self.values(name);
+            let is_unknown = |item: &&&str| !item.is_empty() && !values.contains(item);
+            if let Some(item) = items.iter().find(is_unknown).filter(|_| !values.is_empty()) {
+                let why = format!("it is one of {}", values.join(", "));
+                return Err(ViewError::invalid(name, item, &why));
+            }
             let alone = serde_urlencoded::to_string([(name, value)]).unwrap_or_default();
-            let checked: Result<Filter, _> = parsed(&alone);
-            checked.map_err(|error| ViewError::invalid(name, value, &error))?;
-        }
-        let filter: Filter = parsed(query).map_err(unreadable)?;
-        for (name, values) in [("state", &filter.state), ("kind", &filter.kind)] {
-            let known = self.values(name);
-            if let Some(value) = values.iter().find(|one| !known.contains(&one.as_str())) {
-                let why = format!("it is one of {}", known.join(", "));
-                return Err(ViewError::invalid(name, value, &why));
+            if let Err(error) = parsed::<Filter>(&alone) {
+                return invalid(error);
             }
         }
-        Ok(filter)
+        parsed(query).map_err(unreadable)
     }
 
     /// Returns the values of a parameter that selects some of a fixed set.
@@ -99,17 +106,6 @@ impl ViewKind {
         };
         names.split(' ')
     }
-}
-
-/// Checks the length of a parameter. Each item of a list is compared with each service.
-fn check_length(name: &str, value: &str) -> Result<(), ViewError> {
-    let most = if name == "text" { MAX_TEXTS } else { MAX_ITEMS };
-    let is_long = |item: &str| item.len() > MAX_ITEM_OCTETS;
-    if value.split(',').count() > most || value.split(',').any(is_long) {
-        let why = format!("at most {most} values, of at most {MAX_ITEM_OCTETS} octets each");
-        return Err(ViewError::invalid(name, value, &why));
-    }
-    Ok(())
 }
 
 /// Returns the names of the variants of a type.
