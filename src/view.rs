@@ -41,7 +41,7 @@ pub use past::past_time;
 pub use server::{Identity, Server};
 pub use state::State;
 
-use cluster::{ClusterDetail, ClusterReport};
+use cluster::{ClusterDetail, ClusterReport, nearest_hint};
 use document::{Cells, Report, text_of};
 use endpoint::{EndpointReport, NameReply};
 use explain::RecordReport;

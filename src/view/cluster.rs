@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Age, ClusterCell, EndpointState, Shown, ViewError};
 use crate::model::{ClusterName, Line};
+use crate::table::Table;
 use crate::table::links::ClusterLink;
 
 /// Maximum number of clusters that only mirrors name: everybody who can create a Service can invent clusters.
@@ -113,10 +114,7 @@ impl ClusterDetail {
         let cluster = ClusterName::interned(name).ok();
         let is_known = |one: &ClusterName| links.contains_key(one) || table.knows_cluster(name);
         let cluster = cluster.filter(is_known).ok_or_else(|| {
-            let nearest = match table.nearest_cluster(name) {
-                Some(nearest) => format!("; the nearest name is '{nearest}'"),
-                None => String::new(),
-            };
+            let nearest = nearest_hint(table, name);
             let why = format!("no Link, mirror or Lease names such a cluster{nearest}");
             ViewError::invalid("cluster", name, &why)
         })?;
@@ -125,21 +123,19 @@ impl ClusterDetail {
         let mut endpoints = BTreeMap::new();
         let (mut services, mut lacking) = (Vec::new(), Vec::new());
         for service in shown.services() {
-            let cells = ClusterCell::of_service(shown, service);
             let is_member = service.federated.contains(&cluster);
             // The address of several clusters comes before those of one.
-            let own = cells
-                .into_iter()
-                .rev()
-                .find(|cell| cell.cluster == name || cell.cluster.is_empty() && is_member);
-            if let Some(cell) = own {
-                let service = service.key.to_string();
-                services.push(ClusterService { service, cell });
+            let mut cells = ClusterCell::of_service(shown, service).into_iter().rev();
+            let is_own =
+                |cell: &ClusterCell| cell.cluster == name || cell.cluster.is_empty() && is_member;
+            let key = service.key.to_string();
+            if let Some(cell) = cells.find(is_own) {
+                services.push(ClusterService { service: key, cell });
             } else if is_linked
                 && service.all_clusters().all(|one| *one != cluster)
                 && service.all_clusters().any(|one| linked.contains(one))
             {
-                lacking.push(service.key.to_string());
+                lacking.push(key);
             }
             for one in shown.endpoints(service).filter(|one| one.cluster() == name) {
                 *endpoints.entry(one.state).or_default() += 1;
@@ -161,4 +157,12 @@ impl ClusterDetail {
             lacking,
         })
     }
+}
+
+/// Returns the end of a sentence: the name of a cluster that is most similar to an unknown one, if one is.
+pub(super) fn nearest_hint(table: &Table, unknown: &str) -> String {
+    let nearest = table.nearest_cluster(unknown);
+    nearest.map_or_else(String::new, |name| {
+        format!("; the nearest name is '{name}'")
+    })
 }

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use hyper::http::uri::Authority;
 
-use super::nearest::{part_of_object, part_of_own, parts_of_address};
+use super::nearest::{Part, part_of_object, part_of_own, parts_of_address};
 use crate::model::Namespace;
-use crate::table::{Claim, Table};
+use crate::table::Table;
 use crate::zone::{Grammar, Name, Zone, Zones, read};
 
 /// Reads a name, `NAMESPACE/SERVICE`, or an address, which stands for the name of its endpoint. A URL and a port are removed. The
@@ -20,71 +20,54 @@ pub(super) fn read_asked(
     namespaces: &[Namespace],
 ) -> Option<Name> {
     let mut host = host_of(&text.to_ascii_lowercase());
-    let address = host.parse::<IpAddr>().map(|address| address.to_canonical());
     if let Some((namespace, service)) = host.split_once('/') {
         host = format!("{service}.{namespace}.svc");
     }
     let whole = Name::from_text(&host).filter(|name| name.count() > 0)?;
-    let relative = host.trim_end_matches('.');
     // Kubernetes' own names end with `svc` and the domain of their cluster, which may be another one.
-    let of_kubernetes = match relative.split_once(".svc.") {
-        Some(own) => Some(own),
-        None => relative.strip_suffix(".svc").map(|path| (path, "")),
-    };
+    let dotted = format!("{}.", host.trim_end_matches('.'));
+    let of_kubernetes = dotted.split_once(".svc.");
     let is_complete = of_kubernetes.is_none() && host.ends_with('.');
     if is_complete || zones.find(&whole).is_some() {
         return Some(whole);
     }
-    let path = of_kubernetes.map_or(host.as_str(), |(path, _)| path);
-    let namespaces = namespaces.iter().filter(|_| !path.contains('.'));
-    let mut paths: Vec<String> = namespaces.map(|one| format!("{path}.{one}")).collect();
-    let is_service = of_kubernetes.is_some() || !paths.is_empty();
-    // What the text certainly stands for, and what it may.
-    let (mut certain, mut possible) = (Vec::new(), None);
-    if let Ok(address) = address {
-        certain = parts_of_address(table, address);
-        if certain.is_empty() {
-            return Some(whole);
-        }
-    } else if paths.is_empty() {
-        certain.extend(of_kubernetes.and_then(|(path, domain)| part_of_own(table, path, domain)));
-        possible = part_of_object(table, path);
-        paths.push(path.to_owned());
-    }
     // A name without its zone is not that of one cluster, if there are names of all clusters.
     let is_of_all = |zone: &&Zone| zone.grammar.cluster().is_none();
-    let mut sorted: Vec<&Zone> = zones.iter().filter(is_of_all).collect();
-    if sorted.is_empty() {
-        sorted = zones.iter().collect();
-        paths.retain(|_| certain.is_empty());
-    }
+    let has_all = zones.iter().any(|zone| is_of_all(&zone));
+    let sorted = zones.iter().filter(|zone| is_of_all(zone) == has_all);
+    let mut sorted: Vec<&Zone> = sorted.collect();
     sorted.sort_by_key(|zone| zone.grammar != Grammar::Global);
+    let path = of_kubernetes.map_or(host.as_str(), |(path, _)| path);
+    let mut parts = Vec::new();
+    let address = host.parse::<IpAddr>();
+    if let Ok(address) = address {
+        parts = parts_of_address(table, address.to_canonical());
+    } else if namespaces.is_empty() || path.contains('.') {
+        parts.extend(of_kubernetes.and_then(|(path, domain)| part_of_own(table, path, domain)));
+        if has_all || parts.is_empty() {
+            parts.push(Part::of_path(path.to_owned()));
+        }
+        parts.extend(part_of_object(table, path));
+    } else {
+        let paths = namespaces.iter().map(|one| format!("{path}.{one}"));
+        parts.extend(paths.map(Part::of_path));
+    }
     let mut names = Vec::new();
-    for part in &certain {
-        names.extend(sorted.iter().filter_map(|zone| part.name_in(zone)));
-    }
-    for path in &paths {
-        for zone in &sorted {
-            names.push(format!("{path}.{}", zone.name_suffix()));
-        }
-    }
-    if let Some(part) = possible {
-        names.extend(sorted.iter().filter_map(|zone| part.name_in(zone)));
-    }
-    let mut first = None;
-    for name in names.iter().filter_map(|name| Name::from_text(name)) {
-        if read(zones, table, &name).exists() {
-            return Some(name);
-        }
-        first.get_or_insert(name);
+    for part in &parts {
+        let of_part = sorted.iter().filter_map(|zone| part.name_in(zone));
+        names.extend(of_part.filter_map(|name| Name::from_text(&name)));
     }
     let last = path.rsplit('.').next().unwrap_or_default();
-    let short = table.short_name(last);
-    let is_known = is_service
+    let is_known = of_kubernetes.is_some()
+        || address.is_ok()
         || whole.count() <= 2
         || table.services_in(last).next().is_some()
-        || short.is_some_and(|name| name.namespaces(Claim::Other).next().is_some());
-    first.filter(|_| is_known).or(Some(whole))
+        || table.short_name(last).is_some();
+    let exists = |name: &Name| read(zones, table, name).exists();
+    let chosen = names.iter().position(exists).or(is_known.then_some(0));
+    chosen
+        .and_then(|index| names.into_iter().nth(index))
+        .or(Some(whole))
 }
 
 /// Returns the host of a URL, with or without a scheme, or of a host with a port; another text as it is.

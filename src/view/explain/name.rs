@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::nearest::{Part, part_of_object, parts_of_address};
-use crate::model::{ClusterName, Port, Problem, ProblemKind, ServiceKey, join_texts, list_some};
+use super::nearest::{part_of_object, parts_of_address};
+use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey, join_texts, list_some};
 use crate::table::{Claim, NoOwner, Service, ShortName, Table};
-use crate::view::{ListedEndpoint, NameReply, Shown};
+use crate::view::{ListedEndpoint, NameReply, Shown, nearest_hint};
 use crate::zone::{Grammar, MissingReason, Name, Reading, Scope, View, read, yields};
 
 /// Maximum number of namespaces in a sentence.
@@ -46,73 +46,52 @@ impl<'t> ReadName<'t> {
         let count = zone.map_or(name.count(), |(_, count)| count);
         let mut labels: Vec<&str> = name.labels(count).into_iter().flatten().collect();
         labels.pop_if(|last| *grammar == Grammar::Mcs && *last == "svc");
-        let mut read = Self {
-            reading: read(zones, table, name),
-            reply: NameReply::of_name(zones, &shown.published, name),
-            service: None,
-            endpoints: Vec::new(),
-            key: None,
+        let reading = read(zones, table, name);
+        let service = match &reading {
+            Reading::View(_, view) => Some(view.service),
+            Reading::Failing(_, service, _) => Some(*service),
+            _ => service_of_labels(table, grammar, &labels),
+        };
+        let reply = NameReply::of_name(zones, &shown.published, name);
+        let endpoints = service.iter().flat_map(|one| reply.endpoints(one));
+        let mut endpoints: Vec<ListedEndpoint<'_>> = endpoints.collect();
+        // The records have indexes of this order.
+        endpoints.sort_by_key(|one| !one.is_returned);
+        let key = match (service, labels.as_slice()) {
+            (Some(service), _) => Some(service.key.clone()),
+            (None, [.., service, namespace]) if zone.is_some() => {
+                format!("{namespace}/{service}").parse().ok()
+            }
+            (None, _) => None,
+        };
+        Self {
             shown,
             table,
             name,
+            reading,
+            reply,
+            service,
+            endpoints,
+            key,
             labels,
             grammar,
-        };
-        read.service = match &read.reading {
-            Reading::View(_, view) => Some(view.service),
-            Reading::Failing(_, service, _) => Some(service),
-            _ => read.service_of_labels(),
-        };
-        read.endpoints.extend(
-            read.service
-                .iter()
-                .flat_map(|one| read.reply.endpoints(one)),
-        );
-        // The records have indexes of this order.
-        read.endpoints.sort_by_key(|one| !one.is_returned);
-        read.key = read
-            .service
-            .map(|service| service.key.clone())
-            .or_else(|| read.key_of_labels().filter(|_| zone.is_some()));
-        read
-    }
-
-    /// Returns the service of the last labels.
-    fn service_of_labels(&self) -> Option<&'t Service> {
-        let canonical = match self.labels.as_slice() {
-            [.., service, namespace] => self.table.service(namespace, service),
-            _ => None,
-        };
-        if *self.grammar != Grammar::Global {
-            return canonical;
         }
-        canonical
-            .filter(|service| !yields(self.table, service))
-            .or_else(|| self.table.short_service(self.labels.last()?))
-    }
-
-    fn key_of_labels(&self) -> Option<ServiceKey> {
-        let [.., service, namespace] = self.labels.as_slice() else {
-            return None;
-        };
-        format!("{namespace}/{service}").parse().ok()
     }
 
     /// Describes the meaning of the name.
     pub(super) fn describe(&self) -> String {
         let zones = &self.shown.server.zones;
         match &self.reading {
-            Reading::Outside => {
-                if let Some(address) = self.address() {
-                    let parts = parts_of_address(self.table, address);
-                    let text = parts.first().map(Part::describe);
-                    return text.unwrap_or_else(|| "not the address of an endpoint".to_owned());
-                }
-                format!(
+            Reading::Outside => match self.address() {
+                Some(address) => match parts_of_address(self.table, address).first() {
+                    Some(part) => part.describe(),
+                    None => "not the address of an endpoint".to_owned(),
+                },
+                None => format!(
                     "in none of the zones of this server ({})",
                     join_texts(zones.iter().map(|zone| &zone.name), " ")
-                )
-            }
+                ),
+            },
             Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
             Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
                 "this server's own name; its address is not known: set answers.nsAddresses"
@@ -124,7 +103,8 @@ impl<'t> ReadName<'t> {
                 "an empty non-terminal: names exist below it, and it has no records".to_owned()
             }
             Reading::Failing(_, service, failure) => {
-                let (service, counts) = (describe_service(&service.key), counted(&self.endpoints));
+                let counts = counted(self.endpoints.iter());
+                let service = describe_service(&service.key);
                 format!("{service}{counts}; the name fails: {failure}")
             }
             Reading::View(_, view) => self.describe_view(view),
@@ -141,27 +121,25 @@ impl<'t> ReadName<'t> {
     /// Describes the part of a service that the name stands for.
     fn describe_view(&self, view: &View<'_>) -> String {
         let mut text = describe_service(&view.service.key);
-        let [host, cluster] = view
-            .covered()
-            .first()
-            .map(|one| one.labels())
-            .unwrap_or_default();
-        let mut counted_ones = self.endpoints.clone();
+        let first = view.covered().first();
+        let [host, cluster] = first.map(|one| one.labels()).unwrap_or_default();
         if view.scope >= Scope::Cluster {
             text += &format!(", cluster '{cluster}'");
-            counted_ones.retain(|one| one.cluster() == cluster);
         }
         if view.scope == Scope::Host {
             text += &format!(", endpoint '{host}'");
-            counted_ones.retain(|one| one.endpoint.labels()[0] == host);
         }
-        let describe_port = |port: &Port| {
-            let (name, protocol) = (port.name.as_ref()?, port.protocol.label());
-            Some(format!(", port '{name}' over {protocol}"))
-        };
-        text += &view.port.and_then(describe_port).unwrap_or_default();
-        text += &counted(&counted_ones);
-        if view.scope < Scope::Cluster {
+        if let Some(port) = view.port
+            && let Some(name) = &port.name
+        {
+            text += &format!(", port '{name}' over {}", port.protocol.label());
+        }
+        text += &counted(self.endpoints.iter().filter(|one| match view.scope {
+            Scope::Service => true,
+            Scope::Cluster => one.cluster() == cluster,
+            Scope::Host => one.endpoint.labels() == [host, cluster],
+        }));
+        if view.scope == Scope::Service {
             text += &self.describe_lacking(view.service);
         }
         text
@@ -169,12 +147,10 @@ impl<'t> ReadName<'t> {
 
     /// Names the linked clusters that lack a service which others of them have (L2b).
     fn describe_lacking(&self, service: &Service) -> String {
-        let mut lacking = self.table.linked_clusters();
-        let linked = lacking.len();
-        for own in service.all_clusters() {
-            lacking.remove(own);
-        }
-        if lacking.is_empty() || lacking.len() == linked {
+        let linked = self.table.linked_clusters();
+        let own = service.all_clusters().collect();
+        let lacking = &linked - &own;
+        if lacking.is_empty() || lacking.len() == linked.len() {
             return String::new();
         }
         let lacking = list_some(lacking, MAX_CLUSTERS);
@@ -194,19 +170,13 @@ impl<'t> ReadName<'t> {
             [.., cluster, _] => cluster,
             _ => "",
         };
-        let federated = service.federated.iter();
-        if federated.clone().any(|one| one.as_str() == cluster) {
-            let all = list_some(federated, MAX_CLUSTERS);
+        if is_among(service.federated.iter(), cluster) {
+            let all = list_some(&service.federated, MAX_CLUSTERS);
             return format!(
                 "one address stands for the clusters {all}, so that none has a name of its own"
             );
         }
-        let is_linked = self
-            .table
-            .linked_clusters()
-            .into_iter()
-            .any(|one| one.as_str() == cluster);
-        if is_linked {
+        if is_among(self.table.linked_clusters(), cluster) {
             return format!(
                 "cluster '{cluster}' is linked, and this service is not mirrored from it: export it there with ports, and with \
                 hostnames if it is headless"
@@ -222,28 +192,22 @@ impl<'t> ReadName<'t> {
         }
         let link = ClusterName::interned(cluster).ok();
         let link = link.and_then(|link| self.table.links.clusters.get(&link));
-        if let Some(name) = link
-            .map(|link| &link.cluster)
-            .filter(|name| name.as_str() != cluster)
-        {
+        if let Some(link) = link.filter(|link| link.cluster.as_str() != cluster) {
+            let name = &link.cluster;
             return format!("clusterAliases renames cluster '{cluster}' to '{name}'");
         }
-        let mut own = service.all_clusters();
-        let is_known = self.table.knows_cluster(cluster) || own.any(|one| one.as_str() == cluster);
-        match self.table.nearest_cluster(cluster) {
-            _ if is_known => format!("the service has no endpoint in cluster '{cluster}'"),
-            Some(nearest) => format!(
-                "no mirror and no Link names a cluster '{cluster}'; the nearest name is '{nearest}'"
-            ),
-            None => format!("no mirror and no Link names a cluster '{cluster}'"),
+        if self.table.knows_cluster(cluster) || is_among(service.all_clusters(), cluster) {
+            return format!("the service has no endpoint in cluster '{cluster}'");
         }
+        let nearest = nearest_hint(self.table, cluster);
+        format!("no mirror and no Link names a cluster '{cluster}'{nearest}")
     }
 
     /// Describes why the name does not exist.
     fn describe_missing(&self, reason: MissingReason) -> String {
         let (watched, zones) = (&self.shown.server.namespaces, &self.shown.server.zones);
-        let own = self.labels.iter().filter(|label| !label.starts_with('_'));
-        let own: Vec<&str> = own.copied().collect();
+        let mut own = self.labels.clone();
+        own.retain(|label| !label.starts_with('_'));
         let short = own.last().and_then(|label| self.table.short_name(label));
         match (reason, own.as_slice(), short) {
             (MissingReason::NoForm, ..) => match self.grammar {
@@ -293,33 +257,29 @@ impl<'t> ReadName<'t> {
     /// objects that would make one.
     pub(super) fn problems(&self) -> BTreeSet<Problem> {
         let key = self.key.as_ref();
-        let concerns = |problem: &&Problem| match (&problem.service, problem.objects.first()) {
-            (Some(own), _) => key == Some(own),
-            // Only the name of the object is known.
-            (None, Some(object)) => key.is_some_and(|key| {
-                let [service, namespace] = key.labels();
-                object.key.name.text().contains(service) && *object.key.namespace == *namespace
-            }),
-            (None, None) => match (&problem.name, &problem.cluster) {
-                (Some(name), _) => self.is_concerned(problem.kind, name),
-                (None, Some(cluster)) => {
-                    let mut clusters = self
-                        .service
-                        .iter()
-                        .flat_map(|service| service.all_clusters());
-                    *self.grammar == Grammar::Cluster(cluster.clone())
-                        || clusters.any(|own| own == cluster)
-                }
-                (None, None) => false,
-            },
+        let is_of = |cluster: &ClusterName| {
+            let mut clusters = self.service.iter().flat_map(|one| one.all_clusters());
+            self.grammar.cluster() == Some(cluster) || clusters.any(|own| own == cluster)
+        };
+        let concerns = |one: &&Problem| {
+            if one.service.is_some() {
+                one.service.as_ref() == key
+            } else if let Some(object) = one.objects.first() {
+                // Only the name of the object is known.
+                key.map(ServiceKey::labels)
+                    .is_some_and(|[service, namespace]| {
+                        object.key.name.text().contains(service)
+                            && *object.key.namespace == *namespace
+                    })
+            } else if let Some(name) = &one.name {
+                self.is_concerned(one.kind, name)
+            } else {
+                one.cluster.as_ref().is_some_and(is_of)
+            }
         };
         let non_member = key.and_then(|key| self.table.non_member(key));
-        self.table
-            .problems()
-            .filter(concerns)
-            .chain(non_member)
-            .cloned()
-            .collect()
+        let problems = self.table.problems().filter(concerns);
+        problems.chain(non_member).cloned().collect()
     }
 
     /// Returns whether the problem of a name concerns this one: it is this one, hides it, or is the short name of its service.
@@ -328,17 +288,33 @@ impl<'t> ReadName<'t> {
         // A name that is hidden hides the names below it. Below an ambiguous short name, no name exists.
         let hides = kind == ProblemKind::Shadowed
             || matches!(&self.reading, Reading::Missing(_, MissingReason::NoOwner));
-        let is_below = |own: &str, name: &str| {
-            let labels = own.strip_suffix(name);
-            labels.is_some_and(|labels| labels.ends_with('.'))
-        };
-        let is_own = own == name || hides && is_below(&own, name);
-        let is_short = |service: &Service| {
-            let service = service.key.service.as_str();
-            name == service || is_below(name, service)
-        };
-        is_own || self.service.is_some_and(is_short)
+        let is_within = |one: &str, name: &str| format!(".{one}").ends_with(&format!(".{name}"));
+        let is_short = |service: &Service| is_within(name, service.key.service.as_str());
+        own == name || hides && is_within(&own, name) || self.service.is_some_and(is_short)
     }
+}
+
+/// Returns the service of the last labels.
+fn service_of_labels<'t>(
+    table: &'t Table,
+    grammar: &Grammar,
+    labels: &[&str],
+) -> Option<&'t Service> {
+    let canonical = match labels {
+        [.., service, namespace] => table.service(namespace, service),
+        _ => None,
+    };
+    if *grammar != Grammar::Global {
+        return canonical;
+    }
+    canonical
+        .filter(|service| !yields(table, service))
+        .or_else(|| table.short_service(labels.last()?))
+}
+
+/// Returns whether one of some clusters has a name.
+fn is_among<'c>(clusters: impl IntoIterator<Item = &'c ClusterName>, name: &str) -> bool {
+    clusters.into_iter().any(|one| one.as_str() == name)
 }
 
 fn describe_service(key: &ServiceKey) -> String {
@@ -346,9 +322,9 @@ fn describe_service(key: &ServiceKey) -> String {
 }
 
 /// Returns how many of the endpoints the replies contain.
-fn counted(endpoints: &[ListedEndpoint<'_>]) -> String {
-    let returned = endpoints.iter().filter(|one| one.is_returned).count();
-    match endpoints.len() {
+fn counted<'t>(endpoints: impl Iterator<Item = &'t ListedEndpoint<'t>> + Clone) -> String {
+    let returned = endpoints.clone().filter(|one| one.is_returned).count();
+    match endpoints.count() {
         0 => ": no endpoints".to_owned(),
         1 => format!(": {returned} of 1 endpoint"),
         count => format!(": {returned} of {count} endpoints"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::model::{ObjectKey, ObjectRef, ServiceKey, typing_errors};
+use crate::model::{ObjectKey, ObjectRef, typing_errors};
 use crate::table::{Service, Table};
 use crate::zone::print::{bases_of_service, names_of_endpoint};
 use crate::zone::{Grammar, Name, Zone, Zones, read};
@@ -17,14 +17,14 @@ const MAX_BASES: usize = 10;
 /// Maximum number of services, and of endpoints of each chosen one, that are looked at.
 const MAX_COMPARED: usize = 2000;
 
-/// A part of a service: one host or cluster of it, or all. A port may be before its name.
+/// A part of a service: one host or cluster of it, or all.
 pub(super) struct Part<'t> {
-    /// The labels of the port with a final dot, such as `_sql._tcp.`; or nothing.
-    port: String,
-    /// The hostname and the cluster. They are empty for more than one.
-    host: &'t str,
+    /// What comes before the cluster: the labels of a port, and the hostname. Each ends with a dot.
+    host: String,
+    /// The cluster. Empty for several, and for the address of a federated service.
     cluster: &'t str,
-    service: &'t ServiceKey,
+    /// The service and its namespace, such as `db.prod`.
+    service: String,
 }
 
 /// A name that exists, the most similar one first.
@@ -132,13 +132,13 @@ pub(super) fn part_of_object<'t>(table: &'t Table, text: &str) -> Option<Part<'t
     for service in table.services_in(namespace) {
         for (cluster, mirror) in &service.mirrors {
             if *mirror == key {
-                return Some(Part::new(port, service, "", cluster.as_str()));
+                return Some(Part::new(port, "", cluster.as_str(), service));
             }
         }
         for endpoint in &service.endpoints {
             if !endpoint.is_local() && endpoint.objects.contains(&object) {
                 let [host, cluster] = endpoint.labels();
-                return Some(Part::new(port, service, host, cluster));
+                return Some(Part::new(port, host, cluster, service));
             }
         }
     }
@@ -146,15 +146,14 @@ pub(super) fn part_of_object<'t>(table: &'t Table, text: &str) -> Option<Part<'t
 }
 
 /// Returns what Kubernetes' own name of a pod or a service stands for: `db-0.west.db.prod` for `db-0.db.prod` below `svc` and a
-/// domain. That of a port may be before it. The cluster is the only one whose Link says that domain. Below a domain of several
-/// clusters, as `cluster.local` always is, it is the only one that has the pod.
-pub(super) fn part_of_own<'t>(table: &'t Table, text: &'t str, domain: &str) -> Option<Part<'t>> {
+/// domain, which ends with a dot. That of a port may be before it. The cluster is the only one whose Link says that domain. Below a
+/// domain of several clusters, as `cluster.local` always is, it is the only one that has the pod.
+pub(super) fn part_of_own<'t>(table: &'t Table, text: &str, domain: &str) -> Option<Part<'t>> {
+    let domain = domain.trim_end_matches('.');
     let (port, path) = split_port(text);
-    let (host, service) = match path.split('.').collect::<Vec<_>>()[..] {
-        [service, namespace] => ("", table.service(namespace, service)?),
-        [host, service, namespace] => (host, table.service(namespace, service)?),
-        _ => return None,
-    };
+    let (before, namespace) = path.rsplit_once('.')?;
+    let (host, name) = before.rsplit_once('.').unwrap_or(("", before));
+    let service = table.service(namespace, name)?;
     let links = table.links.clusters.values();
     let of_domain = links.filter(|link| link.domain.as_deref() == Some(domain));
     let mut clusters: BTreeSet<&str> = of_domain.map(|link| link.cluster.as_str()).collect();
@@ -162,7 +161,7 @@ pub(super) fn part_of_own<'t>(table: &'t Table, text: &'t str, domain: &str) -> 
         clusters = service.clusters_of_host(host);
     }
     let cluster = clusters.pop_first().filter(|_| clusters.is_empty())?;
-    Some(Part::new(port, service, host, cluster))
+    Some(Part::new(port, host, cluster, service))
 }
 
 /// Returns the endpoints with an address. Those of an alias are also of its sources.
@@ -172,7 +171,7 @@ pub(super) fn parts_of_address(table: &Table, address: IpAddr) -> Vec<Part<'_>> 
         for endpoint in service.endpoints.iter().chain(&service.not_ready) {
             if endpoint.addresses.iter().any(|own| own.ip == address) {
                 let [host, cluster] = endpoint.labels();
-                parts.push(Part::new("", service, host, cluster));
+                parts.push(Part::new("", host, cluster, service));
             }
         }
     }
@@ -191,40 +190,47 @@ fn split_port(text: &str) -> (&str, &str) {
 // === impl Part ===
 
 impl<'t> Part<'t> {
-    fn new(port: &str, service: &'t Service, host: &'t str, cluster: &'t str) -> Self {
+    /// Returns what labels without a zone stand for.
+    pub(super) fn of_path(service: String) -> Self {
         Self {
-            port: port.to_owned(),
-            host,
+            host: String::new(),
+            cluster: "",
+            service,
+        }
+    }
+
+    fn new(port: &str, host: &str, cluster: &'t str, service: &Service) -> Self {
+        let dot = if host.is_empty() { "" } else { "." };
+        Self {
+            host: format!("{port}{host}{dot}"),
             cluster,
-            service: &service.key,
+            service: service.key.labels().join("."),
         }
     }
 
     /// Describes it. No zone of this server has a name of it.
     pub(super) fn describe(&self) -> String {
-        let [service, namespace] = self.service.labels();
+        let (service, namespace) = self.service.split_once('.').unwrap_or_default();
+        let cluster = self.cluster;
         format!(
-            "of service '{service}' in namespace '{namespace}', cluster '{}': no zone of this server has names of that cluster",
-            self.cluster
+            "of service '{service}' in namespace '{namespace}', cluster '{cluster}': no zone of this server has names of that cluster"
         )
     }
 
     /// Returns its name in a zone. A zone of one cluster has that of no other one.
     pub(super) fn name_in(&self, zone: &Zone) -> Option<String> {
-        let cluster = match &zone.grammar {
-            Grammar::Cluster(own) if own.as_str() != self.cluster => return None,
-            Grammar::Cluster(_) => "",
-            Grammar::Global | Grammar::Mcs => self.cluster,
-        };
-        let [service, namespace] = self.service.labels();
-        let mut name = self.port.clone();
-        for label in [self.host, cluster, service, namespace] {
-            if !label.is_empty() {
-                name += label;
-                name.push('.');
-            }
+        let Self {
+            host,
+            cluster,
+            service,
+        } = self;
+        let suffix = zone.name_suffix();
+        match &zone.grammar {
+            _ if cluster.is_empty() => Some(format!("{host}{service}.{suffix}")),
+            Grammar::Cluster(own) if own.as_str() != *cluster => None,
+            Grammar::Cluster(_) => Some(format!("{host}{service}.{suffix}")),
+            Grammar::Global | Grammar::Mcs => Some(format!("{host}{cluster}.{service}.{suffix}")),
         }
-        Some(name + &zone.name_suffix())
     }
 }
 
