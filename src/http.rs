@@ -36,9 +36,7 @@ use tracing::debug;
 pub use client::{Api, CloseReason, Connect, Unreachable, within};
 pub use host::ApiHosts;
 pub use liveness::Liveness;
-pub use metrics::Metrics;
 
-use crate::server::counters::CounterSet;
 use crate::server::platform::lower_priority;
 use crate::server::{serve_http, thread};
 use crate::view::{CELLS, Server, ViewError, ViewKind, document, names, problem_with_age};
@@ -50,8 +48,8 @@ const FIRST_TABLE_WAIT: Duration = Duration::from_secs(1);
 /// The state that the handlers share.
 #[derive(Clone)]
 pub struct HttpState {
-    /// The metrics, which have the server that is shown.
-    pub metrics: Metrics,
+    /// The server that is shown.
+    pub server: Server,
     /// What the probes tell.
     pub probes: Probes,
     /// The runtime of the thread that renders the metrics, so that they delay no probe, and the API does not delay them.
@@ -98,7 +96,6 @@ pub struct Listeners {
 /// If the system has no thread.
 pub fn start(
     server: &Server,
-    counters: CounterSet,
     probes: Probes,
     listeners: Listeners,
     tasks: &mut JoinSet<()>,
@@ -106,10 +103,7 @@ pub fn start(
     let metrics_runtime = thread::runtime()?;
     let follow = probes.liveness.clone().follow();
     let state = HttpState {
-        metrics: Metrics {
-            server: server.clone(),
-            counters,
-        },
+        server: server.clone(),
         probes,
         metrics_runtime: metrics_runtime.handle().clone(),
     };
@@ -178,25 +172,24 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
         Readiness::Ready => StatusCode::OK,
         Readiness::Starting | Readiness::Withdrawn => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let server = &state.metrics.server;
-    let now = server.reader.load();
-    let problems = server.problems(&now);
-    let clock = server.feeds.clock;
-    let lines = problems.iter().map(|one| problem_with_age(one, clock));
-    let mut lines: Vec<String> = lines.collect();
+    let server = &state.server;
+    let mut lines = Vec::new();
     if status == StatusCode::OK {
-        lines.insert(0, "ok".to_owned());
+        lines.push("ok".to_owned());
+    }
+    for problem in server.problems(&server.reader.load()) {
+        lines.push(problem_with_age(&problem, server.feeds.clock));
     }
     (status, lines.join("\n") + "\n")
 }
 
 async fn metrics(FromState(state): FromState<HttpState>) -> Response {
     const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let metrics = state.metrics;
-    let rendered = state.metrics_runtime.spawn(async move { metrics.render() });
-    match rendered.await {
-        Ok(Ok(text)) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
-        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    let runtime = state.metrics_runtime.clone();
+    let rendered = runtime.spawn(async move { state.render() }).await;
+    let text = rendered.map_err(anyhow::Error::from);
+    match text.and_then(|text| Ok(text?)) {
+        Ok(text) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

@@ -20,7 +20,6 @@ use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::http::{self, ApiHosts, Liveness, Probes, Readiness};
 use crate::log::start_logging;
-use crate::server::counters::CounterSet;
 use crate::server::platform::host_name;
 use crate::server::{
     Answerer, Certificate, DnsListener, DnsServer, Encrypted, NS_PORT, bind_dns, bind_tcp,
@@ -134,10 +133,9 @@ impl RunningServer {
             let following = certificate.follow();
             tasks.spawn(following.context("cannot start the thread of the certificate")?);
         }
-        let counters = CounterSet::default();
         let responses = settings.responses(Zones::clone(&shown.zones), &own);
         let (refused, reader) = (shown.refused.clone(), shown.reader.clone());
-        let answerer = Answerer::new(responses, refused, reader, counters.clone());
+        let answerer = Answerer::new(responses, refused, reader, shown.counters.clone());
         let probes = Probes {
             readiness: watch::Sender::default(),
             liveness: liveness(&shown.feeds, &mut tasks),
@@ -157,7 +155,7 @@ impl RunningServer {
             tasks,
         };
         let tasks = &mut started.tasks;
-        http::start(&started.shown, counters, probes, readers, tasks)?;
+        http::start(&started.shown, probes, readers, tasks)?;
         Ok(started)
     }
 

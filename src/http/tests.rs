@@ -14,7 +14,6 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
-use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::content::listings::LISTINGS;
 use crate::table::{Built, Difference, Publisher, Table};
@@ -39,10 +38,7 @@ fn server(publisher: &Publisher) -> Server {
 /// Returns the state of a server with the tables of a publisher, for tests on a runtime.
 fn state(publisher: &Publisher, liveness: Liveness) -> HttpState {
     HttpState {
-        metrics: Metrics {
-            server: server(publisher),
-            counters: CounterSet::default(),
-        },
+        server: server(publisher),
         probes: Probes {
             readiness: watch::Sender::new(Readiness::Ready),
             liveness,
@@ -235,7 +231,7 @@ async fn readyz_waits_for_the_first_table_for_a_second() {
 async fn only_the_first_scrape_of_a_table_lists_its_services() {
     let publisher = Publisher::default();
     let state = state(&publisher, alive());
-    let api = api_routes(state.metrics.server.clone(), ApiHosts::new(Vec::new()));
+    let api = api_routes(state.server.clone(), ApiHosts::new(Vec::new()));
     let admin = admin_routes(state);
     let mut lists_of_scrapes = Vec::new();
     for host in ["db-0", "db-1"] {

@@ -17,6 +17,7 @@ use crate::failures::Failures;
 use crate::model::{
     ClusterName, MAX_LISTED, Namespace, Problem, ProblemKind, Timestamp, list_some,
 };
+use crate::server::counters::CounterSet;
 use crate::server::{Certificate, RefusedClients};
 use crate::source::events::Latest;
 use crate::source::{Feeds, SteadyClock, problem_of_failures};
@@ -54,6 +55,8 @@ pub struct Server {
     pub lost_log_lines: Failures,
     /// The certificate, if there is an encrypted listener.
     pub certificate: Option<Arc<Certificate>>,
+    /// The counters of the listeners.
+    pub counters: CounterSet,
     /// The clients that are refused.
     pub refused: RefusedClients,
     /// Set when the process has received a signal to terminate.
@@ -90,6 +93,7 @@ impl Server {
             feeds,
             lost_log_lines: Failures::default(),
             certificate: None,
+            counters: CounterSet::default(),
             refused: RefusedClients::default(),
             draining: Arc::default(),
             facts: CurrentFacts::default(),

@@ -5,9 +5,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use global_dns::http::{ApiHosts, HttpState, Metrics, Probes, Readiness, admin_routes, api_routes};
+use global_dns::http::{ApiHosts, HttpState, Probes, Readiness, admin_routes, api_routes};
 use global_dns::model::{Kind, KubeObject, Timestamp, parse};
-use global_dns::server::counters::CounterSet;
 use global_dns::source::{self, Feeds, ObjectChange, Update, UpdateSettings, Updates};
 use global_dns::table::Publisher;
 use global_dns::table::publish::Reader;
@@ -169,10 +168,7 @@ impl Routes {
         let zones = SETTINGS.zones.clone();
         let server = view::Server::of_objects(reader, feeds.clone(), zones, identity);
         let state = HttpState {
-            metrics: Metrics {
-                server: server.clone(),
-                counters: CounterSet::default(),
-            },
+            server: server.clone(),
             probes: Probes {
                 readiness: watch::Sender::new(Readiness::Ready),
                 ..Probes::default()
