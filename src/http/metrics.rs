@@ -237,10 +237,10 @@ impl HttpState {
             "endpoints",
             "Endpoints by cluster, state and whether the name of their service returns them",
             ["remote_cluster", "state", "returned"],
-            endpoints.map(|((cluster, (state, is_returned)), count)| {
-                let is_returned = if *is_returned { "true" } else { "false" };
+            endpoints.map(|(one, count)| {
+                let is_returned = if one.is_returned { "true" } else { "false" };
                 (
-                    [cluster.as_str(), state.name(), is_returned],
+                    [&*one.cluster, one.state.name(), is_returned],
                     number(*count),
                 )
             }),

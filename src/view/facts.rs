@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use strum::{VariantArray as _, VariantNames as _};
 
-use super::{Causes, EndpointState, ListedEndpoint, State, Verdict};
+use super::{Causes, EndpointState, NameReply, State, Verdict};
 use crate::model::{ProblemKind, ServiceKey, Timestamp};
 use crate::table::links::LinkState;
 use crate::table::{Moment, Published, ServiceKind, Table};
@@ -51,8 +51,8 @@ pub struct TableFacts {
     pub services: BTreeMap<ServiceKind, u32>,
     /// The numbers of services by their state.
     pub(super) states: BTreeMap<State, u32>,
-    /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
-    pub endpoints: ByCluster<StateLabels>,
+    /// The numbers of endpoints. Those of small clusters are together.
+    pub endpoints: BTreeMap<EndpointLabels, u32>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
     pub clusters: BTreeMap<&'static str, u32>,
     /// The first services that fail, each with the kind of its problem, if one is known.
@@ -61,11 +61,16 @@ pub struct TableFacts {
     pub causes: Causes,
 }
 
-/// The state of an endpoint, and whether the name of its service returns it.
-type StateLabels = (EndpointState, bool);
-
-/// Numbers by cluster and labels. Those of small clusters are together.
-pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
+/// What endpoints are counted by.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndpointLabels {
+    /// The cluster.
+    pub cluster: String,
+    /// The state.
+    pub state: EndpointState,
+    /// Whether the name of their service returns them.
+    pub is_returned: bool,
+}
 
 // === impl CurrentFacts ===
 
@@ -159,50 +164,26 @@ fn count<T: Copy + Ord>(all: &[T]) -> BTreeMap<T, u32> {
     all.iter().map(|one| (*one, 0)).collect()
 }
 
-/// Counts the endpoints by cluster.
-fn count_endpoints(zones: &Zones, now: &Published, table: &Table) -> ByCluster<StateLabels> {
-    let mut clusters: BTreeMap<&str, BTreeMap<StateLabels, u32>> = BTreeMap::new();
-    let listed = |service| ListedEndpoint::of_service(zones, now, service);
-    for one in table.services().flat_map(listed) {
-        *clusters
-            .entry(one.cluster())
-            .or_default()
-            .entry((one.state, one.is_returned))
-            .or_default() += 1;
-    }
-    let mut by_size: Vec<&str> = clusters.keys().copied().collect();
-    by_size.sort_by_cached_key(|name| Reverse(clusters[name].values().sum::<u32>()));
-    let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
-    let mut endpoints = BTreeMap::new();
-    for (name, counts) in clusters {
-        let name = own.get(name).copied().unwrap_or(OTHER).to_owned();
-        for (labels, count) in counts {
-            *endpoints.entry((name.clone(), labels)).or_default() += count;
+/// Counts the endpoints.
+fn count_endpoints(zones: &Zones, now: &Published, table: &Table) -> BTreeMap<EndpointLabels, u32> {
+    let mut sizes: BTreeMap<&str, u32> = BTreeMap::new();
+    for service in table.services() {
+        for endpoint in service.endpoints.iter().chain(&service.not_ready) {
+            *sizes.entry(endpoint.labels()[1]).or_default() += 1;
         }
     }
-    endpoints
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{published, service_mirror, table, zones};
-
-    /// Everybody who can create a Service can invent clusters.
-    #[test]
-    fn small_clusters_are_counted_together() {
-        let small = (0..MAX_CLUSTERS + 20).map(|number| {
-            let (cluster, address) = (format!("c{number}"), format!("10.96.1.{number}"));
-            service_mirror("prod", "web", &cluster, &address)
-        });
-        let large = ["api", "pay"].map(|name| service_mirror("prod", name, "large", "10.96.2.1"));
-        let objects: Vec<_> = small.chain(large).collect();
-        let facts = TableFacts::of(&zones(&["global"]), &published(table(&objects)));
-        let clusters = facts.endpoints.keys().map(|(cluster, _)| cluster.as_str());
-        let clusters: BTreeSet<&str> = clusters.collect();
-        assert_eq!(clusters.len(), MAX_CLUSTERS + 1);
-        assert!(clusters.contains("large") && clusters.contains(OTHER));
-        let counted: u32 = facts.endpoints.values().sum();
-        assert_eq!(counted as usize, objects.len());
+    let mut by_size: Vec<&str> = sizes.keys().copied().collect();
+    by_size.sort_by_key(|name| Reverse(sizes[name]));
+    let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
+    let mut endpoints = BTreeMap::new();
+    let listed = |service| NameReply::of_own_name(zones, now, service).endpoints(service);
+    for one in table.services().flat_map(listed) {
+        let labels = EndpointLabels {
+            cluster: own.get(one.cluster()).unwrap_or(&OTHER).to_string(),
+            state: one.state,
+            is_returned: one.is_returned,
+        };
+        *endpoints.entry(labels).or_default() += 1;
     }
+    endpoints
 }
