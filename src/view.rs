@@ -46,7 +46,6 @@ use document::{Cells, Report, text_of};
 use endpoint::{EndpointReport, NameReply};
 use explain::RecordReport;
 use filter::{PagePlace, is_listed};
-use gone::Gone;
 use problem::{Counts, PrintContext, ProblemReport};
 use server::Shown;
 use state::{OwnName, Verdict, is_shown};

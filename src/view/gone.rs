@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Column, Filter, Section, Server, selects};
+use super::{Column, Filter, Section, Server, Shown, selects};
 use crate::clock::unix_milliseconds;
 use crate::model::{
     ClusterName, MAX_LISTED, Namespace, Problem, ProblemKind, ServiceKey, Timestamp, list_some,
@@ -48,33 +48,34 @@ struct Departure {
 /// The departures with their last times.
 type Departures = BTreeMap<Departure, Timestamp>;
 
-impl Server {
-    /// Returns what is gone of each namespace, as far as the filter selects it.
-    pub(super) fn gone(&self, table: &Table, filter: &Filter) -> Vec<Gone> {
-        let departures = Vec::from_iter(self.departures(table, filter));
-        let mut gone = Vec::new();
+impl Shown<'_> {
+    /// Returns what is gone of each namespace, as far as a filter selects it.
+    pub(super) fn gone(&self, filter: &Filter) -> Vec<Gone> {
+        let Some(table) = self.table() else {
+            return Vec::new();
+        };
+        let departures = Vec::from_iter(self.server.departures(table, filter));
         // They are sorted by namespace.
-        for some in departures
-            .chunk_by(|(one, _), (next, _)| one.service.namespace == next.service.namespace)
-        {
-            gone.push(Gone {
-                namespace: some[0].0.service.namespace.to_string(),
-                since: some.iter().map(|(_, time)| *time).min().unwrap_or_default(),
-                count: some.len(),
-                what: list_some(some.iter().map(|(one, _)| one.to_text()), MAX_LISTED),
-            });
-        }
-        gone
+        let by_namespace = departures
+            .chunk_by(|(one, _), (next, _)| one.service.namespace == next.service.namespace);
+        let gone = by_namespace.map(|some| Gone {
+            namespace: some[0].0.service.namespace.to_string(),
+            since: some.iter().map(|(_, time)| *time).min().unwrap_or_default(),
+            count: some.len(),
+            what: list_some(some.iter().map(|(one, _)| one.to_text()), MAX_LISTED),
+        });
+        gone.collect()
     }
+}
 
+impl Server {
     /// Returns the problem that many services went at once, if they did: all of a namespace, or a tenth of all.
     pub(super) fn gone_problem(&self, table: &Table) -> Option<Problem> {
         let departures = self.departures(table, &Filter::default());
         let services = departures.iter().filter(|(one, _)| one.cluster.is_none());
-        let mut times: Vec<(Timestamp, &Namespace)> = services
+        let times: Vec<(Timestamp, &Namespace)> = services
             .map(|(one, time)| (*time, &one.service.namespace))
             .collect();
-        times.sort();
         let (since, namespaces) = went_at_once(&times, table)?;
         let parts = namespaces.iter().map(|namespace| {
             let of_namespace = times.iter().filter(|(_, own)| own == namespace);
@@ -114,7 +115,7 @@ impl Server {
     }
 }
 
-/// Returns the start of the first minute in which many services went at once, and their namespaces. The times are sorted.
+/// Returns the start of the first minute in which many services went at once, and their namespaces.
 fn went_at_once<'n>(
     times: &[(Timestamp, &'n Namespace)],
     table: &Table,
@@ -123,27 +124,26 @@ fn went_at_once<'n>(
         return None;
     }
     let left = table.services().filter(|one| is_answered(one)).count();
-    let mut emptied: BTreeSet<&Namespace> = times.iter().map(|(_, namespace)| *namespace).collect();
-    emptied.retain(|namespace| !table.services_in(namespace.as_str()).any(is_answered));
-    // The services of each namespace that went within the minute before a time, which begins at this place.
-    let (mut within, mut first): (BTreeMap<&Namespace, usize>, usize) = (BTreeMap::new(), 0);
-    for (last, (end, namespace)) in times.iter().enumerate() {
-        *within.entry(namespace).or_default() += 1;
-        while end.since(times[first].0) > MINUTE {
-            let left_behind = times[first].1;
-            if let Some(count) = within.get_mut(left_behind) {
-                *count -= 1;
+    // There is one time for each event, and an event is of one namespace.
+    let mut counts: BTreeMap<(Timestamp, &Namespace), usize> = BTreeMap::new();
+    for one in times {
+        *counts.entry(*one).or_default() += 1;
+    }
+    for (start, _) in counts.keys() {
+        let mut within: BTreeMap<&Namespace, usize> = BTreeMap::new();
+        for ((time, namespace), count) in &counts {
+            if time >= start && time.since(*start) <= MINUTE {
+                *within.entry(namespace).or_default() += count;
             }
-            within.retain(|_, count| *count > 0);
-            first += 1;
         }
-        let count = last - first + 1;
+        let count: usize = within.values().sum();
         let is_tenth = within.len() > 1 && count >= MANY && count * TENTH >= count + left;
-        if is_tenth {
-            return Some((times[first].0, within.into_keys().collect()));
-        }
-        if within[namespace] >= MANY && emptied.contains(namespace) {
-            return Some((times[first].0, [*namespace].into()));
+        within.retain(|namespace, count| {
+            let is_left = || table.services_in(namespace.as_str()).any(is_answered);
+            is_tenth || *count >= MANY && !is_left()
+        });
+        if !within.is_empty() {
+            return Some((*start, within.into_keys().collect()));
         }
     }
     None

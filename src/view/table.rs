@@ -124,9 +124,10 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
             .push(shown.causes().above_services(shown.print_context(), filter));
     }
     if filter.next.is_none() && filter.state.is_empty() && filter.at.is_none() {
-        let gone = shown.table().map(|table| shown.server.gone(table, filter));
-        let gone = gone.filter(|gone| !gone.is_empty());
-        document.sections.extend(gone.map(gone::section));
+        let gone = shown.gone(filter);
+        let is_told = !gone.is_empty();
+        let section = is_told.then(|| gone::section(gone));
+        document.sections.extend(section);
     }
     let rows = rows
         .iter()
