@@ -48,7 +48,7 @@ use explain::RecordReport;
 use filter::{PagePlace, is_listed};
 use problem::{Counts, PrintContext, ProblemReport};
 use server::Shown;
-use state::{OwnName, Verdict, is_shown};
+use state::{OwnName, Verdict, best_answer, is_shown};
 use table::{ClusterCell, ServiceRow};
 
 /// Makes the document of what a filter selects. Each view adds its sections.

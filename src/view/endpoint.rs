@@ -7,12 +7,11 @@ use std::ptr;
 use serde::Serialize;
 use strum::{IntoStaticStr, VariantArray};
 
-use super::{Age, Cells, OwnName, Report};
+use super::{Age, Cells, OwnName, Report, best_answer};
 use crate::model::{GatewayDown, Port, join_texts};
 use crate::source::SteadyClock;
 use crate::table::{Endpoint, EndpointLiveness, Published, Role, Service};
-use crate::zone::answer::answer_question;
-use crate::zone::{Answer, Name, RecordType, Scope, View, Zones};
+use crate::zone::{Answer, Name, Scope, View, Zones};
 
 /// The report on one endpoint.
 #[derive(Serialize)]
@@ -80,8 +79,8 @@ pub struct ListedEndpoint<'t> {
     pub is_returned: bool,
 }
 
-/// What the replies for a name contain of a service: the endpoints of a part of it, or nothing, for a reason.
-pub(super) struct NameReply<'t>(Result<View<'t>, String>);
+/// The answer for a name, which says what of a service it contains. `None`: no zone has its name.
+pub(super) struct NameReply<'t>(Option<Answer<'t>>);
 
 // === impl EndpointState ===
 
@@ -111,15 +110,6 @@ impl EndpointState {
 // === impl ListedEndpoint ===
 
 impl<'t> ListedEndpoint<'t> {
-    /// Returns all endpoints of a service. They are returned if the replies for the own name of the service contain them.
-    pub(super) fn of_service(
-        zones: &'t Zones,
-        now: &'t Published,
-        service: &'t Service,
-    ) -> impl Iterator<Item = Self> {
-        NameReply::of_own_name(zones, now, service).endpoints(service)
-    }
-
     /// Returns the cluster, label `C`.
     pub fn cluster(&self) -> &'t str {
         self.endpoint.labels()[1]
@@ -129,46 +119,36 @@ impl<'t> ListedEndpoint<'t> {
 // === impl NameReply ===
 
 impl<'t> NameReply<'t> {
-    /// Returns what the replies for the own name of a service contain of it.
+    /// Reads the answer for the own name of a service.
     pub(super) fn of_own_name(zones: &'t Zones, now: &'t Published, service: &Service) -> Self {
-        match OwnName::of(zones, service) {
-            Some(own) => Self::of_name(zones, now, &own.name),
-            None => Self(Err("no zone has its name".to_owned())),
+        let own = OwnName::of(zones, service);
+        Self(own.and_then(|own| best_answer(zones, now, &own.name)))
+    }
+
+    /// Reads the answer for a name.
+    pub(super) fn of_name(zones: &'t Zones, now: &'t Published, name: &Name) -> Self {
+        Self(best_answer(zones, now, name))
+    }
+
+    /// Returns the part of a service that the name stands for, if it has records of one.
+    fn view(&self) -> Option<&View<'t>> {
+        match &self.0 {
+            Some(Answer::Data(view, _)) => Some(view),
+            _ => None,
         }
     }
 
-    /// Returns what the replies for a name contain. The reply for type ANY has records of a service if one for any type has
-    /// some.
-    pub(super) fn of_name(zones: &'t Zones, now: &'t Published, name: &Name) -> Self {
-        let answer = answer_question(zones, now, name, RecordType::ANY);
-        let reason = match (answer.failure(), answer) {
-            (Some(failure), _) => format!("the name fails: {failure}"),
-            (None, Answer::Data(view, _)) => return Self(Ok(view)),
-            (None, Answer::NxDomain(_) | Answer::Refused) => "the name does not exist".to_owned(),
-            (None, _) => "the name has no records of endpoints".to_owned(),
-        };
-        Self(Err(reason))
-    }
-
-    /// Returns all endpoints of a service.
+    /// Returns all endpoints of a service. They are returned if the answer contains them.
     pub(super) fn endpoints(
         &self,
         service: &'t Service,
     ) -> impl Iterator<Item = ListedEndpoint<'t>> + use<'t> {
         // A zone of one cluster has a service without its aliases.
-        let service = match &self.0 {
-            Ok(view) if view.service.key == service.key => view.service,
-            _ => service,
-        };
+        let view = self.view();
+        let own = view.filter(|view| view.service.key == service.key);
+        let service = own.map_or(service, |view| view.service);
         // All are in the order of the table.
-        let mut returned = self
-            .0
-            .as_ref()
-            .ok()
-            .map(View::endpoints)
-            .into_iter()
-            .flatten()
-            .peekable();
+        let mut returned = view.map(View::endpoints).into_iter().flatten().peekable();
         service
             .endpoints
             .iter()
@@ -209,36 +189,37 @@ impl<'t> NameReply<'t> {
         if listed.state == EndpointState::Alive && is_returned {
             return None;
         }
-        let cause = match (listed.state, endpoint.liveness) {
-            (EndpointState::Down, EndpointLiveness::Unlinked) => Some("no Link names its cluster"),
-            (EndpointState::Down, _) => Some("its gateway is down"),
-            (EndpointState::NotReady, EndpointLiveness::NotReady) => {
-                Some("no pod behind its address is ready")
-            }
-            (EndpointState::NotReady, _) => return Some("its pod is not ready".to_owned()),
-            _ => None,
+        let cause = match endpoint.liveness {
+            EndpointLiveness::Alive => "",
+            EndpointLiveness::Unlinked => "no Link names its cluster",
+            EndpointLiveness::GatewayDown => "its gateway is down",
+            EndpointLiveness::NotReady => "no pod behind its address is ready",
+            EndpointLiveness::PodNotReady => return Some("its pod is not ready".to_owned()),
         };
-        let is_elsewhere = matches!(&self.0, Ok(view) if !view.covers(endpoint));
+        let is_elsewhere = self.view().is_some_and(|view| !view.covers(endpoint));
         let place = match endpoint {
-            one if is_elsewhere || is_returned && !one.is_alive() => None,
-            one if one.role == Role::Standby => Some("another step of the failover order answers"),
-            one if !one.is_selected() => Some("a better kind answers for its cluster"),
-            _ => None,
+            one if is_elsewhere || is_returned && !one.is_alive() => "",
+            one if one.role == Role::Standby => "another step of the failover order answers",
+            one if !one.is_selected() => "a better kind answers for its cluster",
+            _ => "",
         };
         let reply = match &self.0 {
-            _ if is_returned => Some(why_returned(listed).to_owned()),
-            Ok(view) if is_elsewhere => Some(match view.covered().first() {
+            _ if is_returned => why_returned(listed).to_owned(),
+            Some(Answer::Data(view, _)) if is_elsewhere => match view.covered().first() {
                 Some(one) if view.scope != Scope::Host => {
                     format!("the name is that of cluster '{}'", one.labels()[1])
                 }
                 _ => "the name is that of another endpoint".to_owned(),
-            }),
-            Ok(_) if cause.or(place).is_some() => None,
-            Ok(_) => Some("it lacks the port".to_owned()),
-            Err(reason) => Some(reason.clone()),
+            },
+            Some(Answer::Data(..)) if cause.len() + place.len() > 0 => String::new(),
+            Some(Answer::Data(..)) => "it lacks the port".to_owned(),
+            Some(Answer::Failed(failure)) => format!("the name fails: {failure}"),
+            Some(Answer::NxDomain(_) | Answer::Refused) => "the name does not exist".to_owned(),
+            Some(_) => "the name has no records of endpoints".to_owned(),
+            None => "no zone has its name".to_owned(),
         };
-        let seen = cause.into_iter().chain(place).map(str::to_owned);
-        Some(join_texts(seen.chain(reply), "; "))
+        let parts = [cause, place, &reply].into_iter();
+        Some(join_texts(parts.filter(|part| !part.is_empty()), "; "))
     }
 }
 

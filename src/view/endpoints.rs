@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::{Document, EndpointReport, NameReply, Section, Shown, ViewError, is_listed};
+use super::{Document, EndpointReport, Section, Shown, ViewError, is_listed};
 
 /// Adds one row for each endpoint, and whether the name of its service returns it.
 pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
@@ -17,8 +17,7 @@ pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<()
     let rows = shown.page(endpoints, document)?;
     let mut reports = Vec::new();
     for rows in rows.chunk_by(|one, other| ptr::eq(one.service, other.service)) {
-        let (zones, now) = (&shown.server.zones, &shown.published);
-        let reply = NameReply::of_own_name(zones, now, rows[0].service);
+        let reply = shown.own_reply(rows[0].service);
         reports.extend(rows.iter().map(|one| reply.report(one, shown.clock())));
     }
     let section = Section::of::<EndpointReport>("endpoints", reports);

@@ -1,6 +1,5 @@
 //! The server that is shown: its table, its source and its problems.
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::{
-    Causes, CurrentFacts, Document, Filter, ListedEndpoint, PagePlace, PrintContext, TableFacts,
-    Verdict, ViewError, ViewKind, is_shown,
+    Causes, CurrentFacts, Document, Filter, ListedEndpoint, NameReply, PagePlace, PrintContext,
+    TableFacts, Verdict, ViewError, ViewKind, is_shown,
 };
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
@@ -76,7 +75,6 @@ pub(super) struct Shown<'s> {
     incomplete: BTreeSet<Namespace>,
     /// The last event before the table was read, so that the table is at least as new.
     pub latest: Latest,
-    facts: OnceCell<Arc<TableFacts>>,
 }
 
 // === impl Server ===
@@ -187,7 +185,6 @@ impl<'s> Shown<'s> {
             start: None,
             incomplete: BTreeSet::new(),
             latest,
-            facts: OnceCell::new(),
         }
     }
 
@@ -281,12 +278,17 @@ impl<'s> Shown<'s> {
         Verdict::of(&self.server.zones, &self.published, service)
     }
 
+    /// Returns the answer for the own name of a service of the table.
+    pub(super) fn own_reply(&self, service: &Service) -> NameReply<'_> {
+        NameReply::of_own_name(&self.server.zones, &self.published, service)
+    }
+
     /// Returns the endpoints of a service of the table. They are returned if the replies for its own name contain them.
     pub(super) fn endpoints<'t>(
         &'t self,
         service: &'t Service,
     ) -> impl Iterator<Item = ListedEndpoint<'t>> {
-        ListedEndpoint::of_service(&self.server.zones, &self.published, service)
+        self.own_reply(service).endpoints(service)
     }
 
     /// Returns the services that should answer, sorted.
@@ -298,12 +300,9 @@ impl<'s> Shown<'s> {
             .collect()
     }
 
-    /// Returns the facts about the table. Those of the past are computed once for each request.
-    pub(super) fn facts(&self) -> &TableFacts {
-        self.facts.get_or_init(|| match self.filter.at {
-            None => self.server.facts.of(&self.server.zones, &self.published),
-            Some(_) => Arc::new(TableFacts::of(&self.server.zones, &self.published)),
-        })
+    /// Returns the facts about the table.
+    pub(super) fn facts(&self) -> Arc<TableFacts> {
+        self.server.facts.of(&self.server.zones, &self.published)
     }
 
     /// Returns the problems of the server that a table does not have itself. Of the past, only those of that table are known.

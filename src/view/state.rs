@@ -48,10 +48,7 @@ impl Verdict {
     /// Judges a service of a table. Returns `None` if it has no own name.
     pub(super) fn of(zones: &Zones, now: &Published, service: &Service) -> Option<Self> {
         let own = OwnName::of(zones, service)?;
-        let table = now.table.as_ref()?;
-        let reading = read(zones, table, &own.name);
-        let answers = RecordType::OF_SERVICES.map(|rtype| answer(reading.clone(), rtype));
-        let answer = answers.into_iter().min_by_key(Answer::result)?;
+        let answer = best_answer(zones, now, &own.name)?;
         let state = own.state(service, &answer);
         let worst = service.problems.iter().map(|problem| problem.kind);
         let worst = worst.min_by_key(|kind| Reverse(kind.row().level));
@@ -141,6 +138,19 @@ impl<'t> OwnName<'t> {
             _ => None,
         }
     }
+}
+
+/// Returns the answer for a name: the best of A, AAAA and SRV. Returns `None` if there is no table.
+pub(super) fn best_answer<'t>(
+    zones: &'t Zones,
+    now: &'t Published,
+    name: &Name,
+) -> Option<Answer<'t>> {
+    let reading = read(zones, now.table.as_ref()?, name);
+    RecordType::OF_SERVICES
+        .map(|rtype| answer(reading.clone(), rtype))
+        .into_iter()
+        .min_by_key(Answer::result)
 }
 
 /// Returns the zone of the own name of a service: the first zone that is not of one cluster, or else the first one of a cluster from
