@@ -62,12 +62,12 @@ pub fn document(view: ViewKind, server: &Server, filter: &Filter) -> Result<Docu
     match view {
         ViewKind::Table => table::table(&shown, &mut document),
         ViewKind::Endpoints => endpoints::endpoints(&shown, &mut document),
-        ViewKind::Explain => explain::explain(&shown, &mut document),
+        ViewKind::Explain => explain::explain(&shown, &mut document)?,
         ViewKind::Problems => problems::problems(&shown, &mut document),
         ViewKind::Events => events::events(&shown, &mut document),
-        ViewKind::Status => status::status(&shown, &mut document),
-        ViewKind::Zone => zone::zone(&shown, &mut document),
-    }?;
+        ViewKind::Status => status::status(&shown, &mut document)?,
+        ViewKind::Zone => zone::zone(&shown, &mut document)?,
+    }
     let note = shown.incomplete().filter(|_| filter.next.is_none());
     // In a zone file, it is a comment.
     let comment = if view == ViewKind::Zone { "; " } else { "" };

@@ -2,10 +2,10 @@
 
 use std::ptr;
 
-use super::{Document, EndpointReport, Section, Shown, ViewError, is_listed};
+use super::{Document, EndpointReport, Section, Shown, is_listed};
 
 /// Adds one row for each endpoint, and whether the name of its service returns it.
-pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) {
     let (filter, services) = (shown.filter, shown.services());
     let endpoints = services
         .iter()
@@ -14,7 +14,7 @@ pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<()
         .filter(|one| {
             is_listed(&filter.cluster, one.cluster()) && is_listed(&filter.state, one.state.name())
         });
-    let rows = shown.page(endpoints, document)?;
+    let rows = shown.page(endpoints, document);
     let mut reports = Vec::new();
     for rows in rows.chunk_by(|one, other| ptr::eq(one.service, other.service)) {
         let reply = shown.own_reply(rows[0].service);
@@ -23,5 +23,4 @@ pub(super) fn endpoints(shown: &Shown<'_>, document: &mut Document) -> Result<()
     let section = Section::of::<EndpointReport>("endpoints", reports);
     document.sections.push(section);
     document.fail_if(3, filter.unmatched(&services));
-    Ok(())
 }

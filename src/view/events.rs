@@ -1,20 +1,19 @@
 //! The view `events`: the last changes of answers, the newest last.
 
-use super::{Cells, Document, Filter, Report, Section, Shown, ViewError, is_listed, text_of};
+use super::{Cells, Document, Filter, Report, Section, Shown, is_listed, text_of};
 use crate::model::list_some;
 use crate::source::events::{Event, MAX_EVENTS};
 
 /// Adds the events. Without a position or a time, the last ones are selected.
-pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+pub(super) fn events(shown: &Shown<'_>, document: &mut Document) {
     let (filter, known) = (shown.filter, &shown.server.feeds.events);
     let (all, known_since) = known.all();
-    let (mut events, is_complete) = match filter.after {
-        None => (all, filter.since.is_none_or(|since| since >= known_since)),
-        Some(id) => match known.after(id, MAX_EVENTS) {
-            Some(later) => (later, true),
-            None => (all, false),
-        },
+    let later = filter.after.and_then(|id| known.after(id, MAX_EVENTS));
+    let is_complete = match filter.after {
+        Some(_) => later.is_some(),
+        None => filter.since.is_none_or(|since| since >= known_since),
     };
+    let mut events = later.unwrap_or(all);
     events.retain(|one| selects(filter, one));
     let limit = filter.limit.map_or(MAX_EVENTS, |_| filter.page_size());
     match filter.after {
@@ -34,7 +33,6 @@ pub(super) fn events(shown: &Shown<'_>, document: &mut Document) -> Result<(), V
     let incomplete = || format!("this server knows the events since {since}");
     document.fail_if(0, (!is_complete).then(incomplete));
     document.fail_if(0, unmatched.flatten());
-    Ok(())
 }
 
 /// Returns whether an event is selected: by its keys, its kind and its time. An event that names no service concerns all.

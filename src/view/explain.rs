@@ -40,7 +40,7 @@ pub(super) fn explain(shown: &Shown<'_>, document: &mut Document) -> Result<(), 
         .ok_or_else(|| ViewError::invalid("name", text, "it is not a domain name"))?;
     let name = ReadName::new(shown, table, &name);
     document.exit = if name.reading.exists() { 0 } else { 3 };
-    let page = shown.page(&name.endpoints, document)?;
+    let page = shown.page(&name.endpoints, document);
     let more = name.endpoints.len() - page.len();
     let endpoints = page
         .into_iter()

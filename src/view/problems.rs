@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use super::{Document, Filter, ProblemReport, Shown, ViewError, is_listed};
+use super::{Document, Filter, ProblemReport, Shown, is_listed};
 use crate::model::Problem;
 use crate::table::Table;
 
 /// Adds the problems.
-pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) {
     let filter = shown.filter;
     let of_server = shown.problems().into_iter().map(Cow::Owned);
     let of_table = shown.table().into_iter().flat_map(Table::reported_problems);
@@ -19,7 +19,7 @@ pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(),
         let rank = |one: &Problem| (Reverse(one.kind.row().level), one.service.is_some());
         rank(one).cmp(&rank(other)).then_with(|| one.cmp(other))
     });
-    let rows = shown.page(selected, document)?;
+    let rows = shown.page(selected, document);
     if !filter.selects_rows() {
         document
             .sections
@@ -28,7 +28,6 @@ pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) -> Result<(),
     document
         .sections
         .push(ProblemReport::section(&rows, shown.print_context()));
-    Ok(())
 }
 
 /// Returns whether a problem is selected: by its kind, its cluster, and its service, object or text.

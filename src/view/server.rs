@@ -69,6 +69,8 @@ pub(super) struct Shown<'s> {
     pub server: &'s Server,
     pub filter: &'s Filter,
     pub published: Arc<Published>,
+    /// The number of rows, or the place in a zone, before the page.
+    pub offset: usize,
     /// The time since which the table answered, if it is one of the past.
     pub start: Option<Timestamp>,
     /// The namespaces whose versions of that time are not kept.
@@ -164,14 +166,15 @@ impl<'s> Shown<'s> {
         if let Some(time) = filter.at {
             shown.select(time)?;
         }
-        if let Some(PagePlace { version, .. }) = filter.place()?
-            && shown.published.version != version
-        {
-            let earlier = server.reader.of_version(version);
-            // No list begins before the first table.
-            shown.published = earlier
-                .filter(|earlier| earlier.table.is_some())
-                .ok_or(ViewError::Gone)?;
+        if let Some(PagePlace { version, offset }) = filter.place()? {
+            shown.offset = offset;
+            if shown.published.version != version {
+                let earlier = server.reader.of_version(version);
+                // No list begins before the first table.
+                shown.published = earlier
+                    .filter(|earlier| earlier.table.is_some())
+                    .ok_or(ViewError::Gone)?;
+            }
         }
         Ok(shown)
     }
@@ -182,6 +185,7 @@ impl<'s> Shown<'s> {
             server,
             filter,
             published: Arc::clone(&server.reader.load()),
+            offset: 0,
             start: None,
             incomplete: BTreeSet::new(),
             latest,
@@ -223,20 +227,18 @@ impl<'s> Shown<'s> {
         &self,
         rows: impl IntoIterator<Item = T>,
         document: &mut Document,
-    ) -> Result<Vec<T>, ViewError> {
-        let offset = self.filter.place()?.map_or(0, |place| place.offset);
-        let mut rows = rows.into_iter().skip(offset);
+    ) -> Vec<T> {
+        let mut rows = rows.into_iter().skip(self.offset);
         let page: Vec<T> = rows.by_ref().take(self.filter.page_size()).collect();
-        let next = format!("{}.{}", self.published.version, offset + page.len());
         if rows.next().is_some() {
-            self.note_next(next, document);
+            self.note_next(self.offset + page.len(), document);
         }
-        Ok(page)
+        page
     }
 
     /// Notes in a document where the next page begins. Its table is kept until then.
-    pub(super) fn note_next(&self, place: String, document: &mut Document) {
-        document.next = Some(place);
+    pub(super) fn note_next(&self, offset: usize, document: &mut Document) {
+        document.next = Some(format!("{}.{offset}", self.published.version));
         if self.filter.at.is_none() {
             let now = self.server.feeds.clock.now();
             self.server.reader.keep_for_list(&self.published, now);

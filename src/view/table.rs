@@ -7,8 +7,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{
-    Age, Cells, Document, EndpointState, Report, Section, Shown, State, Verdict, ViewError, gone,
-    is_listed, text_of,
+    Age, Cells, Document, EndpointState, Report, Section, Shown, State, Verdict, gone, is_listed,
+    text_of,
 };
 use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, join_texts, list_some};
 use crate::source::SteadyClock;
@@ -102,7 +102,7 @@ pub(super) struct FailoverReport {
 }
 
 /// Adds the services, below what is wrong with the server. A cluster of the filter selects the services with an endpoint in it.
-pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), ViewError> {
+pub(super) fn table(shown: &Shown<'_>, document: &mut Document) {
     let (filter, all) = (shown.filter, shown.services());
     let mut selected = Vec::new();
     for service in all.iter().filter(|service| filter.selects(service)) {
@@ -116,7 +116,7 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
         let [service, namespace] = service.key.labels();
         (Reverse(verdict.state), [namespace, service].map(natural))
     });
-    let rows = shown.page(selected, document)?;
+    let rows = shown.page(selected, document);
     if filter.next.is_none() {
         document
             .sections
@@ -134,7 +134,6 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vi
     let services = Section::of::<ServiceRow>("services", rows);
     document.sections.push(services);
     document.fail_if(3, filter.unmatched(&all));
-    Ok(())
 }
 
 /// Returns a name with zeros before its numbers, so that db-2 comes before db-10.

@@ -17,7 +17,7 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
     let (filter, zones) = (shown.filter, &shown.server.zones);
     let zone = choose_zone(zones, filter.zone.as_deref())?;
     let file = ZoneFile::new(zones, zone, &shown.published).ok_or(ViewError::NoTable)?;
-    let place = filter.place()?.map_or(0, |place| place.offset);
+    let place = shown.offset;
     let (first, mut line) = (place >> LINE_BITS, place & ((1 << LINE_BITS) - 1));
     let mut section = Section::new("", [Column::text("")]);
     for part in first..file.parts() {
@@ -29,8 +29,7 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
             .take(room)
             .for_each(|line| section.push([line.clone()], &RecordReport::of_line(line, None)));
         if lines.len() > line + room {
-            let place = (part << LINE_BITS) | (line + room);
-            shown.note_next(format!("{}.{place}", shown.published.version), document);
+            shown.note_next((part << LINE_BITS) | (line + room), document);
             break;
         }
         line = 0;
