@@ -1,54 +1,54 @@
-//! What needs attention: the problems of the server and of its table, in one group for each cause.
+//! The problems of the server and of its table, in one group for each cause.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde::Serialize;
 
-use super::{Age, Counts, Filter, PrintContext, ProblemReport, Section, State};
+use super::{Age, State};
 use crate::model::problem::ROWS;
-use crate::model::{
-    ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey, sentence_of,
-};
-use crate::table::{Published, Table};
-
-/// Maximum number of causes of one kind in a document, but for those of the server. The others are counted.
-const MAX_CAUSES: usize = 50;
-/// Of these, those whose services are all in one namespace, and the number of such namespaces: a tenant hides no cause of others.
-const MAX_OF_NAMESPACE: usize = 5;
-const MAX_NAMESPACES: usize = 20;
+use crate::model::{ClusterName, Family, Level, Namespace, Problem, ProblemKind, ServiceKey};
+use crate::table::Table;
 
 /// Problems by cause: their kind, and the cluster that they concern.
 #[derive(Clone, Default)]
 pub struct Causes {
-    by_key: BTreeMap<CauseKey, Cause>,
+    pub(super) by_key: BTreeMap<CauseKey, Cause>,
 }
 
 /// The kind of problems, the cluster that they concern, and the kind of those that explain them.
-type CauseKey = (ProblemKind, Option<ClusterName>, Option<ProblemKind>);
+pub(super) type CauseKey = (ProblemKind, Option<ClusterName>, Option<ProblemKind>);
 
 /// Problems of one cause.
 #[derive(Clone)]
-struct Cause {
+pub(super) struct Cause {
     /// The first of them.
-    first: Problem,
+    pub first: Problem,
     /// Since when the cause exists: the age of its oldest problem.
-    age: Age,
-    counts: Counts,
+    pub age: Age,
+    pub counts: Counts,
     /// The namespace of all services that it affects, if it is one.
-    namespace: Option<Namespace>,
+    pub namespace: Option<Namespace>,
 }
 
-/// The numbers of causes by kind, and by the namespace of their services.
-type Numbers<'c> = BTreeMap<(ProblemKind, Option<&'c Namespace>), usize>;
+/// What a cause affects.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct Counts {
+    /// The number of problems.
+    pub count: u32,
+    /// The number of services that it affects.
+    pub services: u32,
+    /// The number of endpoints that are down or not ready because of it.
+    pub endpoints: u32,
+    /// The number of services that clients cannot reach, and that it affects.
+    pub failing: u32,
+}
 
 // === impl Causes ===
 
 impl Causes {
-    /// Groups the problems of the published table, in which these services fail.
-    pub(super) fn of(now: &Published, failing: &BTreeSet<&ServiceKey>) -> Self {
-        let (mut causes, empty) = (Self::default(), Table::default());
-        let table = now.table.as_ref().unwrap_or(&empty);
+    /// Groups the problems of a table, in which these services fail.
+    pub(super) fn of(table: &Table, failing: &BTreeSet<&ServiceKey>) -> Self {
+        let mut causes = Self::default();
         // The services that each cause affects.
         let mut affected: BTreeMap<CauseKey, BTreeSet<ServiceKey>> = BTreeMap::new();
         for problem in table.reported_problems() {
@@ -114,78 +114,12 @@ impl Causes {
 
     /// Returns the number of problems of a kind.
     pub fn count(&self, kind: ProblemKind) -> u32 {
-        let causes = self
-            .by_key
-            .range((kind, None, None)..)
-            .take_while(|((other, ..), _)| *other == kind);
+        let causes = self.by_key.iter().filter(|((one, ..), _)| *one == kind);
         causes.map(|(_, cause)| cause.counts.count).sum()
     }
 
-    /// Returns the section of the causes that need attention.
-    pub(super) fn section(&self, context: PrintContext<'_>) -> Section {
-        self.section_of(context, |_| true)
-    }
-
-    /// Returns the section of those that are more than a problem in the row of one service: of the server, its source and clusters, of
-    /// objects that are skipped, and of names that several services have.
-    pub(super) fn above_services(&self, context: PrintContext<'_>, filter: &Filter) -> Section {
-        let mut section = self.section_of(context, |cause| {
-            // Objects that are skipped may make no service.
-            if cause.first.kind.row().family == Family::Skipped {
-                let own = cause.first.namespace();
-                return own.is_none_or(|own| filter.has_namespace(own));
-            }
-            let service = cause
-                .first
-                .service
-                .as_ref()
-                .map(ServiceKey::labels)
-                .and_then(|[name, namespace]| context.table?.service(namespace, name));
-            let is_in_row = service.is_some_and(|service| {
-                let mut own = service.problems.iter();
-                service.should_answer() && own.any(|one| one.kind == cause.first.kind)
-            });
-            cause.counts.count > 1 || !is_in_row
-        });
-        // The objects of a table are services.
-        section
-            .rows
-            .iter_mut()
-            .for_each(|row| row.object = Value::Null);
-        section
-    }
-
-    /// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
-    /// newest. Effects stand below their cause.
-    fn section_of(&self, context: PrintContext<'_>, is_shown: impl Fn(&Cause) -> bool) -> Section {
-        let serious = self.by_key.iter();
-        let mut serious: Vec<_> = serious
-            .filter(|(_, one)| one.first.is_serious() && is_shown(one))
-            .collect();
-        serious.sort_by_key(|(key, own)| {
-            let cause = self.cause_of(key).unwrap_or(own);
-            let (kind, failing) = (cause.first.kind, cause.counts.failing);
-            let rank = Reverse((cause.state(), failing, kind.row().level, cause.age.since));
-            (rank, kind, key.2.is_some())
-        });
-        let (mut listed, mut more) = (Vec::new(), 0);
-        let mut numbers = BTreeMap::new();
-        for ((_, cluster, _), cause) in serious {
-            if cause.has_room(&mut numbers) {
-                listed.push(cause.report(cluster.as_ref(), context));
-            } else {
-                more += 1;
-            }
-        }
-        let mut section = Section::of::<ProblemReport>("causes", listed);
-        if more > 0 {
-            section.push_text([String::new(), format!("and {more} more")]);
-        }
-        section
-    }
-
     /// Returns the cause of an effect: of its cluster, or of all.
-    fn cause_of(&self, (_, cluster, cause): &CauseKey) -> Option<&Cause> {
+    pub(super) fn cause_of(&self, (_, cluster, cause): &CauseKey) -> Option<&Cause> {
         let of = |cluster| self.by_key.get(&((*cause)?, cluster, None));
         of(cluster.clone()).or_else(|| of(None))
     }
@@ -212,59 +146,13 @@ impl Causes {
 // === impl Cause ===
 
 impl Cause {
-    fn state(&self) -> State {
+    /// Returns how bad it is.
+    pub(super) fn state(&self) -> State {
         match self.first.kind.row().level {
             _ if self.counts.failing > 0 => State::Failing,
             Level::Error => State::Failing,
             Level::Warning => State::Attention,
             Level::Note => State::Ok,
         }
-    }
-
-    /// Returns whether a document has room for it, beside those that are listed: their numbers by kind and namespace.
-    fn has_room<'c>(&'c self, listed: &mut Numbers<'c>) -> bool {
-        let (kind, namespace) = (self.first.kind, self.namespace.as_ref());
-        let of_kind = listed
-            .range((kind, None)..)
-            .take_while(|((one, _), _)| *one == kind);
-        let namespaces = of_kind.filter(|((_, one), _)| one.is_some()).count();
-        let number = listed.get(&(kind, namespace)).copied().unwrap_or_default();
-        let has_room = match namespace {
-            _ if kind.row().family == Family::Server => true,
-            None => number < MAX_CAUSES,
-            Some(_) if number == 0 => namespaces < MAX_NAMESPACES,
-            Some(_) => number < MAX_OF_NAMESPACE,
-        };
-        if has_room {
-            listed.insert((kind, namespace), number + 1);
-        }
-        has_room
-    }
-
-    /// Describes it. `cluster` is the one that it concerns.
-    fn report(&self, cluster: Option<&ClusterName>, context: PrintContext<'_>) -> ProblemReport {
-        let mut report = ProblemReport::new(&self.first, context);
-        if self.counts.count > 1 {
-            report.service = None;
-            report.namespace = None;
-            let subject = std::mem::take(&mut report.subject);
-            report.detail = match self.first.kind.row().family {
-                Family::Server => report.detail,
-                // The row of each service says more.
-                Family::State => Line::default(),
-                Family::Skipped | Family::Conflict => {
-                    let more = self.counts.count - 1;
-                    let detail = sentence_of(&[&subject, &report.detail]);
-                    format!("{detail}; and {more} more").into()
-                }
-            };
-        }
-        report.cluster = cluster.map(ToString::to_string);
-        if let Some(cluster) = cluster {
-            report.subject = cluster.as_str().into();
-        }
-        report.age = self.age.printed(context.clock);
-        report.counts = Some(self.counts);
-        report
     }
 }

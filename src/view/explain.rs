@@ -77,7 +77,7 @@ impl ReadName<'_> {
         let (mut problems, answers) = (self.all_problems(), AnswerReport::all(self));
         let more = problems.len().saturating_sub(MAX_PROBLEMS);
         problems.truncate(MAX_PROBLEMS);
-        let mut listed = ProblemReport::section(&problems, self.shown.print_context());
+        let mut listed = ProblemReport::section(&problems, self.shown);
         if more > 0 {
             listed.push_text([String::new(), format!("and {more} more")]);
         }

@@ -148,7 +148,7 @@ impl TableFacts {
             failing: first
                 .map(|(key, kind)| (*kind, ServiceKey::clone(key)))
                 .collect(),
-            causes: Causes::of(now, &failing.keys().copied().collect()),
+            causes: Causes::of(table, &failing.keys().copied().collect()),
         }
     }
 

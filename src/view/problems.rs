@@ -1,11 +1,62 @@
-//! The view `problems`: the causes first, then each problem, those of the server and of clusters before those of services.
+//! Problems in documents, and the view `problems`: the causes first, then each problem, those of the server and of clusters before those
+//! of services.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use super::{Document, Filter, ProblemReport, Shown, is_listed};
-use crate::model::Problem;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::causes::Cause;
+use super::{Age, Cells, Counts, Document, Filter, Report, Section, Shown, is_listed};
+use crate::model::{
+    ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey, sentence_of,
+};
 use crate::table::Table;
+
+/// Maximum number of causes of one kind in a document, but for those of the server. The others are counted.
+const MAX_CAUSES: usize = 50;
+/// Of these, those whose services are all in one namespace, and the number of such namespaces: a tenant hides no cause of others.
+const MAX_OF_NAMESPACE: usize = 5;
+const MAX_NAMESPACES: usize = 20;
+
+/// A problem, or a cause of several ones.
+#[derive(Serialize)]
+pub(super) struct ProblemReport {
+    /// The kind. The manual has a section for it.
+    pub kind: ProblemKind,
+    /// How bad it is.
+    pub level: Level,
+    /// What is wrong with every problem of the kind.
+    pub sentence: &'static str,
+    /// What it concerns, if it is one thing: an object, a name, a service or a cluster. Empty: the server.
+    pub subject: Line,
+    /// The service, as `namespace/name`, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// The namespace that it concerns, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The cluster, if it concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// What is wrong in this case, if it is one problem, or one of the server.
+    pub detail: Line,
+    /// The kind of the problem that explains it, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<ProblemKind>,
+    /// Since when it holds.
+    #[serde(flatten)]
+    pub age: Age,
+    /// What a person does, with the names of one of the problems. Empty: the cause says that.
+    pub hint: String,
+    /// The section of the manual for the kind: a page and its anchor.
+    pub anchor: String,
+    /// What a cause affects.
+    #[serde(flatten)]
+    pub counts: Option<Counts>,
+}
 
 /// Adds the problems.
 pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) {
@@ -15,19 +66,15 @@ pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) {
     let all = of_server.chain(of_table);
     // Documents are made one at a time, so that the list of all is in memory once.
     let mut selected: Vec<Cow<'_, Problem>> = all.filter(|one| is_selected(filter, one)).collect();
-    selected.sort_by(|one, other| {
-        let rank = |one: &Problem| (Reverse(one.kind.row().level), one.service.is_some());
-        rank(one).cmp(&rank(other)).then_with(|| one.cmp(other))
-    });
+    selected.sort();
+    selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some()));
     let rows = shown.page(selected, document);
     if !filter.selects_rows() {
-        document
-            .sections
-            .push(shown.causes().section(shown.print_context()));
+        document.sections.push(causes(shown, |_| true));
     }
     document
         .sections
-        .push(ProblemReport::section(&rows, shown.print_context()));
+        .push(ProblemReport::section(rows.iter().map(Cow::as_ref), shown));
 }
 
 /// Returns whether a problem is selected: by its kind, its cluster, and its service, object or text.
@@ -47,4 +94,170 @@ fn is_selected(filter: &Filter, problem: &Problem) -> bool {
         }
     };
     has_name && is_listed(&filter.kind, problem.kind.name()) && is_listed(&filter.cluster, cluster)
+}
+
+/// Returns the section of the causes that are more than a problem in the row of one service: of the server, its source and clusters, of
+/// objects that are skipped, and of names that several services have.
+pub(super) fn causes_above_services(shown: &Shown<'_>) -> Section {
+    let mut section = causes(shown, |Cause { first, counts, .. }| {
+        // Objects that are skipped may make no service.
+        if first.kind.row().family == Family::Skipped {
+            let own = first.namespace();
+            return own.is_none_or(|own| shown.filter.has_namespace(own));
+        }
+        let find = |key: &ServiceKey| shown.table()?.find(key);
+        let is_in_row = first
+            .service
+            .as_ref()
+            .and_then(find)
+            .is_some_and(|service| {
+                let mut own = service.problems.iter();
+                service.should_answer() && own.any(|one| one.kind == first.kind)
+            });
+        counts.count > 1 || !is_in_row
+    });
+    // The objects of a table are services.
+    for row in &mut section.rows {
+        row.object = Value::Null;
+    }
+    section
+}
+
+/// Returns the section of some causes that need attention. Those that make most services fail come first, then by level, then the
+/// newest. Effects stand below their cause.
+fn causes(shown: &Shown<'_>, is_shown: impl Fn(&Cause) -> bool) -> Section {
+    let all = shown.causes();
+    let is_shown = |one: &Cause| one.first.is_serious() && is_shown(one);
+    let mut serious: Vec<_> = all.by_key.iter().filter(|(_, one)| is_shown(one)).collect();
+    serious.sort_by_key(|(key, own)| {
+        let cause = all.cause_of(key).unwrap_or(own);
+        let (kind, failing) = (cause.first.kind, cause.counts.failing);
+        let rank = Reverse((cause.state(), failing, kind.row().level, cause.age.since));
+        (rank, kind, key.2.is_some())
+    });
+    let (mut listed, mut more) = (Vec::new(), 0);
+    // The numbers of those that are listed.
+    let mut numbers: BTreeMap<(ProblemKind, Option<&Namespace>), usize> = BTreeMap::new();
+    for ((_, cluster, _), cause) in serious {
+        let (kind, namespace) = (cause.first.kind, cause.namespace.as_ref());
+        let of_kind = numbers.keys().filter(|(one, _)| *one == kind);
+        let namespaces = of_kind.filter(|(_, one)| one.is_some()).count();
+        let number = numbers.entry((kind, namespace)).or_insert(0);
+        let has_room = match namespace {
+            _ if kind.row().family == Family::Server => true,
+            None => *number < MAX_CAUSES,
+            Some(_) if *number == 0 => namespaces < MAX_NAMESPACES,
+            Some(_) => *number < MAX_OF_NAMESPACE,
+        };
+        if has_room {
+            *number += 1;
+            listed.push(report(cause, cluster.as_ref(), shown));
+        } else {
+            more += 1;
+        }
+    }
+    let mut section = Section::of::<ProblemReport>("causes", listed);
+    if more > 0 {
+        section.push_text([String::new(), format!("and {more} more")]);
+    }
+    section
+}
+
+/// Describes a cause. `cluster` is the one that it concerns.
+fn report(cause: &Cause, cluster: Option<&ClusterName>, shown: &Shown<'_>) -> ProblemReport {
+    let own = ProblemReport::new(&cause.first, shown);
+    let mut report = ProblemReport {
+        cluster: cluster.map(ToString::to_string),
+        age: cause.age.printed(shown.clock()),
+        counts: Some(cause.counts),
+        ..own
+    };
+    if cause.counts.count > 1 {
+        report.service = None;
+        report.namespace = None;
+        let subject = std::mem::take(&mut report.subject);
+        match cause.first.kind.row().family {
+            Family::Server => {}
+            // The row of each service says more.
+            Family::State => report.detail = Line::default(),
+            Family::Skipped | Family::Conflict => {
+                let more = cause.counts.count - 1;
+                let detail = sentence_of(&[&subject, &report.detail]);
+                report.detail = format!("{detail}; and {more} more").into();
+            }
+        }
+    }
+    if let Some(cluster) = cluster {
+        report.subject = cluster.as_str().into();
+    }
+    report
+}
+
+// === impl ProblemReport ===
+
+impl ProblemReport {
+    /// Makes the section of some problems.
+    pub(super) fn section<'p>(
+        problems: impl IntoIterator<Item = &'p Problem>,
+        shown: &Shown<'_>,
+    ) -> Section {
+        let reports = problems.into_iter().map(|one| Self::new(one, shown));
+        Section::of::<Self>("problems", reports)
+    }
+
+    pub(super) fn new(problem: &Problem, shown: &Shown<'_>) -> Self {
+        let row = problem.kind.row();
+        let detail = match shown.table() {
+            Some(table) => table.detail_of(problem),
+            None => problem.detail.clone(),
+        };
+        Self {
+            kind: problem.kind,
+            level: row.level,
+            sentence: row.sentence,
+            subject: problem.subject(),
+            service: problem.service.as_ref().map(ToString::to_string),
+            namespace: problem.namespace().map(ToString::to_string),
+            cluster: problem.cluster.as_ref().map(ToString::to_string),
+            detail: problem.with_objects(detail),
+            cause: problem.cause,
+            age: Age::from(problem).printed(shown.clock()),
+            hint: problem.hint(),
+            anchor: problem.kind.anchor(),
+            counts: None,
+        }
+    }
+
+    /// Returns what is wrong with what, the number of services that it affects, and since when.
+    fn text(&self) -> String {
+        let text = sentence_of(&[&self.subject, self.sentence, &self.detail]);
+        let services = self.counts.filter(|counts| counts.services > 1);
+        let facts: Vec<String> = services
+            .map(|counts| format!("{} services", counts.services))
+            .into_iter()
+            .chain(self.age.words())
+            .collect();
+        match facts.join(", ").as_str() {
+            "" => text,
+            facts => format!("{text} ({facts})"),
+        }
+    }
+}
+
+impl Report for ProblemReport {
+    fn cells(columns: Cells<Self>) -> Cells<Self> {
+        columns
+            .state("LEVEL", |one| match one.level {
+                _ if one.counts.is_some_and(|counts| counts.failing > 0) => "failing".to_owned(),
+                Level::Error => "failing".to_owned(),
+                Level::Warning => "attention".to_owned(),
+                Level::Note => "note".to_owned(),
+            })
+            .text("KIND", |one| one.kind.to_string())
+            .wide("CAUSE", |one| {
+                one.cause.map_or("", ProblemKind::name).to_owned()
+            })
+            .wide("WHAT TO DO", |one| one.hint.clone())
+            .sentence("PROBLEM", Self::text)
+    }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::{
-    Causes, CurrentFacts, Document, Filter, ListedEndpoint, NameReply, PagePlace, PrintContext,
-    TableFacts, Verdict, ViewError, ViewKind, is_shown,
+    Causes, CurrentFacts, Document, Filter, ListedEndpoint, NameReply, PagePlace, TableFacts,
+    Verdict, ViewError, ViewKind, is_shown,
 };
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
@@ -265,14 +265,6 @@ impl<'s> Shown<'s> {
     /// Returns the clock of the process, to print its times.
     pub(super) fn clock(&self) -> SteadyClock {
         self.server.feeds.clock
-    }
-
-    /// Returns what is needed to print problems.
-    pub(super) fn print_context(&self) -> PrintContext<'_> {
-        PrintContext {
-            clock: self.clock(),
-            table: self.table(),
-        }
     }
 
     /// Returns the verdict on a service of the table, if it has an own name.

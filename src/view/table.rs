@@ -7,8 +7,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{
-    Age, Cells, Document, EndpointState, Report, Section, Shown, State, Verdict, gone, is_listed,
-    text_of,
+    Age, Cells, Document, EndpointState, Report, Section, Shown, State, Verdict,
+    causes_above_services, gone, is_listed, text_of,
 };
 use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, join_texts, list_some};
 use crate::source::SteadyClock;
@@ -118,9 +118,7 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) {
     });
     let rows = shown.page(selected, document);
     if filter.next.is_none() {
-        document
-            .sections
-            .push(shown.causes().above_services(shown.print_context(), filter));
+        document.sections.push(causes_above_services(shown));
     }
     if filter.next.is_none() && filter.state.is_empty() && filter.at.is_none() {
         let gone = shown.gone(filter);
