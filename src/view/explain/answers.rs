@@ -77,14 +77,10 @@ impl AnswerReport {
             .enumerate()
             .map(|(place, record)| {
                 // Those that are returned come first, in the same order.
-                let is_source = |one: &ListedEndpoint<'_>| ptr::eq(sources[place], one.endpoint);
-                let is_of_endpoint = place < sources.len();
-                RecordReport::of_line(
-                    &record.to_string(),
-                    is_of_endpoint
-                        .then(|| name.endpoints.iter().position(is_source))
-                        .flatten(),
-                )
+                let source = sources.get(place).map(|one| ptr::from_ref(*one));
+                let is_source = |one: &ListedEndpoint<'_>| source == Some(one.endpoint);
+                let endpoint = name.endpoints.iter().position(is_source);
+                RecordReport::of_line(&record.to_string(), endpoint)
             });
         // Clients announce so much.
         let udp_max = name.shown.server.settings["answers"]["udpMax"]
@@ -106,13 +102,14 @@ impl AnswerReport {
     /// Returns the number of records, and how many of them fit into a reply if not all do.
     fn sizes(&self) -> String {
         let (count, over_udp, over_tcp) = (self.count, self.over_udp, self.over_tcp);
-        match () {
-            () if count == 0 => String::new(),
-            () if over_tcp < count => {
-                format!("{over_tcp} of {count} over TCP, {over_udp} over UDP (TC)")
-            }
-            () if over_udp < count => format!("{count}, {over_udp} over UDP (TC)"),
-            () => count.to_string(),
+        if count == 0 {
+            String::new()
+        } else if over_tcp < count {
+            format!("{over_tcp} of {count} over TCP, {over_udp} over UDP (TC)")
+        } else if over_udp < count {
+            format!("{count}, {over_udp} over UDP (TC)")
+        } else {
+            count.to_string()
         }
     }
 }
