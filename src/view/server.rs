@@ -1,6 +1,5 @@
 //! The server that is shown: its table, its source and its problems.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +20,7 @@ use crate::server::{Certificate, RefusedClients};
 use crate::source::events::Latest;
 use crate::source::{Feeds, SteadyClock, problem_of_failures};
 use crate::table::publish::Reader;
-use crate::table::{Published, Service, Table};
+use crate::table::{Moment, Published, Service, Table};
 use crate::zone::Zones;
 
 /// What a server is called, and where it answers.
@@ -71,10 +70,8 @@ pub(super) struct Shown<'s> {
     pub published: Arc<Published>,
     /// The number of rows, or the place in a zone, before the page.
     pub offset: usize,
-    /// The time since which the table answered, if it is one of the past.
-    pub start: Option<Timestamp>,
-    /// The namespaces whose versions of that time are not kept.
-    incomplete: BTreeSet<Namespace>,
+    /// When the table answered, if it is one of the past.
+    pub past: Option<Moment>,
     /// The last event before the table was read, so that the table is at least as new.
     pub latest: Latest,
 }
@@ -186,8 +183,7 @@ impl<'s> Shown<'s> {
             filter,
             published: Arc::clone(&server.reader.load()),
             offset: 0,
-            start: None,
-            incomplete: BTreeSet::new(),
+            past: None,
             latest,
         }
     }
@@ -205,9 +201,8 @@ impl<'s> Shown<'s> {
                 "the history begins at {start}; this server does not know earlier tables"
             ))
         })?;
-        self.published = moment.published;
-        self.incomplete = moment.incomplete;
-        self.start = Some(clock.wall(moment.start));
+        self.published = Arc::clone(&moment.published);
+        self.past = Some(moment);
         Ok(())
     }
 
@@ -247,10 +242,8 @@ impl<'s> Shown<'s> {
 
     /// Returns a sentence about the selected namespaces whose changes are not kept for the time of the answers.
     pub(super) fn incomplete(&self) -> Option<String> {
-        let selected = self
-            .incomplete
-            .iter()
-            .filter(|one| self.filter.has_namespace(one.as_str()));
+        let incomplete = self.past.iter().flat_map(|past| &past.incomplete);
+        let selected = incomplete.filter(|one| self.filter.has_namespace(one.as_str()));
         let names = list_some(selected, MAX_LISTED);
         (!names.is_empty()).then(|| {
             format!("the answers of {names} are those of a later time: the history is full, and lacks earlier ones")

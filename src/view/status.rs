@@ -53,7 +53,7 @@ fn of_server(shown: &Shown<'_>) -> Value {
         // The hash of all answers, equal in replicas with equal answers: 53 bits, so that JavaScript has it exactly.
         "tableHash": table.map(|_| facts.hash),
         // The time since which the table answered, if it is one of the past.
-        "from": shown.start.map(Timestamp::to_exact_text),
+        "from": shown.past.as_ref().map(|past| feeds.clock.wall(past.start).to_exact_text()),
         // The number of tables since the start.
         "tables": shown.latest.version,
         // The ID of the last event.
