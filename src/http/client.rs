@@ -274,15 +274,12 @@ pub async fn within<T>(
 }
 
 /// Sends a request on a stream, which the server closes after the response.
-async fn request_on<S>(
-    stream: S,
+async fn request_on(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     target: &str,
     host: &str,
     accept: &str,
-) -> anyhow::Result<Response<Body>>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+) -> anyhow::Result<Response<Body>> {
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
     // Its errors are those of the request.
     tokio::spawn(connection);
