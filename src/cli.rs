@@ -14,7 +14,7 @@ mod view;
 
 pub use cluster::{Cluster, is_pod};
 pub use command::{Cli, Command, read};
-pub use fleet::{FleetArgs, Place};
+pub use fleet::{FleetArgs, FleetTarget};
 pub use groups::{KubeconfigArgs, LogArgs, ServerArgs, SettingsArgs, SourceArgs, ViewArgs};
 pub use linkerd::{extension_checks, extension_metadata, is_extension};
 pub use print::{Output, PrintArgs, harmless_json, is_closed, local_text, note, print};

@@ -13,7 +13,7 @@ use super::remote::MAX_REPLICAS;
 use crate::check::cluster::list_links;
 use crate::check::finding::{Fact, text};
 use crate::check::fleet::{Member, ReplicaFacts, ServerTable, compare};
-use crate::cli::{Cluster, FleetArgs, KubeconfigArgs, Place, note};
+use crate::cli::{Cluster, FleetArgs, FleetTarget, KubeconfigArgs, note};
 use crate::clock::unix_milliseconds;
 use crate::http::{Api, within};
 use crate::log::error_chain;
@@ -53,7 +53,7 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> Result<ExitCode> {
 }
 
 /// Reads the servers of all clusters at the same time.
-async fn read(places: &[Place], found: &[Fact<Servers>]) -> Vec<Member> {
+async fn read(places: &[FleetTarget], found: &[Fact<Servers>]) -> Vec<Member> {
     let members = places.iter().zip(found).map(async |(place, found)| {
         let mut links = Vec::new();
         let replicas = match found {
@@ -137,7 +137,7 @@ async fn read_table(server: &Api) -> Result<ServerTable> {
 }
 
 /// Returns the servers of a cluster, and its Links if they may be listed.
-async fn find_servers(args: &FleetArgs, place: &Place) -> Result<Servers> {
+async fn find_servers(args: &FleetArgs, place: &FleetTarget) -> Result<Servers> {
     if let Some(url) = &place.server {
         return Ok(Servers {
             replicas: vec![Api::Url(url.clone())],

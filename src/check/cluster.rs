@@ -134,7 +134,7 @@ pub(crate) async fn list_links(client: &Client) -> Result<Vec<Value>, RequestFai
 async fn select<K: Resource<DynamicType = ()>>(
     client: &Client,
     selector: &str,
-    scopes: &[Scope<'_>],
+    scopes: &[NamespaceScope<'_>],
 ) -> Result<Vec<Value>, RequestFailure> {
     let paths = scopes.iter().map(|scope| K::url_path(&(), *scope));
     let lists = paths.map(|path| list(client, path, selector));
@@ -247,7 +247,7 @@ fn describe_pod(pod: &Value) -> String {
 // === Permissions ===
 
 /// A namespace, or all of them.
-type Scope<'s> = Option<&'s str>;
+type NamespaceScope<'s> = Option<&'s str>;
 
 /// Whether an account has a permission: a verb, an API group, a resource in the plural, and a namespace.
 struct Review {
@@ -274,7 +274,7 @@ fn is_for_links(resource: &str) -> bool {
 }
 
 /// Returns the scopes of objects that settings select.
-fn scopes(settings: &Value) -> Vec<Scope<'_>> {
+fn scopes(settings: &Value) -> Vec<NamespaceScope<'_>> {
     let mut scopes: Vec<_> = items(settings, "namespaces").map(Value::as_str).collect();
     if scopes.is_empty() {
         scopes.push(None);
@@ -283,7 +283,7 @@ fn scopes(settings: &Value) -> Vec<Scope<'_>> {
 }
 
 /// Returns the namespaces of Links that settings select.
-fn scopes_of_links(settings: &Value) -> Vec<Scope<'_>> {
+fn scopes_of_links(settings: &Value) -> Vec<NamespaceScope<'_>> {
     let links = &settings["links"];
     let namespaces = items(links, "namespaces").filter(|_| links["enabled"] != false);
     namespaces.map(Value::as_str).collect()

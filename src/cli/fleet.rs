@@ -16,11 +16,11 @@ use crate::model::Namespace;
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable) [default: the replicas of the current context are compared]
     #[arg(long, value_name = "NAME", value_parser = parse_context)]
-    contexts: Vec<Place>,
+    contexts: Vec<FleetTarget>,
 
     /// A cluster by the API of its server: a URL or HOST:PORT (repeatable)
     #[arg(long = "server", value_name = "NAME=URL", value_parser = parse_named_server)]
-    fleet_server: Vec<Place>,
+    fleet_server: Vec<FleetTarget>,
 
     /// Kubeconfig with the contexts [default: as kubectl]
     #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
@@ -37,7 +37,7 @@ pub struct FleetArgs {
 
 /// A cluster to compare. It is that of the current context, unless one is named.
 #[derive(Clone, Default)]
-pub struct Place {
+pub struct FleetTarget {
     /// Its name in the output.
     pub name: String,
     /// The context of the kubeconfig with the API server, through which the replicas are found.
@@ -58,7 +58,7 @@ impl FleetArgs {
             return Err(why.to_owned());
         }
         let mut names = BTreeSet::new();
-        for Place { name, .. } in self.places() {
+        for FleetTarget { name, .. } in self.places() {
             if !names.insert(name.clone()) {
                 return Err(format!("'{name}' is named twice"));
             }
@@ -67,35 +67,35 @@ impl FleetArgs {
     }
 
     /// Returns the clusters; without flags, that of the current context.
-    pub fn places(&self) -> Vec<Place> {
+    pub fn places(&self) -> Vec<FleetTarget> {
         let places = self.contexts.iter().chain(&self.fleet_server);
-        let mut places: Vec<Place> = places.cloned().collect();
+        let mut places: Vec<FleetTarget> = places.cloned().collect();
         if places.is_empty() {
-            places.push(Place {
+            places.push(FleetTarget {
                 name: "this cluster".to_owned(),
-                ..Place::default()
+                ..FleetTarget::default()
             });
         }
         places
     }
 }
 
-fn parse_context(name: &str) -> Result<Place, Infallible> {
-    Ok(Place {
+fn parse_context(name: &str) -> Result<FleetTarget, Infallible> {
+    Ok(FleetTarget {
         name: name.to_owned(),
         context: Some(name.to_owned()),
-        ..Place::default()
+        ..FleetTarget::default()
     })
 }
 
-fn parse_named_server(text: &str) -> Result<Place, String> {
+fn parse_named_server(text: &str) -> Result<FleetTarget, String> {
     let (name, server) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or("expected the name of the cluster and '=' before it")?;
-    Ok(Place {
+    Ok(FleetTarget {
         name: name.to_owned(),
         server: Some(parse_server(server)?),
-        ..Place::default()
+        ..FleetTarget::default()
     })
 }

@@ -79,7 +79,7 @@ enum PairValue<'j> {
 /// The fields that are read of an object besides its metadata.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
-pub struct Body<'j> {
+pub struct ObjectBody<'j> {
     /// `spec` of a Service, a Link or a Lease.
     pub spec: Option<Spec<'j>>,
     /// `endpoints` of an EndpointSlice.
@@ -326,7 +326,7 @@ impl<'j> KubeObject<'j> {
     /// # Errors
     ///
     /// If it does not match the schema of its kind.
-    pub fn body(&self) -> Result<Body<'j>, Problem> {
+    pub fn body(&self) -> Result<ObjectBody<'j>, Problem> {
         serde_json::from_str(self.json).map_err(unusable)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::kube_object::{Body, KubeEndpoint, ports, unusable, usable_address};
+use super::kube_object::{KubeEndpoint, ObjectBody, ports, unusable, usable_address};
 use super::{Hostname, ObjectKey, ObjectRef, Ports, Problem, Text};
 
 /// An EndpointSlice, reduced to what this server uses. There may be some hundred thousand of endpoint mirrors, so a slice has 16
@@ -62,7 +62,7 @@ pub struct SliceEndpoint {
 // === Reading ===
 
 /// Reduces a slice to whether an address is ready.
-pub(super) fn addresses(owner: Text, body: &Body<'_>) -> Slice {
+pub(super) fn addresses(owner: Text, body: &ObjectBody<'_>) -> Slice {
     let ready = body
         .endpoints
         .iter()
@@ -76,7 +76,7 @@ pub(super) fn addresses(owner: Text, body: &Body<'_>) -> Slice {
 /// an entry.
 pub(super) fn listed<T: Ord>(
     owner: Text,
-    body: &Body<'_>,
+    body: &ObjectBody<'_>,
     read: fn(&KubeEndpoint<'_>, &mut SkipCounts) -> Option<T>,
 ) -> Box<Listed<T>> {
     let mut skips = SkipCounts::default();

@@ -13,7 +13,7 @@ use crate::model::{Family, ProblemKind as K, sentence_of};
 use crate::view::Section;
 
 /// What the observers have of a service in one cluster, which is empty for one address of several clusters.
-struct Place<'c, 'm> {
+struct ComparedHosts<'c, 'm> {
     key: Key<'m>,
     cluster: &'m str,
     /// The compared observers. Without endpoints, their cells are empty.
@@ -79,7 +79,7 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
             seen.insert(cell.observer.name.as_str(), hosts);
         }
         let object = json!({"service": service, "cluster": cluster, "observers": seen});
-        let mut place = Place {
+        let mut place = ComparedHosts {
             key,
             cluster,
             cells,
@@ -149,9 +149,9 @@ impl Cell<'_, '_> {
     }
 }
 
-// === impl Place ===
+// === impl ComparedHosts ===
 
-impl<'m> Place<'_, 'm> {
+impl<'m> ComparedHosts<'_, 'm> {
     /// Leaves out the observers that differ because of their settings or their link to the cluster. Returns the lines of these.
     fn leave_out_explained(&mut self, observers: &[Observer<'m>]) -> Vec<Finding> {
         let distinct: BTreeSet<_> = self.cells.iter().map(Cell::ready).collect();

@@ -36,7 +36,7 @@ struct MergedObjects<'p> {
 }
 
 /// A document of a file.
-struct Document<'p> {
+struct FileDocument<'p> {
     path: &'p Path,
     /// Its place in the file, for errors.
     place: String,
@@ -64,7 +64,7 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> anyhow::Result<Lists> {
         merged.is_relevant = false;
         for (json, number) in documents(path, text)?.iter().zip(1..) {
             let place = format!("{}: document {number}", path.display());
-            merged.add(&Document { path, place }, json, "", MAX_NESTED_LISTS)?;
+            merged.add(&FileDocument { path, place }, json, "", MAX_NESTED_LISTS)?;
         }
         if !merged.is_relevant {
             bail!("{}: contains no Service or EndpointSlice", path.display());
@@ -80,7 +80,7 @@ impl<'p> MergedObjects<'p> {
     /// may be nested up to `lists` deep.
     fn add(
         &mut self,
-        document: &Document<'p>,
+        document: &FileDocument<'p>,
         json: &str,
         kind: &str,
         lists: usize,

@@ -37,7 +37,7 @@ pub(super) struct ListReader {
     /// The length of `buffer` with which reading goes on. It doubles while an object is incomplete, so that a long object is not
     /// read again for each of its parts.
     enough: usize,
-    part: Part,
+    part: ListPart,
     /// The list without its items.
     frame: Vec<u8>,
     /// The number of complete items.
@@ -46,7 +46,7 @@ pub(super) struct ListReader {
 
 /// A part of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Part {
+enum ListPart {
     /// The octets before the array `items`.
     #[default]
     Head,
@@ -70,15 +70,15 @@ impl ListReader {
     ) -> Result<(), RequestFailure> {
         self.buffer.extend_from_slice(octets);
         if self.buffer.len() >= self.enough {
-            if self.part == Part::Head {
+            if self.part == ListPart::Head {
                 self.read_head();
             }
-            if self.part == Part::Items {
+            if self.part == ListPart::Items {
                 self.read_items(&mut take)?;
             }
             self.enough = (2 * self.buffer.len()).min(MAX_OBJECT_OCTETS);
         }
-        if self.part == Part::Tail {
+        if self.part == ListPart::Tail {
             self.frame.append(&mut self.buffer);
         }
         if self.buffer.len().max(self.frame.len()) > MAX_OBJECT_OCTETS {
@@ -102,7 +102,7 @@ impl ListReader {
             let end = start + KEY.len() + array;
             let head = [&self.buffer[..end], b"null"].concat();
             if serde_json::from_slice::<IgnoredAny>(&[&head, &b"}"[..]].concat()).is_ok() {
-                (self.frame, self.part) = (head, Part::Items);
+                (self.frame, self.part) = (head, ListPart::Items);
                 self.buffer.drain(..=end);
                 return;
             }
@@ -118,7 +118,7 @@ impl ListReader {
                 .position(|octet| !b", \t\r\n".contains(octet));
             start += separators.unwrap_or(self.buffer.len() - start);
             if self.buffer.get(start) == Some(&b']') {
-                self.part = Part::Tail;
+                self.part = ListPart::Tail;
                 start += 1;
                 break;
             }
