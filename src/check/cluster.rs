@@ -200,10 +200,11 @@ async fn is_unready(client: &Client, node: &str) -> bool {
     !["", "True"].contains(&text(condition(&node, "Ready"), "status"))
 }
 
-/// Returns the account of a pod: its namespace and its name.
+/// Returns the account of a pod: its namespace and its name. The API server fills in the name, unless its admission of accounts is off.
 fn account(pod: &Value) -> [&str; 2] {
     let [namespace, _] = name_of(pod);
-    [namespace, text(pod, "spec.serviceAccountName")]
+    let name = pod["spec"]["serviceAccountName"].as_str();
+    [namespace, name.unwrap_or("default")]
 }
 
 /// Describes a pod: its phase, the conditions that are false, and the containers that wait or have ended.
