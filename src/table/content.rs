@@ -116,11 +116,13 @@ pub enum NoOwner {
 // === impl Published ===
 
 impl Published {
-    /// Returns the same without the services of the table.
+    /// Returns the same without the services of the table, and without the indexes of them that only builds need: they have nodes of
+    /// their own for each table.
     pub(super) fn without_services(&self) -> Self {
         let table = self.table.as_ref().map(|table| Table {
             namespaces: SharedMap::default(),
             listed_hosts: ServiceIndex::default(),
+            ordered: ServiceIndex::default(),
             ..table.clone()
         });
         Self { table, ..*self }
@@ -151,6 +153,7 @@ impl Table {
         Self {
             namespaces: past.namespaces,
             listed_hosts: past.listed_hosts,
+            ordered: past.ordered,
             ..rest.clone()
         }
     }

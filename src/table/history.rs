@@ -340,6 +340,7 @@ fn octets_of(version: Option<&Service>) -> usize {
     }
     for problem in &service.problems {
         octets += size_of::<Problem>() + problem.detail.len();
+        octets += problem.remedy.as_ref().map_or(0, |remedy| remedy.len());
         octets += size_of_val(&*problem.objects);
     }
     if service.alone.is_some() {

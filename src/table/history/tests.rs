@@ -355,3 +355,19 @@ fn orders_and_expected_clusters_count() {
     };
     assert!(octets(32) - octets(1) > 31 * 3 * size_of::<ClusterTerm>());
 }
+
+/// The nodes of an index would be those of each kept table, and nobody would count them.
+#[test]
+fn kept_tables_have_no_index_of_builds() {
+    let own = json!({"metadata": {"namespace": "prod", "name": "db",
+        "annotations": {"global-dns/failover": "east:west"}}, "spec": {}});
+    let published = Published {
+        table: Some(table(&[own])),
+        ..Published::default()
+    };
+    let has_order = |published: &Published| {
+        let table = published.table.as_ref().unwrap();
+        !table.ordered.is_empty()
+    };
+    assert!(has_order(&published) && !has_order(&published.without_services()));
+}
