@@ -114,7 +114,8 @@ impl Causes {
 
     /// Returns the number of problems of a kind.
     pub fn count(&self, kind: ProblemKind) -> u32 {
-        let causes = self.by_key.iter().filter(|((one, ..), _)| *one == kind);
+        let causes = self.by_key.range((kind, None, None)..);
+        let causes = causes.take_while(|((one, ..), _)| *one == kind);
         causes.map(|(_, cause)| cause.counts.count).sum()
     }
 

@@ -73,9 +73,10 @@ impl Server {
     pub(super) fn gone_problem(&self, table: &Table) -> Option<Problem> {
         let departures = self.departures(table, &Filter::default());
         let services = departures.iter().filter(|(one, _)| one.cluster.is_none());
-        let times: Vec<(Timestamp, &Namespace)> = services
+        let mut times: Vec<(Timestamp, &Namespace)> = services
             .map(|(one, time)| (*time, &one.service.namespace))
             .collect();
+        times.sort();
         let (since, namespaces) = went_at_once(&times, table)?;
         let parts = namespaces.iter().map(|namespace| {
             let of_namespace = times.iter().filter(|(_, own)| own == namespace);
@@ -115,7 +116,7 @@ impl Server {
     }
 }
 
-/// Returns the start of the first minute in which many services went at once, and their namespaces.
+/// Returns the start of the first minute in which many services went at once, and their namespaces. The times are sorted.
 fn went_at_once<'n>(
     times: &[(Timestamp, &'n Namespace)],
     table: &Table,
@@ -124,26 +125,25 @@ fn went_at_once<'n>(
         return None;
     }
     let left = table.services().filter(|one| is_answered(one)).count();
-    // There is one time for each event, and an event is of one namespace.
-    let mut counts: BTreeMap<(Timestamp, &Namespace), usize> = BTreeMap::new();
-    for one in times {
-        *counts.entry(*one).or_default() += 1;
-    }
-    for (start, _) in counts.keys() {
-        let mut within: BTreeMap<&Namespace, usize> = BTreeMap::new();
-        for ((time, namespace), count) in &counts {
-            if time >= start && time.since(*start) <= MINUTE {
-                *within.entry(namespace).or_default() += count;
-            }
+    let mut emptied: BTreeSet<&Namespace> = times.iter().map(|(_, namespace)| *namespace).collect();
+    emptied.retain(|namespace| !table.services_in(namespace.as_str()).any(is_answered));
+    // The services of each namespace that went within the minute before a time, which begins at this place.
+    let (mut within, mut first): (BTreeMap<&Namespace, usize>, usize) = (BTreeMap::new(), 0);
+    for (last, (end, namespace)) in times.iter().enumerate() {
+        *within.entry(namespace).or_default() += 1;
+        while end.since(times[first].0) > MINUTE {
+            let left_behind = times[first].1;
+            *within.entry(left_behind).or_default() -= 1;
+            within.retain(|_, count| *count > 0);
+            first += 1;
         }
-        let count: usize = within.values().sum();
+        let count = last - first + 1;
         let is_tenth = within.len() > 1 && count >= MANY && count * TENTH >= count + left;
-        within.retain(|namespace, count| {
-            let is_left = || table.services_in(namespace.as_str()).any(is_answered);
-            is_tenth || *count >= MANY && !is_left()
-        });
-        if !within.is_empty() {
-            return Some((*start, within.into_keys().collect()));
+        if is_tenth {
+            return Some((times[first].0, within.into_keys().collect()));
+        }
+        if within[namespace] >= MANY && emptied.contains(namespace) {
+            return Some((times[first].0, [*namespace].into()));
         }
     }
     None

@@ -136,21 +136,21 @@ fn causes(shown: &Shown<'_>, is_shown: impl Fn(&Cause) -> bool) -> Section {
         (rank, kind, key.2.is_some())
     });
     let (mut listed, mut more) = (Vec::new(), 0);
-    // The numbers of those that are listed.
+    // The numbers of those that are listed, and of no others: a namespace for each cause would cost their square.
     let mut numbers: BTreeMap<(ProblemKind, Option<&Namespace>), usize> = BTreeMap::new();
     for ((_, cluster, _), cause) in serious {
         let (kind, namespace) = (cause.first.kind, cause.namespace.as_ref());
         let of_kind = numbers.keys().filter(|(one, _)| *one == kind);
         let namespaces = of_kind.filter(|(_, one)| one.is_some()).count();
-        let number = numbers.entry((kind, namespace)).or_insert(0);
+        let number = numbers.get(&(kind, namespace)).copied().unwrap_or(0);
         let has_room = match namespace {
             _ if kind.row().family == Family::Server => true,
-            None => *number < MAX_CAUSES,
-            Some(_) if *number == 0 => namespaces < MAX_NAMESPACES,
-            Some(_) => *number < MAX_OF_NAMESPACE,
+            None => number < MAX_CAUSES,
+            Some(_) if number == 0 => namespaces < MAX_NAMESPACES,
+            Some(_) => number < MAX_OF_NAMESPACE,
         };
         if has_room {
-            *number += 1;
+            numbers.insert((kind, namespace), number + 1);
             listed.push(report(cause, cluster.as_ref(), shown));
         } else {
             more += 1;
