@@ -61,11 +61,11 @@ pub struct TableFacts {
     pub causes: Causes,
 }
 
-/// What endpoints are counted by.
+/// What endpoints are counted by. The name of a cluster is borrowed while they are counted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct EndpointLabels {
+pub struct EndpointLabels<C = String> {
     /// The cluster.
-    pub cluster: String,
+    pub cluster: C,
     /// The state.
     pub state: EndpointState,
     /// Whether the name of their service returns them.
@@ -179,11 +179,19 @@ fn count_endpoints(zones: &Zones, now: &Published, table: &Table) -> BTreeMap<En
     let listed = |service| NameReply::of_own_name(zones, now, service).endpoints(service);
     for one in table.services().flat_map(listed) {
         let labels = EndpointLabels {
-            cluster: own.get(one.cluster()).unwrap_or(&OTHER).to_string(),
+            cluster: own.get(one.cluster()).copied().unwrap_or(OTHER),
             state: one.state,
             is_returned: one.is_returned,
         };
         *endpoints.entry(labels).or_default() += 1;
     }
-    endpoints
+    let owned = endpoints.into_iter().map(|(one, count)| {
+        let labels = EndpointLabels {
+            cluster: one.cluster.to_owned(),
+            state: one.state,
+            is_returned: one.is_returned,
+        };
+        (labels, count)
+    });
+    owned.collect()
 }

@@ -1,5 +1,6 @@
 //! The server that is shown: its table, its source and its problems.
 
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,6 +75,7 @@ pub(super) struct Shown<'s> {
     pub past: Option<Moment>,
     /// The last event before the table was read, so that the table is at least as new.
     pub latest: Latest,
+    facts: OnceCell<Arc<TableFacts>>,
 }
 
 // === impl Server ===
@@ -185,6 +187,7 @@ impl<'s> Shown<'s> {
             offset: 0,
             past: None,
             latest,
+            facts: OnceCell::new(),
         }
     }
 
@@ -287,9 +290,12 @@ impl<'s> Shown<'s> {
             .collect()
     }
 
-    /// Returns the facts about the table.
-    pub(super) fn facts(&self) -> Arc<TableFacts> {
-        self.server.facts.of(&self.server.zones, &self.published)
+    /// Returns the facts about the table. Those of the past are computed once for each request, and do not displace the current ones.
+    pub(super) fn facts(&self) -> &TableFacts {
+        self.facts.get_or_init(|| match self.filter.at {
+            None => self.server.facts.of(&self.server.zones, &self.published),
+            Some(_) => Arc::new(TableFacts::of(&self.server.zones, &self.published)),
+        })
     }
 
     /// Returns the problems of the server that a table does not have itself. Of the past, only those of that table are known.
