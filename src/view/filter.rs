@@ -130,10 +130,13 @@ impl Filter {
         let labels = || services.iter().map(|service| service.key.labels());
         let selects_all = self.namespace.is_empty() && self.text.is_empty();
         if selects_all || labels().any(|labels| self.has_service(labels)) {
-            let known = || services.iter().flat_map(|one| clusters(one));
-            let is_unknown = |one: &&String| known().all(|own| own != one.as_str());
-            let cluster = self.cluster.iter().find(is_unknown)?;
-            let hint = hint(cluster, BTreeSet::from_iter(known()));
+            if self.cluster.is_empty() {
+                return None;
+            }
+            let known: BTreeSet<&str> = services.iter().flat_map(|one| clusters(one)).collect();
+            let mut unknown = self.cluster.iter();
+            let cluster = unknown.find(|one| !known.contains(one.as_str()))?;
+            let hint = hint(cluster, known);
             return Some(format!("no endpoint in cluster '{cluster}'{hint}"));
         }
         let namespaces: BTreeSet<&str> = labels().map(|[_, namespace]| namespace).collect();

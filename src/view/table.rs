@@ -1,6 +1,5 @@
 //! The view `table`: one row for each service, those with trouble first, below what is wrong with the server and its source.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,7 +9,7 @@ use super::{
     Age, Cells, Document, EndpointState, Report, Section, Shown, State, Verdict,
     causes_above_services, gone, is_listed, text_of,
 };
-use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, join_texts, list_some};
+use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, ServiceKey, join_texts, list_some};
 use crate::source::SteadyClock;
 use crate::table::Service;
 use crate::table::failover::{Failover, Step, StepHealth};
@@ -112,9 +111,9 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) {
             selected.push((verdict, *service));
         }
     }
-    selected.sort_by_cached_key(|(verdict, service)| {
-        let [service, namespace] = service.key.labels();
-        (Reverse(verdict.state), [namespace, service].map(natural))
+    selected.sort_by(|(verdict, service), (other_verdict, other)| {
+        let by_state = other_verdict.state.cmp(&verdict.state);
+        by_state.then_with(|| natural_parts(&service.key).cmp(natural_parts(&other.key)))
     });
     let rows = shown.page(selected, document);
     if filter.next.is_none() {
@@ -134,15 +133,20 @@ pub(super) fn table(shown: &Shown<'_>, document: &mut Document) {
     document.fail_if(3, filter.unmatched(&all));
 }
 
-/// Returns a name with zeros before its numbers, so that db-2 comes before db-10.
-fn natural(name: &str) -> String {
-    let mut parts = Vec::new();
-    let octets = name.as_bytes();
-    for part in octets.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit()) {
-        let width = if part[0].is_ascii_digit() { 63 } else { 0 }; // that of a label
-        parts.push(format!("{:0>width$}", String::from_utf8_lossy(part)));
-    }
-    parts.concat()
+/// Returns the numbers in the name of a service and the texts between them, so that db-2 comes before db-10: numbers of more digits are
+/// greater. A text has none.
+fn natural_parts(key: &ServiceKey) -> impl Iterator<Item = (usize, &[u8])> {
+    let [service, namespace] = key.labels().map(str::as_bytes);
+    let is_same = |one: &u8, next: &u8| one.is_ascii_digit() == next.is_ascii_digit();
+    namespace
+        .chunk_by(is_same)
+        .chain(service.chunk_by(is_same))
+        .map(|part| {
+            (
+                part.iter().filter(|octet| octet.is_ascii_digit()).count(),
+                part,
+            )
+        })
 }
 
 // === impl ServiceRow ===

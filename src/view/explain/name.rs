@@ -288,7 +288,10 @@ impl<'t> ReadName<'t> {
         // A name that is hidden hides the names below it. Below an ambiguous short name, no name exists.
         let hides = kind == ProblemKind::Shadowed
             || matches!(&self.reading, Reading::Missing(_, MissingReason::NoOwner));
-        let is_within = |one: &str, name: &str| format!(".{one}").ends_with(&format!(".{name}"));
+        let is_within = |one: &str, name: &str| {
+            let before = one.strip_suffix(name);
+            before.is_some_and(|labels| labels.is_empty() || labels.ends_with('.'))
+        };
         let is_short = |service: &Service| is_within(name, service.key.service.as_str());
         own == name || hides && is_within(&own, name) || self.service.is_some_and(is_short)
     }
