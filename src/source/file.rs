@@ -99,9 +99,11 @@ impl Files {
             return; // the next poll reads again
         };
         let has_changed = !self.stamps.is_empty();
-        self.stamps = now;
-        self.is_valid = read.is_ok();
-        match read {
+        // What cannot be read, such as with too many open files, may be readable later without a change.
+        self.stamps = if read.is_ok() { now } else { Vec::new() };
+        let parsed = read.and_then(|texts| parse_texts(&texts));
+        self.is_valid = parsed.is_ok();
+        match parsed {
             Ok(lists) => {
                 info!(files = self.paths.len(), "Reloaded files");
                 send(lists, feeds, updates)
@@ -111,19 +113,22 @@ impl Files {
     }
 }
 
+/// The texts of files.
+type Texts<'p> = Vec<(&'p Path, String)>;
+
 /// Reads files twice, with a pause. Returns `None` if the reads differ.
-async fn read_settled(paths: &[PathBuf]) -> Option<anyhow::Result<Lists>> {
+async fn read_settled(paths: &[PathBuf]) -> Option<anyhow::Result<Texts<'_>>> {
     let first = read_all(paths);
     tokio::time::sleep(SETTLE).await;
     match (first, read_all(paths)) {
-        (Ok(first), Ok(second)) if first == second => Some(parse_texts(&second)),
+        (Ok(first), Ok(second)) if first == second => Some(Ok(second)),
         (Err(_), Err(error)) => Some(Err(error)),
         _ => None,
     }
 }
 
 /// Reads the texts of files.
-fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<(&Path, String)>> {
+fn read_all(paths: &[PathBuf]) -> anyhow::Result<Texts<'_>> {
     let texts = paths.iter().map(|path| Ok((&**path, read_objects(path)?)));
     texts.collect()
 }
@@ -232,4 +237,22 @@ pub fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     }
     let why = format!("it is not a regular file of at most {} MiB", max >> 20);
     Err(io::Error::new(ErrorKind::Unsupported, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a change, it may be readable later: the process may have had too many open files.
+    #[tokio::test(start_paused = true)]
+    async fn file_that_cannot_be_read_is_read_again() {
+        let mut files = Files {
+            paths: vec!["/".into()], // a directory
+            stamps: vec![None],
+            first: None,
+            is_valid: true,
+        };
+        files.poll(&Feeds::new(&[]), &Updates::default()).await;
+        assert!(!files.is_valid && files.stamps.is_empty());
+    }
 }
