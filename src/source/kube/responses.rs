@@ -189,10 +189,19 @@ pub(super) struct EventReader<B> {
 
 /// An event of a watch.
 pub(super) struct WatchEvent<'l> {
-    /// Whether the object was deleted. Else it was added or modified, or it is a bookmark: it has no name then, but the version that
-    /// the server has reached.
-    pub(super) is_deleted: bool,
+    pub(super) kind: EventKind,
     pub(super) object: KubeObject<'l>,
+}
+
+/// The meaning of an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EventKind {
+    /// The object was added or modified.
+    Applied,
+    /// The object was deleted.
+    Deleted,
+    /// The server has reached the version. There is no object.
+    Bookmark,
 }
 
 /// One line of a response.
@@ -269,16 +278,17 @@ fn decode(line: &[u8]) -> Result<WatchEvent<'_>, RequestFailure> {
             .map_or_else(|| unreadable(error), RequestFailure::from_status)
     })?;
     let json = object.get();
-    let is_deleted = match &*kind {
-        "ADDED" | "MODIFIED" | "BOOKMARK" => false,
-        "DELETED" => true,
+    let kind = match &*kind {
+        "ADDED" | "MODIFIED" => EventKind::Applied,
+        "DELETED" => EventKind::Deleted,
+        "BOOKMARK" => EventKind::Bookmark,
         _ => {
             let status = serde_json::from_str(json).map_err(unreadable)?;
             return Err(RequestFailure::from_status(status));
         }
     };
     Ok(WatchEvent {
-        is_deleted,
+        kind,
         object: KubeObject::read(json),
     })
 }

@@ -43,7 +43,7 @@ use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
 use super::super::{Feeds, ObjectChange, Outcome, Update, Updates, log_problem};
 use super::limiter::Limiters;
 use super::requests::{Requests, VersionedList};
-use super::responses::{RequestFailure, WatchEvent, within};
+use super::responses::{EventKind, RequestFailure, WatchEvent, within};
 use crate::model::{Kind, parse};
 use crate::table::links::LinkList;
 use crate::table::store::Objects;
@@ -368,13 +368,13 @@ impl<'s> Watcher<'s> {
             self.version.replace_range(.., version);
         }
         let arrival = Instant::now();
-        // An object without a name cannot be identified, and a bookmark has none.
+        let read = match event.kind {
+            EventKind::Applied => parse::read(kind, object),
+            EventKind::Deleted => None,
+            EventKind::Bookmark => return,
+        };
+        // An object without a name cannot be identified.
         if let Some(key) = object.key() {
-            let read = if event.is_deleted {
-                None
-            } else {
-                parse::read(kind, object)
-            };
             self.updates.send(Update::Apply(ObjectChange {
                 kind,
                 key,
