@@ -116,7 +116,7 @@ impl DnsServer {
             let serve = move |place: Arc<ConnectionPlace>| {
                 let answerer = answerer.clone();
                 let stop = stop.clone();
-                let stream = Socket(place.clone());
+                let stream = Socket::new(place.clone(), usize::MAX);
                 Connection::new(stream, place, Transport::Tcp, answerer, stop).serve()
             };
             let connections = connections.clone();

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use super::finding::{self, Check, Finding, list};
 use crate::view::{Column, Document, Section};
-use observer::Observer;
+use observer::{Observer, ServiceLines};
 
 pub use observer::{Member, ReplicaFacts, ServerTable};
 
 /// Compares the members of a fleet.
 pub fn compare(members: &[Member]) -> Document {
-    let (mut lines, mut rows) = (Vec::new(), Vec::new());
+    let (mut lines, mut rows) = (Vec::new(), ServiceLines::new());
     let read = distinct(members, &mut lines);
     servers::compare(&read, &mut lines);
     let observers = observer::all(&read, &mut lines);

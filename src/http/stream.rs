@@ -145,9 +145,7 @@ impl EventStream {
         if known == Some(latest.version) {
             return None;
         }
-        let services = known
-            .and_then(|version| self.events.changed_after(version))
-            .map(|keys| Vec::from_iter(keys.iter().map(ToString::to_string)));
+        let services = known.and_then(|version| self.events.changed_after(version));
         let numbers = json!({
             "generation": latest.generation,
             "version": latest.version,

@@ -86,30 +86,26 @@ impl FailoverOrder {
     }
 
     fn of_text(text: &str, effect: &'static str) -> Self {
-        let mut reader = TermReader {
-            effect,
-            ..TermReader::default()
-        };
         let normal = normalized(text);
         let normal = normal.trim_end_matches([':', ',']);
         let (first, rest) = normal.split_once([':', ',']).unwrap_or((normal, ""));
         let is_auto = first == "auto";
         let order = if is_auto { rest } else { normal };
         let names = order.split([':', ',', '+']).count();
-        let steps = match MAX_ORDER.excess(text, names) {
-            None => read_steps(order, &mut reader),
-            Some(excess) => {
-                reader.note(effect, &excess);
-                return Self {
-                    is_auto: false,
-                    steps: [[ClusterTerm::too_large(text)].into()].into(),
-                    defect: reader.defect,
-                };
-            }
+        if let Some(excess) = MAX_ORDER.excess(text, names) {
+            return Self {
+                is_auto: false,
+                steps: [[ClusterTerm::nothing(text)].into()].into(),
+                defect: Some(format!("{effect}{excess}").into()),
+            };
+        }
+        let mut reader = TermReader {
+            effect,
+            ..TermReader::default()
         };
         Self {
             is_auto,
-            steps,
+            steps: read_steps(order, &mut reader),
             defect: reader.defect,
         }
     }
@@ -130,8 +126,7 @@ impl FailoverOrder {
 
     /// Returns the text of a step, counted from zero.
     pub fn step_text(&self, step: usize) -> String {
-        let step = self.steps.get(step);
-        step.map_or(String::new(), |step| ClusterTerm::join(step))
+        join_texts(self.steps.get(step).into_iter().flatten(), "+")
     }
 
     /// Returns the terms of all steps.
@@ -148,9 +143,12 @@ fn read_steps(text: &str, reader: &mut TermReader) -> Box<[Box<[ClusterTerm]>]> 
             return [ClusterTerm::Others].into();
         }
         let place = format!("step {}", index + 1);
-        let again = |term: &str| ClusterTerm::Nothing(shorten(term).into()); // keeps its place
+        // A term that occurs again keeps its place.
         step.split('+')
-            .map(|one| reader.read(one, &place).unwrap_or_else(|| again(one)))
+            .map(|one| {
+                let term = reader.read(one, &place);
+                term.unwrap_or_else(|| ClusterTerm::nothing(one))
+            })
             .collect()
     };
     steps.map(step).collect()
@@ -173,7 +171,7 @@ impl FromStr for FailoverOrder {
 impl fmt::Display for FailoverOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let auto = if self.is_auto { "auto:" } else { "" };
-        let steps = self.steps.iter().map(|step| ClusterTerm::join(step));
+        let steps = self.steps.iter().map(|step| join_texts(step, "+"));
         write!(f, "{auto}{}", join_texts(steps, ":"))
     }
 }
@@ -198,15 +196,9 @@ impl ClusterTerm {
         }
     }
 
-    /// Returns the one term that stands for a setting that is too large.
-    fn too_large(text: &str) -> Self {
+    /// Returns the term of a text that stands for no cluster, shortened.
+    fn nothing(text: &str) -> Self {
         Self::Nothing(shorten(text).into())
-    }
-
-    /// Returns terms as text.
-    fn join(terms: &[Self]) -> String {
-        let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
-        terms.join("+")
     }
 }
 

@@ -104,7 +104,7 @@ mod tests {
             (EndReason::Done, 5),
         ] {
             let (place, mut client) = connect().await;
-            let mut stream = Socket(place.clone());
+            let mut stream = Socket::new(place.clone(), usize::MAX);
             stream.write_all(&[0; 4 * PART]).await.unwrap();
             let started = tokio::time::Instant::now();
             close(&place, reason).await;
@@ -119,7 +119,10 @@ mod tests {
     async fn client_receives_the_last_reply_after_an_error() {
         let (place, mut client) = connect().await;
         client.write_all(&[0; PART]).await.unwrap(); // never read
-        Socket(place.clone()).write_all(&[1; PART]).await.unwrap();
+        Socket::new(place.clone(), usize::MAX)
+            .write_all(&[1; PART])
+            .await
+            .unwrap();
         let closing = tokio::spawn(async move { close(&place, EndReason::Malformed).await });
         client.write_all(&[0; PART]).await.unwrap();
         let mut reply = Vec::new();

@@ -69,10 +69,18 @@ impl Framing {
                 if self.outbox.len() >= MAX_OUTBOX {
                     return Pause::OutboxFull;
                 }
-                let packet = match next_message(&self.inbox, &mut self.answered) {
-                    Ok(packet) => packet,
-                    Err(pause) => return pause,
+                let unanswered = &self.inbox[self.answered..];
+                let Some((prefix, octets)) = unanswered.split_first_chunk::<LENGTH_PREFIX>() else {
+                    return Pause::Incomplete;
                 };
+                let length = usize::from(u16::from_be_bytes(*prefix));
+                if length > MAX_QUERY {
+                    return Pause::Malformed;
+                }
+                let Some(packet) = octets.get(..length) else {
+                    return Pause::Incomplete;
+                };
+                self.answered += LENGTH_PREFIX + length;
                 let Some(length) = answer(packet, &mut room[LENGTH_PREFIX..]) else {
                     return Pause::Malformed;
                 };
@@ -95,18 +103,4 @@ impl Framing {
     pub fn has_unanswered(&self) -> bool {
         self.answered < self.inbox.len()
     }
-}
-
-/// Returns the next complete message after the first `answered` octets, if there is one, and advances `answered`.
-fn next_message<'i>(inbox: &'i [u8], answered: &mut usize) -> Result<&'i [u8], Pause> {
-    let (prefix, octets) = inbox[*answered..]
-        .split_first_chunk::<LENGTH_PREFIX>()
-        .ok_or(Pause::Incomplete)?;
-    let length = usize::from(u16::from_be_bytes(*prefix));
-    if length > MAX_QUERY {
-        return Err(Pause::Malformed);
-    }
-    let message = octets.get(..length).ok_or(Pause::Incomplete)?;
-    *answered += LENGTH_PREFIX + length;
-    Ok(message)
 }

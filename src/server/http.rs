@@ -88,7 +88,7 @@ async fn serve_connection(place: Arc<ConnectionPlace>, routes: Router) {
         place.note_query();
         routes.call(request)
     });
-    let stream = TokioIo::new(Socket(place.clone()));
+    let stream = TokioIo::new(Socket::new(place.clone(), usize::MAX));
     tokio::select! {
         served = http.serve_connection(stream, service) => {
             if let Err(error) = served {

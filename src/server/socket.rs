@@ -12,15 +12,37 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use super::connections::ConnectionPlace;
 
 /// The stream of a connection, with its place.
-pub(super) struct Socket(pub(super) Arc<ConnectionPlace>);
+pub(super) struct Socket {
+    place: Arc<ConnectionPlace>,
+    /// Number of octets after which it yields to other connections.
+    quota: usize,
+    /// Octets read since it last yielded.
+    read: usize,
+}
+
+impl Socket {
+    /// Makes the stream of a connection, which yields to other connections after `quota` octets.
+    pub(super) fn new(place: Arc<ConnectionPlace>, quota: usize) -> Self {
+        Self {
+            place,
+            quota,
+            read: 0,
+        }
+    }
+}
 
 impl AsyncRead for Socket {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let stream = &self.0.stream;
+        if self.read >= self.quota {
+            self.read = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let stream = &self.place.stream;
         loop {
             ready!(stream.poll_read_ready(cx))?;
             let room = buf.initialize_unfilled();
@@ -37,6 +59,7 @@ impl AsyncRead for Socket {
             match (length, read) {
                 (Some(length), _) => {
                     buf.advance(length);
+                    self.read = self.read.saturating_add(length);
                     return Poll::Ready(Ok(()));
                 }
                 (None, Err(error)) if error.kind() != ErrorKind::WouldBlock => {
@@ -62,7 +85,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         octets: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let stream = &self.0.stream;
+        let stream = &self.place.stream;
         loop {
             ready!(stream.poll_write_ready(cx))?;
             match stream.try_write_vectored(octets) {
@@ -81,6 +104,6 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(&self.0.stream).shutdown(Shutdown::Write))
+        Poll::Ready(SockRef::from(&self.place.stream).shutdown(Shutdown::Write))
     }
 }

@@ -132,9 +132,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 biased; // a client that never pauses must not hide the end
                 () = self.place.replaced.cancelled(), if self.ending.is_none() => EndReason::Replaced,
                 () = self.stop.cancelled(), if self.ending.is_none() => EndReason::Stopped,
-                read = timeout_at(until, reading) => {
-                    return self.received(read.map_err(|_| reason)?);
-                }
+                read = timeout_at(until, reading) => return match read.map_err(|_| reason)? {
+                    Ok(0) => Err(EndReason::Done),
+                    Ok(length) => Ok(length),
+                    // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(EndReason::Done),
+                    Err(error) => Err(self.broken(&error)),
+                },
             };
             self.ending = Some(Ending {
                 since: Instant::now(),
@@ -161,17 +165,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let until = given.until.min(now + pause).min(since + limit);
         Ok(TimeLimit { until, reason })
-    }
-
-    /// Returns the number of octets read. 0 means that the client has closed the connection.
-    fn received(&self, read: io::Result<usize>) -> Result<usize, EndReason> {
-        match read {
-            Ok(0) => Err(EndReason::Done),
-            Ok(length) => Ok(length),
-            // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(EndReason::Done),
-            Err(error) => Err(self.broken(&error)),
-        }
     }
 
     /// Logs why the connection failed.

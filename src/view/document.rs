@@ -203,34 +203,25 @@ impl Section {
 impl Column {
     /// Returns a column of texts.
     pub fn text(name: &str) -> Self {
-        Self::new(name, 0, ColumnKind::Text)
-    }
-
-    /// Returns a column of texts that only `-o wide` shows.
-    pub fn wide(name: &str) -> Self {
-        Self::new(name, 1, ColumnKind::Text)
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
     }
 
     /// Returns a column of times.
     pub fn time(name: &str) -> Self {
-        Self::new(name, 0, ColumnKind::Time)
-    }
-
-    /// Returns a column of sentences.
-    pub fn sentence(name: &str) -> Self {
-        Self::new(name, 0, ColumnKind::Sentence)
+        Self {
+            kind: ColumnKind::Time,
+            ..Self::text(name)
+        }
     }
 
     /// Returns a column of states.
     pub fn state(name: &str) -> Self {
-        Self::new(name, 0, ColumnKind::State)
-    }
-
-    fn new(name: &str, priority: u8, kind: ColumnKind) -> Self {
         Self {
-            name: name.to_owned(),
-            priority,
-            kind,
+            kind: ColumnKind::State,
+            ..Self::text(name)
         }
     }
 }
@@ -245,7 +236,11 @@ impl<R> Cells<R> {
 
     /// Adds a column of texts that only `-o wide` shows.
     pub(super) fn wide(self, name: &str, text: fn(&R) -> String) -> Self {
-        self.with(Column::wide(name), text)
+        let column = Column {
+            priority: 1,
+            ..Column::text(name)
+        };
+        self.with(column, text)
     }
 
     /// Adds a column of times.
@@ -255,7 +250,11 @@ impl<R> Cells<R> {
 
     /// Adds a column of sentences.
     pub(super) fn sentence(self, name: &str, text: fn(&R) -> String) -> Self {
-        self.with(Column::sentence(name), text)
+        let column = Column {
+            kind: ColumnKind::Sentence,
+            ..Column::text(name)
+        };
+        self.with(column, text)
     }
 
     /// Adds a column of states.

@@ -9,7 +9,7 @@ use super::{
     Age, Cells, Document, EndpointState, Report, Section, Shown, State, Verdict,
     causes_above_services, gone, is_listed, text_of,
 };
-use crate::model::{GatewayDown, MAX_LISTED, ProblemKind, ServiceKey, join_texts, list_some};
+use crate::model::{GatewayDown, Line, MAX_LISTED, ProblemKind, ServiceKey, join_texts, list_some};
 use crate::source::SteadyClock;
 use crate::table::Service;
 use crate::table::failover::{Failover, Step, StepHealth};
@@ -52,7 +52,7 @@ pub(super) struct ServiceRow {
     pub expected: String,
     /// The expected clusters that its name waits for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub missing_clusters: Vec<String>,
+    pub missing_clusters: Vec<Line>,
     /// Why its name fails, if it does. Queries for it are answered with SERVFAIL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -156,7 +156,6 @@ impl ServiceRow {
     pub(super) fn new(shown: &Shown<'_>, service: &Service, verdict: Verdict) -> Self {
         let clusters = ClusterCell::of_service(shown, service);
         let sum = |count: fn(&ClusterCell) -> u32| clusters.iter().map(count).sum();
-        let missing = service.missing_clusters().iter();
         let (gate, failover) = (service.gate.as_ref(), service.failover.as_deref());
         let table = shown.table();
         Self {
@@ -174,7 +173,7 @@ impl ServiceRow {
             failover: failover.map(|one| FailoverReport::new(one, shown.clock())),
             gateway_down: Some(service.gateway_down).filter(|rule| *rule != GatewayDown::default()),
             expected: gate.map_or_else(String::new, |gate| gate.expected.clusters()),
-            missing_clusters: missing.map(ToString::to_string).collect(),
+            missing_clusters: service.missing_clusters().to_vec(),
             failure: Failure::of_service(service).map(|failure| failure.to_string()),
             problem: verdict.problem,
             sentence: verdict.problem.map(|kind| kind.row().sentence),

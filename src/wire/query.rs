@@ -67,11 +67,12 @@ pub fn parse(packet: &[u8]) -> Option<Message> {
     let header = header.filter(|header| header[2] & 0x80 == 0)?;
     let opcode = header[2] >> 3 & 0x0f;
     let counts = [4, 6, 8, 10].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
+    let [questions, answers, authorities, additionals] = counts;
     let rcode = match opcode {
         0 => Rcode::FormErr,
         _ => Rcode::NotImp,
     };
-    if counts[0] != 1 {
+    if questions != 1 {
         let edns = find_edns(packet, counts);
         let is_newer = opcode == 0 && edns.is_some_and(|edns| edns.version > 0);
         return reject(if is_newer { Rcode::BadVers } else { rcode }, 0, edns);
@@ -81,14 +82,19 @@ pub fn parse(packet: &[u8]) -> Option<Message> {
     };
     let question = question_length(&name);
     let end = HEADER + question;
-    if packet.len() < end {
+    let Some([.., t1, t2, c1, c2]) = packet.get(..end) else {
         return reject(rcode, 0, None);
-    }
+    };
     if opcode != 0 {
         return reject(Rcode::NotImp, question, find_edns(packet, counts));
     }
-    let rtype = RecordType(read_u16(packet, end - 4));
-    let edns = match read_query_edns(packet, end, rtype, counts) {
+    let rtype = RecordType(u16::from_be_bytes([*t1, *t2]));
+    // A query has at most OPT and TSIG. An IXFR query also has a SOA record (RFC 1995 section 3).
+    let is_ixfr = rtype == RecordType::IXFR;
+    if answers != 0 || authorities > u16::from(is_ixfr) || additionals > 2 {
+        return reject(Rcode::FormErr, question, find_edns(packet, counts));
+    }
+    let edns = match read_edns(packet, end, authorities + additionals, authorities) {
         Ok(edns) => edns,
         Err(Malformed(edns)) => return reject(Rcode::FormErr, question, edns),
     };
@@ -99,7 +105,7 @@ pub fn parse(packet: &[u8]) -> Option<Message> {
         query: Ok(Query {
             name,
             rtype,
-            class: read_u16(packet, end - 2),
+            class: u16::from_be_bytes([*c1, *c2]),
         }),
     })
 }
@@ -112,22 +118,6 @@ fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Option<Message> 
     })
 }
 
-/// Reads the OPT record of a query, whose records begin at `at`. A query has at most OPT and TSIG. An IXFR query also has a SOA record
-/// (RFC 1995 section 3).
-fn read_query_edns(
-    packet: &[u8],
-    at: usize,
-    rtype: RecordType,
-    counts: [u16; 4],
-) -> Result<Option<Edns>, Malformed> {
-    let [_, answers, authorities, additionals] = counts;
-    let is_ixfr = rtype == RecordType::IXFR;
-    if answers != 0 || authorities > u16::from(is_ixfr) || additionals > 2 {
-        return Err(Malformed(find_edns(packet, counts)));
-    }
-    read_edns(packet, at, authorities + additionals, authorities)
-}
-
 /// Searches a rejected message for an OPT record, because the reply then needs one, too (RFC 6891 section 6.1.1).
 fn find_edns(packet: &[u8], counts: [u16; 4]) -> Option<Edns> {
     let [questions, records @ ..] = counts;
@@ -138,11 +128,6 @@ fn find_edns(packet: &[u8], counts: [u16; 4]) -> Option<Edns> {
     // Each record takes octets of the message, so a large count alone cannot cause work.
     let count = records.into_iter().fold(0, u16::saturating_add);
     read_edns(packet, at, count, 0).unwrap_or_else(|Malformed(edns)| edns)
-}
-
-fn read_u16(packet: &[u8], at: usize) -> u16 {
-    let octet = |at: usize| packet.get(at).copied().unwrap_or_default();
-    u16::from_be_bytes([octet(at), octet(at + 1)])
 }
 
 /// A malformed record or option, with the readable part of the client's OPT record. The reply needs an OPT record, too.

@@ -125,6 +125,9 @@ const UDP_PLAIN: u16 = 512;
 /// The length of a padded reply is a multiple of this number of octets (RFC 8467 section 4.1).
 pub const PADDING_BLOCK: usize = 468;
 
+/// The name of the question for the identity of this server, `id.server` (RFC 4892).
+const IDENTITY: &[u8] = b"\x02id\x06server\x00";
+
 /// A response code without records, and its extended error.
 type ErrorReply<'t> = (Rcode, Option<ExtendedError<'t>>);
 
@@ -184,8 +187,8 @@ fn select_body<'t>(
             return Err((Rcode::NotImp, None));
         }
         (CLASS_IN | CLASS_ANY, _) => {}
-        (CLASS_CH, _) => {
-            let text = chaos(settings, query).ok_or(NOT_SUPPORTED)?;
+        (CLASS_CH, RecordType::TXT | RecordType::ANY) if query.name.wire() == IDENTITY => {
+            let text = settings.server_id.as_bytes();
             return Ok((Rcode::NoError, Body::Chaos(text)));
         }
         _ => return Err(NOT_SUPPORTED),
@@ -199,13 +202,6 @@ fn select_body<'t>(
         _ => Rcode::NoError,
     };
     Ok((rcode, Body::Answer(answer)))
-}
-
-/// Returns a text about this server, its identity (RFC 4892).
-fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> {
-    let is_identity = query.name.wire() == b"\x02id\x06server\x00";
-    let is_text_query = matches!(query.rtype, RecordType::TXT | RecordType::ANY);
-    (is_identity && is_text_query).then_some(settings.server_id.as_bytes())
 }
 
 /// Makes the OPT record of a reply. The reply to a client that is not allowed is hardly longer than the query, because the source

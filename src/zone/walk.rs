@@ -155,59 +155,42 @@ pub fn visit_srv<'t>(
     walk: Walk,
     mut visit: impl FnMut(usize, u16, bool) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    visit_shared_target(view, walk.turn, &mut visit)?;
-    visit_walks(
-        view.targets_of_their_own(),
-        walk,
-        |members, first, random| visit_targets(view, &members, first, random, &mut visit),
-    )
-}
-
-/// Visits the records of the common target of cluster IPs, if it is the name of the service. A service has few.
-fn visit_shared_target<'t>(
-    view: &View<'t>,
-    turn: u32,
-    visit: &mut impl FnMut(usize, u16, bool) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+    // The common target of cluster IPs, if it is the name of the service. A service has few.
     let mut is_first = true;
-    rotated(view.shared_ports(), turn)
+    for one in rotated(view.shared_ports(), walk.turn)
         .into_iter()
         .flatten()
-        .try_for_each(|one| {
-            let is_wanted = match view.port {
-                Some(wanted) => one.port.has_same_name(wanted),
-                None => one.is_new_number,
-            };
-            if !is_wanted || !view.members().contains(one.endpoint) {
-                return ControlFlow::Continue(());
-            }
-            visit(one.endpoint, one.port.number, take(&mut is_first))
-        })
-}
-
-/// Visits the records of endpoints with targets of their own, from a random port of the first one on.
-fn visit_targets<'t>(
-    view: &View<'t>,
-    members: &Members<'t>,
-    first: usize,
-    random: usize,
-    visit: &mut impl FnMut(usize, u16, bool) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+    {
+        let is_wanted = match view.port {
+            Some(wanted) => one.port.has_same_name(wanted),
+            None => one.is_new_number,
+        };
+        if is_wanted && view.members().contains(one.endpoint) {
+            visit(one.endpoint, one.port.number, take(&mut is_first))?;
+        }
+    }
+    // Targets of their own, from a random port of the first one on.
     let endpoints = &view.service.endpoints;
-    let ports = &endpoints[first].ports;
-    let split = match view.port {
-        None => first_of_number(ports, random % ports.len().max(1)),
-        Some(_) => 0,
-    };
     let mut visit_ports = |index: usize, range: Range<usize>, mut is_first: bool| {
         ports_in(&endpoints[index].ports, range, view.port)
             .try_for_each(|port| visit(index, port.number, take(&mut is_first)))
     };
-    members.iter_from(first).try_for_each(|index| {
-        let from = if index == first { split } else { 0 };
-        visit_ports(index, from..endpoints[index].ports.len(), true)
-    })?;
-    visit_ports(first, 0..split, false)
+    visit_walks(
+        view.targets_of_their_own(),
+        walk,
+        |members, first, random| {
+            let ports = &endpoints[first].ports;
+            let split = match view.port {
+                None => first_of_number(ports, random % ports.len().max(1)),
+                Some(_) => 0,
+            };
+            members.iter_from(first).try_for_each(|index| {
+                let from = if index == first { split } else { 0 };
+                visit_ports(index, from..endpoints[index].ports.len(), true)
+            })?;
+            visit_ports(first, 0..split, false)
+        },
+    )
 }
 
 /// Returns the ports in a range that are rows. Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV

@@ -91,28 +91,30 @@ impl FromStr for ZoneName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-        let length = name.len() + 2;
-        let invalid = name
-            .split('.')
-            .find(|label| label.parse::<ServiceName>().is_err());
-        Err(match (text, invalid) {
+        match text {
             // As of an environment variable that is set but empty.
-            ("", _) => "the name of a zone is empty; the default zone needs no value".to_owned(),
-            (".", _) => "the root zone cannot be served".to_owned(),
-            (_, Some(label)) => format!(
+            "" => {
+                return Err(
+                    "the name of a zone is empty; the default zone needs no value".to_owned(),
+                );
+            }
+            "." => return Err("the root zone cannot be served".to_owned()),
+            _ => {}
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let is_invalid = |label: &&str| label.parse::<ServiceName>().is_err();
+        if let Some(label) = name.split('.').find(is_invalid) {
+            return Err(format!(
                 "'{label}' is not a valid label: a label has 1 to 63 letters, digits and inner hyphens"
-            ),
-            (_, None) => match Name::from_text(&name).filter(|_| length <= MAX_LENGTH) {
-                None => {
-                    format!("the zone name has {length} octets; at most {MAX_LENGTH} are allowed")
-                }
-                Some(absolute) => {
-                    let text = format!("{name}.");
-                    let wire = absolute.wire().to_vec();
-                    return Ok(Self { text, wire });
-                }
-            },
+            ));
+        }
+        let length = name.len() + 2;
+        let absolute = Name::from_text(&name).filter(|_| length <= MAX_LENGTH);
+        let too_long =
+            || format!("the zone name has {length} octets; at most {MAX_LENGTH} are allowed");
+        Ok(Self {
+            wire: absolute.ok_or_else(too_long)?.wire().to_vec(),
+            text: name + ".",
         })
     }
 }

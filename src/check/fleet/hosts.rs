@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::observer::{Cell, Key, Mismatch, Observer, columns, differs, join, of_kind, of_problem};
+use super::observer::{
+    Cell, Key, Observer, ServiceLines, columns, differs, join, of_kind, of_problem,
+};
 use super::settings::{self, Aspect};
 use crate::check::facts::reason;
 use crate::check::finding::{Check, Finding, items, list, text};
@@ -57,7 +59,7 @@ const REPLIES: Aspect = Aspect {
 };
 
 /// Compares the hosts of all services. Returns the section with those that differ for another reason than a setting or a link.
-pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) -> Section {
+pub(super) fn compare(observers: &[Observer<'_>], rows: &mut ServiceLines) -> Section {
     let places: BTreeSet<_> = observers.iter().flat_map(|one| one.hosts.keys()).collect();
     let mut section = Section::new("differences", columns(&["SERVICE", "CLUSTER"], observers));
     for place in places {
@@ -90,7 +92,9 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
             section.push(row, &object);
         }
         lines.extend(differences);
-        rows.extend(lines.into_iter().map(|line| Mismatch { key, line }));
+        for line in lines {
+            rows.entry(line).or_default().insert(service.clone());
+        }
     }
     section
 }

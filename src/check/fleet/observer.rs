@@ -300,13 +300,8 @@ impl<'m> Observer<'m> {
 /// The namespace and the name of a service.
 pub(super) type Key<'m> = [&'m str; 2];
 
-/// One difference. Those that differ in their service alone are one line.
-pub(super) struct Mismatch<'m> {
-    /// The service that differs.
-    pub key: Key<'m>,
-    /// What differs, who sees what, the cause, and what to do.
-    pub line: Finding,
-}
+/// Differences: what differs, who sees what, the cause, and what to do; each with the services that differ so.
+pub(super) type ServiceLines = BTreeMap<Finding, BTreeSet<String>>;
 
 /// Returns who sees what if observers differ: `none in hub; db-0 in east and west`. Replicas of a cluster that see the same are one.
 pub(super) fn differs<'n>(seen: impl IntoIterator<Item = (String, &'n str)>) -> Option<String> {
@@ -335,13 +330,9 @@ pub(super) fn join<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String 
 }
 
 /// Makes the findings of servers and of services, which are named. One that makes services differ is failing, unless it is intended.
-pub(super) fn findings(of_servers: Vec<Finding>, rows: Vec<Mismatch<'_>>) -> Vec<Finding> {
-    let mut lines: BTreeMap<Finding, BTreeSet<String>> = BTreeMap::new();
+pub(super) fn findings(of_servers: Vec<Finding>, mut lines: ServiceLines) -> Vec<Finding> {
     for line in of_servers {
         lines.entry(line).or_default();
-    }
-    for Mismatch { key, line } in rows {
-        lines.entry(line).or_default().insert(key.join("/"));
     }
     let findings = lines.into_iter().map(|(mut line, services)| {
         let mut names = list(&services);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::observer::{Cell, Key, Mismatch, Observer, differs, of_problem};
+use super::observer::{Cell, Key, Observer, ServiceLines, differs, of_problem};
 use crate::check::facts::reason;
 use crate::check::finding::{Check, Finding, items, key_of, text};
 use crate::model::{ProblemKind, join_texts};
@@ -81,8 +81,8 @@ const RESULTS: [Aspect; 3] = [
 const EXPLAIN: &str = "compare what explain says in these clusters: global-dns explain SERVICE";
 
 /// Compares the settings of each service among the observers that have it. One that cannot be read explains all others.
-pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m>>) {
-    let mut services: BTreeMap<Key<'m>, Vec<(&Observer<'m>, &Value)>> = BTreeMap::new();
+pub(super) fn compare(observers: &[Observer<'_>], rows: &mut ServiceLines) {
+    let mut services: BTreeMap<Key<'_>, Vec<(&Observer<'_>, &Value)>> = BTreeMap::new();
     for observer in observers {
         for (key, service) in &observer.services {
             services.entry(*key).or_default().push((observer, service));
@@ -107,11 +107,14 @@ pub(super) fn compare<'m>(observers: &[Observer<'m>], rows: &mut Vec<Mismatch<'m
         if lines.is_empty() {
             lines.extend(SETTINGS.iter().filter_map(difference));
         }
-        let is_explained = rows.iter().any(|row| row.key == key);
+        let service = key.join("/");
+        let is_explained = rows.values().any(|services| services.contains(&service));
         if lines.is_empty() && !is_explained {
             lines.extend(RESULTS.iter().find_map(difference));
         }
-        rows.extend(lines.into_iter().map(|line| Mismatch { key, line }));
+        for line in lines {
+            rows.entry(line).or_default().insert(service.clone());
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ClusterTerm, MaxSize, TermReader, normalized, shorten};
+use super::{ClusterTerm, MaxSize, TermReader, join_texts, normalized, shorten};
 use crate::model::{ClusterName, Line, Timestamp};
 
 /// Expected clusters, separated by `+` or `,` in text, and until when the name waits for them:
@@ -54,7 +54,7 @@ impl ExpectedClusters {
         let names = normal.trim_end_matches(['+', ',']).split(['+', ',']);
         if let Some(excess) = MAX_SIZE.excess(text, names.clone().count()) {
             return Self {
-                terms: [ClusterTerm::too_large(clusters)].into(),
+                terms: [ClusterTerm::nothing(clusters)].into(),
                 until: None,
                 defect: Some(format!("{MISSING}{excess}").into()),
             };
@@ -82,7 +82,7 @@ impl ExpectedClusters {
 
     /// Returns the clusters as text, without the time.
     pub fn clusters(&self) -> String {
-        ClusterTerm::join(&self.terms)
+        join_texts(&self.terms, "+")
     }
 
     /// Returns the parts that are not one of these clusters.

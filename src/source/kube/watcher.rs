@@ -347,13 +347,13 @@ impl<'s> Watcher<'s> {
         if self.silence.turns == 0 {
             self.feeds.note_activity(&self.requests.feed);
         }
+        let mut limit = rest.map_or(MAX_SILENCE, |rest| rest.clamp(MIN_WATCH, MAX_SILENCE));
         loop {
-            let rest = rest.filter(|_| self.silence.is_deaf);
-            let limit = rest.map_or(MAX_SILENCE, |rest| rest.max(MIN_WATCH));
-            let Some(event) = within(limit.min(MAX_SILENCE), events.next()).await? else {
+            let Some(event) = within(limit, events.next()).await? else {
                 return Err(RequestFailure::Ended("the watch ended".to_owned()));
             };
             self.silence = Silence::default();
+            limit = MAX_SILENCE;
             self.feeds.note_activity(&self.requests.feed);
             self.apply(event);
         }
