@@ -1,5 +1,6 @@
 //! Rules, stores and tables for unit tests, and single objects of the builders in `tests/support`.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -220,12 +221,12 @@ impl Server {
 
     /// As [`Self::see`], without a change of the wall clock.
     pub(crate) fn see_with_wall_clock(&mut self, second: u64, objects: &[Value]) -> bool {
+        self.timers.now = Timestamp::from_seconds(second);
         let mut store = store(objects);
         self.timers.update_links(&mut store, None, &self.rules);
         let mut services = store.services();
         services.extend(self.table.services().map(|service| service.key.clone()));
-        services.extend(self.timers.due());
-        self.timers.now = Timestamp::from_seconds(second);
+        services.extend(self.timers.take_due());
         let built = build(&self.table, &store, &services, &self.rules, &self.timers);
         self.timers.apply(built.timers);
         self.table = built.table;
@@ -236,8 +237,14 @@ impl Server {
 /// Returns a zone as a zone file.
 pub(crate) fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     let file = ZoneFile::new(zones, zone, published).unwrap();
-    let lines = (0..file.parts()).flat_map(|part| file.part(part));
-    lines.map(|line| line + "\n").collect()
+    let mut text = String::new();
+    for part in file.parts() {
+        let _ = file.visit_records(part, |record| {
+            text += &format!("{record}\n");
+            ControlFlow::Continue(())
+        });
+    }
+    text
 }
 
 /// Returns a published table.

@@ -1,5 +1,7 @@
 //! The view `zone`: the records of a zone, as lines of a zone file.
 
+use std::ops::ControlFlow;
+
 use super::{Column, Document, RecordReport, Section, Shown, ViewError};
 use crate::model::join_texts;
 use crate::zone::print::ZoneFile;
@@ -18,21 +20,26 @@ pub(super) fn zone(shown: &Shown<'_>, document: &mut Document) -> Result<(), Vie
     let zone = choose_zone(zones, filter.zone.as_deref())?;
     let file = ZoneFile::new(zones, zone, &shown.published).ok_or(ViewError::NoTable)?;
     let place = shown.offset;
-    let (first, mut line) = (place >> LINE_BITS, place & ((1 << LINE_BITS) - 1));
+    let (first, mut skipped) = (place >> LINE_BITS, place & ((1 << LINE_BITS) - 1));
     let mut section = Section::new("", [Column::text("")]);
-    for part in first..file.parts() {
-        let lines = file.part(part);
-        let room = filter.page_size() - section.rows.len();
-        lines
-            .iter()
-            .skip(line)
-            .take(room)
-            .for_each(|line| section.push([line.clone()], &RecordReport::of_line(line, None)));
-        if lines.len() > line + room {
-            shown.note_next((part << LINE_BITS) | (line + room), document);
+    for (number, part) in file.parts().enumerate().skip(first) {
+        let mut line = 0;
+        let page = file.visit_records(part, |record| {
+            if line >= skipped {
+                if section.rows.len() == filter.page_size() {
+                    shown.note_next((number << LINE_BITS) | line, document);
+                    return ControlFlow::Break(());
+                }
+                let text = record.to_string();
+                section.push([text.clone()], &RecordReport::of_line(&text, None));
+            }
+            line += 1;
+            ControlFlow::Continue(())
+        });
+        if page.is_break() {
             break;
         }
-        line = 0;
+        skipped = 0;
     }
     if place == 0 && zone.ns_addresses.is_empty() {
         section.push_text([UNKNOWN_SERVER.to_owned()]);

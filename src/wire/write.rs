@@ -65,11 +65,12 @@ pub fn records_within(answer: &Answer<'_>, question: &Name, limit: usize) -> usi
     let mut message = Unfinished::new(&mut out, limit.saturating_sub(OPT));
     let _ = message.room(question_length(question));
     let mut writer = RecordWriter::new(&mut message, question, CLASS_IN);
-    let _ = answer
-        .records(AnswerContext::new(question, 0))
-        .into_iter()
-        .take_while(|record| record.section == MessageSection::Answer)
-        .all(|record| writer.put(&record));
+    let _ = answer.visit_each(AnswerContext::new(question, 0), |record| {
+        if record.section == MessageSection::Answer && writer.put(&record) {
+            return ControlFlow::Continue(());
+        }
+        ControlFlow::Break(())
+    });
     usize::from(message.counts[ANSWER])
 }
 

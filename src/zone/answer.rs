@@ -135,13 +135,16 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// Returns the endpoint of each record of the answer section, in the order of the table. Records of the zone itself
-    /// have none.
-    pub fn endpoints(&self) -> Vec<&'t Endpoint> {
+    /// Returns the endpoints of the first records of the answer section, at most this many, in the order of the table. Records of the
+    /// zone itself have none.
+    pub fn endpoints(&self, count: usize) -> Vec<&'t Endpoint> {
         match self {
             Self::Data(view, RecordType::SRV) => {
                 let mut endpoints = Vec::new();
                 let _ = visit_srv(view, Walk::default(), |index, _, _| {
+                    if endpoints.len() == count {
+                        return ControlFlow::Break(());
+                    }
                     endpoints.push(&view.service.endpoints[index]);
                     ControlFlow::Continue(())
                 });
@@ -152,6 +155,7 @@ impl<'t> Answer<'t> {
                 .flat_map(|endpoint| {
                     addresses_of(endpoint, *rtype, view.scope).map(move |_| endpoint)
                 })
+                .take(count)
                 .collect(),
             _ => Vec::new(),
         }

@@ -4,21 +4,23 @@
 //! answers. The exception is the address of `ns.dns.Z`, if it is unknown: `NS_PLACEHOLDER`.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::ControlFlow;
+use std::{fmt, iter, ptr};
 
 use super::records::{
     AnswerContext, Data, MessageSection, Record, RecordName, SRV_WEIGHT, soa_numbers,
 };
 use super::walk::Addresses;
 use super::{Grammar, Name, Reading, RecordType, Zone, Zones, answer, read};
+use crate::model::Port;
 use crate::table::{Endpoint, Published, Service, Table};
 
 /// Address of `ns.dns.Z` in a zone file, if the address of this server is unknown. It means the server that loads the
 /// file. Name servers reject a zone if its name server has no address.
 const NS_PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A zone file: the records of the zone itself, and those of each service.
+/// A zone file: the records of the zone itself, and those of each endpoint.
 pub struct ZoneFile<'t> {
     zones: Zones,
     zone: &'t Zone,
@@ -26,6 +28,15 @@ pub struct ZoneFile<'t> {
     services: Vec<&'t Service>,
     serial: u32,
     ns_host: String,
+}
+
+/// A part of a zone file.
+#[derive(Clone, Copy)]
+pub enum Part<'t> {
+    /// The zone itself.
+    Zone,
+    /// The names of a service whose first endpoint this is.
+    Endpoint(&'t Service, &'t Endpoint),
 }
 
 /// Returns the zones with a placeholder for each missing address of a name server.
@@ -46,80 +57,111 @@ impl<'t> ZoneFile<'t> {
     /// Lists the services of a zone. Returns `None` before the first complete table.
     pub fn new(zones: &Zones, zone: &'t Zone, published: &'t Published) -> Option<Self> {
         let table = published.table.as_ref()?;
+        let mut services = table.sorted_services();
+        if zone.grammar.cluster().is_some() {
+            services
+                .iter_mut()
+                .for_each(|one| *one = one.without_alias());
+        }
         Some(Self {
             zones: with_name_servers(zones),
             zone,
             table,
-            services: table.sorted_services(),
+            services,
             serial: published.serial,
             ns_host: format!("ns.dns.{}", zone.name),
         })
     }
 
-    /// Returns the number of parts: the zone itself, and each service.
-    pub fn parts(&self) -> usize {
-        1 + self.services.len()
+    /// Returns the parts, in order.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'t>> {
+        let endpoints = |service: &&'t Service| {
+            let service = *service;
+            let endpoints = service.endpoints.iter();
+            endpoints.map(move |endpoint| Part::Endpoint(service, endpoint))
+        };
+        iter::once(Part::Zone).chain(self.services.iter().flat_map(endpoints))
     }
 
-    /// Returns the lines of a part.
-    pub fn part(&self, index: usize) -> Vec<String> {
-        match index {
-            0 => self.head(),
-            _ => self.service(self.services[index - 1]),
+    /// Visits the records of a part, each of which is a line, until `visit` breaks.
+    pub fn visit_records(
+        &self,
+        part: Part<'_>,
+        mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match part {
+            Part::Zone => self.visit_own(visit),
+            Part::Endpoint(service, endpoint) => {
+                for owner in self.names_from(service, endpoint) {
+                    self.visit_name(&owner, self.zone, &RecordType::OF_SERVICES, &mut visit)?;
+                }
+                ControlFlow::Continue(())
+            }
         }
     }
 
-    /// Returns the lines of the zone itself.
-    fn head(&self) -> Vec<String> {
+    /// Visits the records of the zone itself.
+    fn visit_own(&self, mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
+        const ADDRESSES: &[RecordType] = &[RecordType::A, RecordType::AAAA];
+        let mut visit_name =
+            |owner: &str, zone, rtypes| self.visit_name(owner, zone, rtypes, &mut visit);
         let zone = self.zone;
         let apex = zone.name.as_str();
-        let version = format!("dns-version.{apex}");
-        let addresses = [RecordType::A, RecordType::AAAA];
-        let mut lines = self.records(apex, zone, &[RecordType::SOA, RecordType::NS]);
-        lines.extend(self.records(&version, zone, &[RecordType::TXT]));
-        lines.extend(self.records(&self.ns_host, zone, &addresses));
+        visit_name(apex, zone, &[RecordType::SOA, RecordType::NS])?;
+        visit_name(&format!("dns-version.{apex}"), zone, &[RecordType::TXT])?;
+        visit_name(&self.ns_host, zone, ADDRESSES)?;
         // A server of this zone alone delegates its child zones, and knows that the names above them exist.
         for child in self.zones.children(zone) {
-            let ns_host = format!("ns.dns.{}", child.name);
-            lines.extend(self.records(child.name.as_str(), child, &[RecordType::NS]));
-            lines.extend(self.records(&ns_host, child, &addresses));
+            visit_name(child.name.as_str(), child, &[RecordType::NS])?;
+            visit_name(&format!("ns.dns.{}", child.name), child, ADDRESSES)?;
         }
-        lines
+        ControlFlow::Continue(())
     }
 
-    /// Returns the lines of a service. The name of a service `ns` in namespace `dns` is the name server's, and a canonical name
-    /// and a short name may be equal: then it belongs to another service.
-    fn service(&self, service: &Service) -> Vec<String> {
-        let names = names_of_service(self.zone, self.table, service).into_iter();
-        let is_own = |owner: &String| {
+    /// Returns the names of a service whose first endpoint this is, sorted. The name of a service `ns` in namespace `dns` is the name
+    /// server's, and a canonical name and a short name may be equal: then it belongs to another service.
+    fn names_from(&self, service: &Service, endpoint: &Endpoint) -> BTreeSet<String> {
+        let is_first = |owner: &String| {
             let name = Name::from_text(owner).filter(|_| *owner != self.ns_host);
-            let reading = name.map(|name| read(&self.zones, self.table, &name));
-            matches!(reading, Some(Reading::View(_, view)) if view.service.key == service.key)
+            match name.map(|name| read(&self.zones, self.table, &name)) {
+                Some(Reading::View(_, view)) if view.service.key == service.key => {
+                    let first = view.endpoints().next();
+                    first.is_some_and(|first| ptr::eq(first, endpoint))
+                }
+                _ => false,
+            }
         };
-        names
-            .filter(is_own)
-            .flat_map(|owner| self.records(&owner, self.zone, &RecordType::OF_SERVICES))
-            .collect()
+        let bases = bases_of_service(self.zone, self.table, service);
+        let names = bases.iter().flat_map(|base| {
+            names_of_endpoint(&self.zone.grammar, endpoint, &endpoint.ports, base)
+        });
+        names.filter(is_first).collect()
     }
 
-    /// Returns the lines of a name in a zone that have these types.
-    fn records(&self, owner: &str, zone: &Zone, rtypes: &[RecordType]) -> Vec<String> {
+    /// Visits the records of a name in a zone that have these types.
+    fn visit_name(
+        &self,
+        owner: &str,
+        zone: &Zone,
+        rtypes: &[RecordType],
+        mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let Some(question) = Name::from_text(owner) else {
-            return Vec::new(); // the name is too long for a question
+            return ControlFlow::Continue(()); // the name is too long for a question
         };
         let nearest = self.zones.find(&question);
         if nearest.is_none_or(|(nearest, _)| nearest.name != zone.name) {
-            return Vec::new(); // the name is in a child zone
+            return ControlFlow::Continue(()); // the name is in a child zone
         }
         let context = AnswerContext::new(&question, self.serial);
-        let mut lines = Vec::new();
         for rtype in rtypes {
             let answer = answer(read(&self.zones, self.table, &question), *rtype);
-            let records = answer.records(context).into_iter();
-            let of_answer = records.filter(|record| record.section == MessageSection::Answer);
-            lines.extend(of_answer.map(|record| record.to_string()));
+            answer.visit_each(context, |record| match record.section {
+                MessageSection::Answer => visit(record),
+                _ => ControlFlow::Continue(()),
+            })?;
         }
-        lines
+        ControlFlow::Continue(())
     }
 }
 
@@ -165,26 +207,8 @@ fn write_each(f: &mut fmt::Formatter<'_>, ips: &[&[impl fmt::Display]; 2]) -> fm
 
 // === Names ===
 
-/// Returns the names of a service that own records, sorted. Some may belong to another service.
-pub fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
-    let bases = bases_of_service(zone, table, service);
-    let service = match zone.grammar {
-        Grammar::Cluster(_) => service.without_alias(),
-        Grammar::Global | Grammar::Mcs => service,
-    };
-    bases
-        .iter()
-        .flat_map(|base| {
-            service
-                .endpoints
-                .iter()
-                .flat_map(|endpoint| names_of_endpoint(&zone.grammar, endpoint, base))
-        })
-        .collect()
-}
-
 /// Returns the own names of a service in a zone: the canonical one, and the short one if it has that.
-pub(crate) fn bases_of_service(zone: &Zone, table: &Table, service: &Service) -> Vec<String> {
+pub fn bases_of_service(zone: &Zone, table: &Table, service: &Service) -> Vec<String> {
     let ([name, namespace], suffix) = (service.key.labels(), zone.name_suffix());
     let mut bases = vec![format!("{name}.{namespace}.{suffix}")];
     if table.owns_short_name(&service.key) && zone.grammar == Grammar::Global {
@@ -193,8 +217,13 @@ pub(crate) fn bases_of_service(zone: &Zone, table: &Table, service: &Service) ->
     bases
 }
 
-/// Returns the names at and below `base` that have the records of an endpoint.
-pub(crate) fn names_of_endpoint(grammar: &Grammar, endpoint: &Endpoint, base: &str) -> Vec<String> {
+/// Returns the names at and below `base` that have the records of an endpoint, with these of its ports.
+pub fn names_of_endpoint(
+    grammar: &Grammar,
+    endpoint: &Endpoint,
+    ports: &[Port],
+    base: &str,
+) -> Vec<String> {
     let [host, cluster] = endpoint.labels();
     let mut scopes = Vec::new();
     match grammar {
@@ -215,7 +244,7 @@ pub(crate) fn names_of_endpoint(grammar: &Grammar, endpoint: &Endpoint, base: &s
     let mut names = Vec::new();
     for scope in scopes {
         let has_ports = *grammar != Grammar::Mcs || scope.is_empty();
-        for port in endpoint.ports.iter().filter(|_| has_ports) {
+        for port in ports.iter().filter(|_| has_ports) {
             let protocol = port.protocol.label();
             let name = port.name.as_ref();
             names.extend(name.map(|name| format!("_{name}._{protocol}.{scope}{base}")));

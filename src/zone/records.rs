@@ -122,7 +122,14 @@ impl Answer<'_> {
                 visit(Record::answer(context.question, view.service.ttl, data))
             }),
             Self::Soa(zone) => visit(Record::soa(MessageSection::Answer, zone, context.serial)),
-            Self::Ns(zone) => visit_name_server(zone, context, visit),
+            Self::Ns(zone) => {
+                let owner = RecordName::ns_host(zone);
+                visit(Record::answer(context.question, zone.ttl, Data::Ns(owner)))?;
+                let rrsets = [RecordType::A, RecordType::AAAA].into_iter();
+                rrsets
+                    .flat_map(|rtype| own_addresses(zone, rtype))
+                    .try_for_each(|ip| visit(Record::additional(0, owner, zone.ttl, ip.into())))
+            }
             Self::Address(zone, rtype) => own_addresses(zone, *rtype)
                 .map(|ip| Data::Addresses(ip.into()))
                 .try_for_each(|data| visit(Record::answer(context.question, zone.ttl, data))),
@@ -140,17 +147,26 @@ impl Answer<'_> {
         }
     }
 
-    /// Returns the records that [`Answer::visit_records`] visits, each address alone.
+    /// Visits the records that [`Answer::visit_records`] visits, each address alone.
+    pub fn visit_each<'a>(
+        &'a self,
+        context: AnswerContext<'a>,
+        mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        self.visit_records(context, |record| match record.data {
+            Data::Addresses(addresses) => addresses.each().try_for_each(|one| {
+                let data = Data::Addresses(one);
+                visit(Record { data, ..record })
+            }),
+            _ => visit(record),
+        })
+    }
+
+    /// Returns the records that [`Answer::visit_each`] visits. A service can have millions.
     pub fn records<'a>(&'a self, context: AnswerContext<'a>) -> Vec<Record<'a>> {
         let mut records = Vec::new();
-        let _ = self.visit_records(context, |record| {
-            match record.data {
-                Data::Addresses(addresses) => records.extend(addresses.each().map(|one| Record {
-                    data: Data::Addresses(one),
-                    ..record
-                })),
-                _ => records.push(record),
-            }
+        let _ = self.visit_each(context, |record| {
+            records.push(record);
             ControlFlow::Continue(())
         });
         records
@@ -184,20 +200,6 @@ fn visit_srv<'a>(
             })
         })
     })
-}
-
-/// Visits the NS record of a zone and the addresses of its target.
-fn visit_name_server<'a>(
-    zone: &'a Zone,
-    context: AnswerContext<'a>,
-    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let owner = RecordName::ns_host(zone);
-    visit(Record::answer(context.question, zone.ttl, Data::Ns(owner)))?;
-    let rrsets = [RecordType::A, RecordType::AAAA].into_iter();
-    rrsets
-        .flat_map(|rtype| own_addresses(zone, rtype))
-        .try_for_each(|ip| visit(Record::additional(0, owner, zone.ttl, ip.into())))
 }
 
 // === impl RecordName ===

@@ -1,5 +1,6 @@
 //! The answers for a name, record by record.
 
+use std::ops::ControlFlow;
 use std::{array, ptr};
 
 use serde::Serialize;
@@ -65,23 +66,24 @@ impl AnswerReport {
     fn new(name: &ReadName<'_>, rtype: RecordType) -> Self {
         let (zones, published) = (&name.shown.server.zones, &name.shown.published);
         let answer = answer_question(zones, published, name.name, rtype);
-        let sources = answer.endpoints();
-        let records = answer.records(AnswerContext::new(name.name, published.serial));
-        let in_answer = || {
-            records
-                .iter()
-                .filter(|one| one.section == MessageSection::Answer)
-        };
-        let listed = in_answer()
-            .take(name.shown.filter.page_size())
-            .enumerate()
-            .map(|(place, record)| {
+        let page = name.shown.filter.page_size();
+        let sources = answer.endpoints(page);
+        let (mut records, mut ttl, mut count) = (Vec::new(), None, 0);
+        let _ = answer.visit_each(AnswerContext::new(name.name, published.serial), |record| {
+            ttl = ttl.or(Some(record.ttl));
+            if record.section != MessageSection::Answer {
+                return ControlFlow::Break(());
+            }
+            if count < page {
                 // Those that are returned come first, in the same order.
-                let source = sources.get(place).map(|one| ptr::from_ref(*one));
+                let source = sources.get(count).map(|one| ptr::from_ref(*one));
                 let is_source = |one: &ListedEndpoint<'_>| source == Some(one.endpoint);
                 let endpoint = name.endpoints.iter().position(is_source);
-                RecordReport::of_line(&record.to_string(), endpoint)
-            });
+                records.push(RecordReport::of_line(&record.to_string(), endpoint));
+            }
+            count += 1;
+            ControlFlow::Continue(())
+        });
         // Clients announce so much.
         let udp_max = name.shown.server.settings["answers"]["udpMax"]
             .as_u64()
@@ -90,10 +92,10 @@ impl AnswerReport {
         Self {
             rtype: rtype.to_string(),
             result: answer.result().into(),
-            ttl: records.first().map(|record| record.ttl),
+            ttl,
             reason: answer.failure(),
-            records: listed.collect(),
-            count: in_answer().count(),
+            records,
+            count,
             over_udp: fitting(udp_max.unwrap_or(TCP_LIMIT)),
             over_tcp: fitting(TCP_LIMIT),
         }

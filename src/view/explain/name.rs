@@ -223,7 +223,7 @@ impl<'t> ReadName<'t> {
                 }
             },
             (MissingReason::NoOwner, [.., name], Some(short)) => {
-                return describe_no_owner(name, short);
+                return describe_no_owner(self.table, name, short);
             }
             (MissingReason::NoService | MissingReason::NoOwner, [.., service, namespace], _) => {
                 if let Some(part) = part_of_object(self.table, &own.join("."))
@@ -257,10 +257,8 @@ impl<'t> ReadName<'t> {
     /// objects that would make one.
     pub(super) fn problems(&self) -> BTreeSet<Problem> {
         let key = self.key.as_ref();
-        let is_of = |cluster: &ClusterName| {
-            let mut clusters = self.service.iter().flat_map(|one| one.all_clusters());
-            self.grammar.cluster() == Some(cluster) || clusters.any(|own| own == cluster)
-        };
+        let clusters = self.service.iter().flat_map(|one| one.all_clusters());
+        let clusters: BTreeSet<&ClusterName> = clusters.chain(self.grammar.cluster()).collect();
         let concerns = |one: &&Problem| {
             if one.service.is_some() {
                 one.service.as_ref() == key
@@ -274,7 +272,9 @@ impl<'t> ReadName<'t> {
             } else if let Some(name) = &one.name {
                 self.is_concerned(one.kind, name)
             } else {
-                one.cluster.as_ref().is_some_and(is_of)
+                one.cluster
+                    .as_ref()
+                    .is_some_and(|one| clusters.contains(one))
             }
         };
         let non_member = key.and_then(|key| self.table.non_member(key));
@@ -335,10 +335,18 @@ fn counted<'t>(endpoints: impl Iterator<Item = &'t ListedEndpoint<'t>> + Clone) 
 }
 
 /// Describes a short name without an owner.
-fn describe_no_owner(name: &str, short: &ShortName) -> String {
+fn describe_no_owner(table: &Table, name: &str, short: &ShortName) -> String {
+    let claimants = |claims: &[Claim]| {
+        let name = name.parse().unwrap_or_default();
+        let services = claims
+            .iter()
+            .flat_map(|claim| table.claimants(&name, *claim));
+        let namespaces: BTreeSet<_> = services.map(|one| &one.namespace).collect();
+        list_some(namespaces, MAX_NAMESPACES)
+    };
     let reason = match short.owner.as_ref().err() {
         Some(NoOwner::Ambiguous) => {
-            let namespaces = list_some(short.namespaces(Claim::Headless), MAX_NAMESPACES);
+            let namespaces = claimants(&[Claim::Headless]);
             return format!("ambiguous: '{name}' exists in the namespaces {namespaces}");
         }
         Some(NoOwner::Pinned(namespace)) => {
@@ -349,6 +357,6 @@ fn describe_no_owner(name: &str, short: &ShortName) -> String {
             format!("no setting assigns the short name '{name}' to a namespace (shortNames.pinned)")
         }
     };
-    let namespaces = list_some(short.namespaces(Claim::Other), MAX_NAMESPACES);
+    let namespaces = claimants(&[Claim::Other, Claim::OtherWithSettings, Claim::Headless]);
     format!("{reason}; namespaces that have it: {namespaces}")
 }

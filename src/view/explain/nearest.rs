@@ -14,7 +14,7 @@ const MAX_NAMES: usize = 5;
 const MAX_LABELS: usize = 12;
 /// Maximum number of names of services whose endpoints are looked at.
 const MAX_BASES: usize = 10;
-/// Maximum number of services, and of endpoints of each chosen one, that are looked at.
+/// Maximum number of services, and of names of each chosen one, that are compared.
 const MAX_COMPARED: usize = 2000;
 
 /// A part of a service: one host or cluster of it, or all.
@@ -67,18 +67,20 @@ pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> 
         }
         let has_port = asked[0].starts_with('_');
         for (base, service) in similar_bases(table, zone, &asked) {
-            for endpoint in service.endpoints.iter().take(MAX_COMPARED) {
+            let names = service.endpoints.iter().flat_map(|endpoint| {
+                let ports = if has_port { &*endpoint.ports } else { &[] };
+                let names = names_of_endpoint(&zone.grammar, endpoint, ports, &base);
+                names.into_iter().map(move |name| (name, endpoint))
+            });
+            let names = names.filter(|(name, _)| name.starts_with('_') == has_port);
+            for (name, endpoint) in names.take(MAX_COMPARED) {
                 // Kubernetes' name of a host has no cluster.
                 let cluster = format!(".{}.", endpoint.labels()[1]);
-                for name in names_of_endpoint(&zone.grammar, endpoint, &base) {
-                    let written = [name.clone(), name.replacen(&cluster, ".", 1)];
-                    let errors = asked.iter().flat_map(|text| {
-                        written.iter().map(|written| typing_errors(text, written))
-                    });
-                    if name.starts_with('_') == has_port {
-                        add(errors.min().unwrap_or_default(), name);
-                    }
-                }
+                let written = [name.clone(), name.replacen(&cluster, ".", 1)];
+                let errors = asked
+                    .iter()
+                    .flat_map(|text| written.iter().map(|written| typing_errors(text, written)));
+                add(errors.min().unwrap_or_default(), name);
             }
         }
     }

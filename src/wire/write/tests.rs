@@ -11,7 +11,7 @@ use crate::table::Published;
 use crate::testing::{endpoint, listing, mirror, table, zones};
 use crate::wire::respond::{QueryContext, ResponseSettings, Transport, respond};
 use crate::wire::{Access, parse};
-use crate::zone::print::names_of_service;
+use crate::zone::print::{bases_of_service, names_of_endpoint};
 use crate::zone::{AnswerOrder, answer, read};
 
 /// Returns a table with a service for each count. Its endpoints are in two clusters, and half of them are dual-stack.
@@ -160,8 +160,15 @@ fn every_name_and_type_is_encoded_as_its_records() {
     let (now, settings) = (published(&[0, 1, 3, 9, 60]), settings(AnswerOrder::Rotate));
     let zone = settings.zones.iter().next().unwrap();
     let table = now.table.as_ref().unwrap();
-    let names = |service| names_of_service(zone, table, service);
-    let mut names: BTreeSet<String> = table.services().flat_map(names).collect();
+    let mut names = BTreeSet::new();
+    for service in table.services() {
+        for base in bases_of_service(zone, table, service) {
+            let endpoints = service.endpoints.iter();
+            names.extend(endpoints.flat_map(|endpoint| {
+                names_of_endpoint(&zone.grammar, endpoint, &endpoint.ports, &base)
+            }));
+        }
+    }
     let others = [
         "global.",
         "ns.dns.global.",

@@ -1,6 +1,7 @@
 //! Checks of all answers from a table.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use global_dns::model::ProblemKind;
 use global_dns::table::{Endpoint, Published, Table};
@@ -59,18 +60,34 @@ pub fn check(table: &Table, seen: &mut Seen) {
 
 /// Returns a zone as a zone file. Before the first complete table, it is empty.
 pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
-    let file = print::ZoneFile::new(zones, zone, published);
-    let files = file.iter();
-    let lines = files.flat_map(|file| (0..file.parts()).flat_map(|part| file.part(part)));
-    lines.map(|line| line + "\n").collect()
+    let mut text = String::new();
+    if let Some(file) = print::ZoneFile::new(zones, zone, published) {
+        for part in file.parts() {
+            let _ = file.visit_records(part, |record| {
+                text += &format!("{record}\n");
+                ControlFlow::Continue(())
+            });
+        }
+    }
+    text
 }
 
 /// Returns the names of services in a zone, sorted.
 pub fn names_in(zone: &Zone, table: &Table) -> BTreeSet<String> {
-    let services = table.services();
-    services
-        .flat_map(|service| print::names_of_service(zone, table, service))
-        .collect()
+    let mut names = BTreeSet::new();
+    for mut service in table.services() {
+        let bases = print::bases_of_service(zone, table, service);
+        if zone.grammar.cluster().is_some() {
+            service = service.without_alias();
+        }
+        for endpoint in &service.endpoints {
+            let below = |base: &String| {
+                print::names_of_endpoint(&zone.grammar, endpoint, &endpoint.ports, base)
+            };
+            names.extend(bases.iter().flat_map(below));
+        }
+    }
+    names
 }
 
 /// Returns the names of services that fit into a query. `_P._R.` may make a name too long.
