@@ -185,8 +185,15 @@ async fn readyz(FromState(state): FromState<HttpState>) -> (StatusCode, String) 
 
 async fn metrics(FromState(state): FromState<HttpState>) -> Response {
     const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    /// A rendering does not end with its connection, so that connections that are closed at once could begin any number of them.
+    static RENDERING: Semaphore = Semaphore::const_new(1);
+    let place = RENDERING.acquire().await;
     let runtime = state.metrics_runtime.clone();
-    let rendered = runtime.spawn(async move { state.render() }).await;
+    let render = async move {
+        let _place = place;
+        state.render()
+    };
+    let rendered = runtime.spawn(render).await;
     let text = rendered.map_err(anyhow::Error::from);
     match text.and_then(|text| Ok(text?)) {
         Ok(text) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),

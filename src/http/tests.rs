@@ -16,7 +16,7 @@ use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 use crate::source::Feeds;
 use crate::table::content::listings::LISTINGS;
-use crate::table::{Built, Difference, Publisher, Table};
+use crate::table::{Built, Difference, Moment, Publisher, Table};
 use crate::testing::{backends, endpoint, mirror, service_mirror, table, zones};
 use crate::view::{CurrentFacts, Identity, MAX_CLUSTERS, MAX_FAILING};
 
@@ -183,6 +183,14 @@ fn replicas_are_compared_at_the_same_moment_although_answers_change() {
     let hashes = replicas.each_ref().map(|replica| hash(replica, minute(14)));
     assert_eq!(hashes, [expected; 2]);
     assert_ne!(hash(&replicas[1], minute(15)), expected);
+    // Of a moment whose versions are not kept, a replica knows no answers.
+    let whole = replicas[0].0.reader().at(minute(11)).unwrap();
+    let incomplete = Moment {
+        incomplete: ["prod".parse().unwrap()].into(),
+        ..whole
+    };
+    let facts = CurrentFacts::default();
+    assert_eq!(facts.compared_hash(minute(20), |_| Some(incomplete)), None);
 }
 
 /// The probe that arrives before the first table must not fail, and must not delay the other one.

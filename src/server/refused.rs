@@ -28,7 +28,7 @@ struct RefusedClient {
 
 impl RefusedClients {
     /// Notes a refused client. Under a flood, some are not noted.
-    pub(super) fn note(&self, client: IpAddr, now: u32) {
+    pub(crate) fn note(&self, client: IpAddr, now: u32) {
         let Some(mut last) = self.0.try_lock() else {
             return;
         };

@@ -75,6 +75,7 @@ mod tests {
 
     use super::*;
     use crate::clock::{unix_milliseconds, unix_seconds};
+    use crate::model::ProblemKind;
     use crate::source::{Feeds, SteadyClock};
     use crate::table::links::LinkList;
     use crate::table::{Built, Difference, Publisher};
@@ -115,6 +116,7 @@ mod tests {
         }
         let zones = zones(&["global"]);
         let server = Server::of_objects(publisher.reader(), feeds, zones, Identity::default());
+        server.refused.note([192, 0, 2, 7].into(), unix_seconds());
         let is_of_time = |c: char| c.is_ascii_digit() || "TZ:.-".contains(c);
         let mut seen = 0;
         for view in [
@@ -139,5 +141,12 @@ mod tests {
             }
         }
         assert!(seen > 20, "{seen}");
+        // Its time is of the wall clock.
+        let problems = server.problems(&server.reader.load());
+        let mut refused = problems
+            .iter()
+            .filter(|one| one.kind == ProblemKind::RefusedClient);
+        let age = Age::from(refused.next().unwrap()).printed(server.feeds.clock);
+        assert!(age.since.unwrap() < now.after(HOUR));
     }
 }

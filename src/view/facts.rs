@@ -97,7 +97,8 @@ impl CurrentFacts {
         let moment = Timestamp(now.0 - now.0 % interval);
         let mut known = self.0.lock();
         if known.compared.0 != moment {
-            let hash = at(moment).and_then(|then| {
+            let whole = at(moment).filter(|then| then.incomplete.is_empty());
+            let hash = whole.and_then(|then| {
                 let table = then.published.table.as_ref()?;
                 // Usually, nothing has changed since.
                 let is_known = std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(&then.published));

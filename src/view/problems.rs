@@ -1,5 +1,5 @@
-//! Problems in documents, and the view `problems`: the causes first, then each problem, those of the server and of clusters before those
-//! of services.
+//! Problems in documents, and the view `problems`: the causes first, then each problem of the table, those of clusters before those of
+//! services, then those of the server.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::causes::Cause;
 use super::{Age, Cells, Counts, Document, Filter, Report, Section, Shown, is_listed};
 use crate::model::{
-    ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey, sentence_of,
+    ClusterName, Family, Level, Line, Namespace, Problem, ProblemKind, ServiceKey, Text,
+    sentence_of,
 };
 use crate::table::Table;
 
@@ -34,13 +35,13 @@ pub(super) struct ProblemReport {
     pub subject: Line,
     /// The service, as `namespace/name`, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<String>,
+    pub service: Option<ServiceKey>,
     /// The namespace that it concerns, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
+    pub namespace: Option<Text>,
     /// The cluster, if it concerns one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cluster: Option<String>,
+    pub cluster: Option<ClusterName>,
     /// What is wrong in this case, if it is one problem, or one of the server.
     pub detail: Line,
     /// The kind of the problem that explains it, if one does.
@@ -61,13 +62,11 @@ pub(super) struct ProblemReport {
 /// Adds the problems.
 pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) {
     let filter = shown.filter;
-    let of_server = shown.problems().into_iter().map(Cow::Owned);
-    let of_table = shown.table().into_iter().flat_map(Table::reported_problems);
-    let all = of_server.chain(of_table);
     // Documents are made one at a time, so that the list of all is in memory once.
-    let mut selected: Vec<Cow<'_, Problem>> = all.filter(|one| is_selected(filter, one)).collect();
-    selected.sort();
-    selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some()));
+    let of_table = shown.table().into_iter().flat_map(Table::reported_problems);
+    let mut selected = sorted(filter, of_table);
+    // Those of the server come and go between two pages, and must not move the others.
+    selected.extend(sorted(filter, shown.problems().into_iter().map(Cow::Owned)));
     let rows = shown.page(selected, document);
     if !filter.selects_rows() {
         document.sections.push(causes(shown, |_| true));
@@ -75,6 +74,17 @@ pub(super) fn problems(shown: &Shown<'_>, document: &mut Document) {
     document
         .sections
         .push(ProblemReport::section(rows.iter().map(Cow::as_ref), shown));
+}
+
+/// Returns the selected problems, the worst first, and those of clusters before those of services.
+fn sorted<'p>(
+    filter: &Filter,
+    problems: impl Iterator<Item = Cow<'p, Problem>>,
+) -> Vec<Cow<'p, Problem>> {
+    let mut selected: Vec<_> = problems.filter(|one| is_selected(filter, one)).collect();
+    selected.sort();
+    selected.sort_by_key(|one| (Reverse(one.kind.row().level), one.service.is_some()));
+    selected
 }
 
 /// Returns whether a problem is selected: by its kind, its cluster, and its service, object or text.
@@ -167,7 +177,7 @@ fn causes(shown: &Shown<'_>, is_shown: impl Fn(&Cause) -> bool) -> Section {
 fn report(cause: &Cause, cluster: Option<&ClusterName>, shown: &Shown<'_>) -> ProblemReport {
     let own = ProblemReport::new(&cause.first, shown);
     let mut report = ProblemReport {
-        cluster: cluster.map(ToString::to_string),
+        cluster: cluster.cloned(),
         age: cause.age.printed(shown.clock()),
         counts: Some(cause.counts),
         ..own
@@ -216,9 +226,9 @@ impl ProblemReport {
             level: row.level,
             sentence: row.sentence,
             subject: problem.subject(),
-            service: problem.service.as_ref().map(ToString::to_string),
-            namespace: problem.namespace().map(ToString::to_string),
-            cluster: problem.cluster.as_ref().map(ToString::to_string),
+            service: problem.service.clone(),
+            namespace: problem.namespace().cloned(),
+            cluster: problem.cluster.clone(),
             detail: problem.with_objects(detail),
             cause: problem.cause,
             age: Age::from(problem).printed(shown.clock()),

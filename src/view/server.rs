@@ -108,8 +108,12 @@ impl Server {
         let mut problems = Vec::from_iter(stopping);
         problems.extend(now.problem());
         problems.extend(self.feeds.problems());
-        problems.extend(self.certificate.iter().flat_map(|one| one.problems()));
-        problems.extend(self.refused.problem(unix_seconds()));
+        let certificate = self.certificate.iter().flat_map(|one| one.problems());
+        for problem in certificate.chain(self.refused.problem(unix_seconds())) {
+            // Their times are of the wall clock.
+            let since = problem.since.map(|time| self.feeds.clock.of_wall(time));
+            problems.push(problem.holds_since(since));
+        }
         problems.extend(self.feeds.events.flapping_services().into_values());
         for (kind, failures) in [
             (ProblemKind::SourcePanicked, &self.feeds.panics),
