@@ -364,7 +364,8 @@ impl<'p> UpdateLoop<'p> {
     fn build(&mut self) {
         self.has_news = false;
         self.timers.wall = Timestamp(unix_milliseconds());
-        self.note_changed(None, self.timers.due());
+        let due = self.timers.take_due();
+        self.note_changed(None, due);
         let last = Arc::clone(&self.reader.load());
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
@@ -397,8 +398,9 @@ impl<'p> UpdateLoop<'p> {
             for arrival in delays {
                 self.feeds.answer_delays.add(arrival.elapsed(), 1);
             }
+            let links = take(&mut self.timers.links.changed);
             self.log
-                .note_published(&last, &now, &services, self.feeds, time);
+                .note_published(&last, &now, &services, &links, self.feeds, time);
         }
     }
 

@@ -26,13 +26,14 @@ pub(super) struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Tells what a table that was published after `last` changes. `changed` are the services that differ, and `time` is that of the
-    /// clock of the process.
+    /// Tells what a table that was published after `last` changes. `changed` are the services that differ, and `links` the clusters whose
+    /// states do. `time` is that of the clock of the process.
     pub(super) fn note_published(
         &mut self,
         last: &Published,
         now: &Arc<Published>,
         changed: &ServiceKeys,
+        links: &BTreeSet<ClusterName>,
         feeds: &Feeds,
         time: Timestamp,
     ) {
@@ -60,7 +61,7 @@ impl ChangeLog {
             "Published table"
         );
         let short_names = last_table.map(|last| diff_short_names(last, next, changed));
-        let changes = diff_links(last_table, next)
+        let changes = diff_links(last_table, next, links)
             .into_iter()
             .chain(short_names.into_iter().flatten());
         for change in changes.chain(of_services.into_iter().flat_map(|(_, changes)| changes)) {

@@ -4,7 +4,7 @@
 //! time is next. One that had nothing to build begins with the least time of those that wait, so that nobody saves up time or owes it.
 //! So a change waits for one build of another namespace, whatever that has to build.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::model::{ServiceKey, Text};
@@ -17,6 +17,8 @@ pub(super) type Tenant = Option<Text>;
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     queues: BTreeMap<Tenant, Queue>,
+    /// The times of the queues: that with the least has its turn.
+    times: BTreeSet<(Duration, Tenant)>,
     /// The places of each service in queues.
     places: BTreeMap<ServiceKey, BTreeMap<Tenant, u64>>,
     /// The place of the next one.
@@ -47,10 +49,14 @@ impl Turns {
         if services.is_empty() {
             return;
         }
-        let least = self.queues.values().map(|queue| queue.time).min();
-        let queue = self.queues.entry(tenant.clone()).or_insert(Queue {
-            time: least.unwrap_or_default(),
-            services: BTreeMap::new(),
+        let least = self.times.first().map(|(time, _)| *time);
+        let queue = self.queues.entry(tenant.clone()).or_insert_with(|| {
+            let time = least.unwrap_or_default();
+            self.times.insert((time, tenant.clone()));
+            Queue {
+                time,
+                services: BTreeMap::new(),
+            }
         });
         for service in services {
             let places = self.places.entry(service.clone()).or_default();
@@ -65,14 +71,13 @@ impl Turns {
 
     /// Takes the next service, out of all queues. [`Self::charge`] must follow.
     pub(super) fn take(&mut self) -> Option<Turn> {
-        let (tenant, queue) = self.queues.iter().min_by_key(|(_, queue)| queue.time)?;
-        let tenant = tenant.clone();
-        let service = queue.services.values().next()?.clone();
+        let (_, tenant) = self.times.first()?.clone();
+        let service = self.queues[&tenant].services.values().next()?.clone();
         for (other, place) in self.places.remove(&service).unwrap_or_default() {
             if let Some(queue) = self.queues.get_mut(&other) {
                 queue.services.remove(&place);
                 if queue.services.is_empty() && other != tenant {
-                    self.queues.remove(&other);
+                    self.remove(other);
                 }
             }
         }
@@ -81,12 +86,19 @@ impl Turns {
 
     /// Charges a tenant for a build.
     pub(super) fn charge(&mut self, tenant: Tenant, time: Duration) {
-        if let Some(queue) = self.queues.get_mut(&tenant) {
+        if let Some(mut queue) = self.remove(tenant.clone())
+            && !queue.services.is_empty()
+        {
             queue.time += time;
-            if queue.services.is_empty() {
-                self.queues.remove(&tenant);
-            }
+            self.times.insert((queue.time, tenant.clone()));
+            self.queues.insert(tenant, queue);
         }
+    }
+
+    fn remove(&mut self, tenant: Tenant) -> Option<Queue> {
+        let queue = self.queues.remove(&tenant)?;
+        self.times.remove(&(queue.time, tenant));
+        Some(queue)
     }
 
     /// Returns whether nothing must be built.

@@ -74,7 +74,7 @@ impl<'b> Build<'b> {
             table,
             ..Built::default()
         };
-        if !has_same_skips || built.table.links != last.links {
+        if !has_same_skips || !Arc::ptr_eq(&built.table.links, &last.links) {
             built.note(Difference::State);
         }
         Self {
@@ -92,7 +92,7 @@ impl<'b> Build<'b> {
     pub fn dependents(&self, dirty: &ServiceKeys) -> ServiceKeys {
         let mut services = dirty.clone();
         for key in dirty {
-            services.extend(services_of(&self.last.listed_hosts, key).cloned());
+            services.extend(services_of(&self.last.listed_hosts, key.clone()).cloned());
         }
         for key in services.clone() {
             services.extend(self.rules.aliases.of_source(&key).iter().cloned());
@@ -108,7 +108,7 @@ impl<'b> Build<'b> {
             .links
             .turned
             .iter()
-            .flat_map(|cluster| services_of(&self.last.ordered, cluster));
+            .flat_map(|cluster| services_of(&self.last.ordered, cluster.clone()));
         let of_settings = self
             .rules
             .ordered_services()

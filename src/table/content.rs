@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
+use strum::VariantArray;
 
 use super::links::LinkStates;
 use super::service::Service;
 use super::shared::{SharedMap, set};
 use super::store::Skipped;
 use crate::model::{
-    ClusterName, ClusterTerm, Few, Namespace, Problem, ProblemKind, ServiceKey, ServiceName,
-    Timestamp,
+    ClusterName, ClusterTerm, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Timestamp,
 };
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
@@ -28,6 +28,8 @@ pub struct Table {
     pub(super) listed_hosts: ServiceIndex<ServiceKey>,
     /// The clusters that the failover order of a service names, each with the service.
     pub(super) ordered: ServiceIndex<ClusterName>,
+    /// The services with a claim to their short name, by name and claim.
+    claims: ServiceIndex<(ServiceName, Claim)>,
 }
 
 /// Services by something that several of them can have.
@@ -70,19 +72,17 @@ struct NamespaceServices {
     of_clusters: BTreeMap<ClusterName, usize>,
 }
 
-/// The owner of the short name `S.Z`, and the namespaces that have such a service.
+/// The owner of the short name `S.Z`. The history keeps one for each change of it, so that it must not have all namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortName {
     /// The namespace whose service owns it, or the reason for which none does.
     pub owner: Result<Namespace, NoOwner>,
-    /// The namespaces with a service of this name, sorted.
-    pub claims: Few<(Namespace, Claim)>,
     /// That it is ambiguous, or one for each name of its owner, such as `C.S.Z`, that a canonical name or the zone hides. Sorted.
     pub problems: Box<[Problem]>,
 }
 
 /// The claim of a namespace to the short name of its service, the weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
 pub enum Claim {
     /// The name of the service fails before anything of it exists. A setting assigns the short name to it if it is not that of
     /// another namespace.
@@ -123,6 +123,7 @@ impl Published {
             namespaces: SharedMap::default(),
             listed_hosts: ServiceIndex::default(),
             ordered: ServiceIndex::default(),
+            claims: ServiceIndex::default(),
             ..table.clone()
         });
         Self { table, ..*self }
@@ -154,6 +155,7 @@ impl Table {
             namespaces: past.namespaces,
             listed_hosts: past.listed_hosts,
             ordered: past.ordered,
+            claims: past.claims,
             ..rest.clone()
         }
     }
@@ -252,6 +254,15 @@ impl Table {
                 put(&mut self.ordered, (cluster.clone(), key.clone()), is_added);
             }
         }
+        if let Some(claim) = Claim::of(service) {
+            let place = (key.service.clone(), claim);
+            put(&mut self.claims, (place, key.clone()), is_added);
+        }
+    }
+
+    /// Returns the services of all namespaces with a claim to a short name, sorted by namespace.
+    pub fn claimants(&self, name: &ServiceName, claim: Claim) -> impl Iterator<Item = &ServiceKey> {
+        services_of(&self.claims, (name.clone(), claim))
     }
 
     /// Returns the service that owns a short name.
@@ -296,14 +307,6 @@ impl NamespaceServices {
 // === impl ShortName ===
 
 impl ShortName {
-    /// Returns the namespaces with at least a claim, sorted.
-    pub fn namespaces(&self, least: Claim) -> impl Iterator<Item = &Namespace> {
-        self.claims
-            .iter()
-            .filter(move |(_, claim)| *claim >= least)
-            .map(|(namespace, _)| namespace)
-    }
-
     /// Returns whether other names hide a part of those of its owner.
     pub fn has_hidden(&self) -> bool {
         self.owner.is_ok() && !self.problems.is_empty()
@@ -321,15 +324,15 @@ fn list<'t>(
         .map(AsRef::as_ref)
 }
 
-/// Returns the services of a key.
-pub(super) fn services_of<'i, K: Ord + Clone>(
-    index: &'i ServiceIndex<K>,
-    key: &'i K,
-) -> impl Iterator<Item = &'i ServiceKey> {
+/// Returns the services of a key, sorted.
+pub(super) fn services_of<K: Ord + Clone>(
+    index: &ServiceIndex<K>,
+    key: K,
+) -> impl Iterator<Item = &ServiceKey> {
     let first = (key.clone(), ServiceKey::default());
     index
         .range(first..)
-        .take_while(move |(one, _)| one == key)
+        .take_while(move |(one, _)| *one == key)
         .map(|(_, service)| service)
 }
 

@@ -112,11 +112,10 @@ impl<'b> BuildContext<'b> {
     /// not have another order than before. The last table may have a service only for its settings.
     pub(super) fn is_arriving(&self, order: &FailoverOrder) -> bool {
         self.timers.is_started
-            && match self.old.map(|old| (&old.failover, old.is_known)) {
-                Some((Some(failover), _)) => failover.order == *order,
-                Some((None, is_known)) => !is_known,
-                None => true,
-            }
+            && self.old.is_none_or(|old| match &old.failover {
+                Some(failover) => failover.order == *order,
+                None => !old.is_known,
+            })
     }
 
     /// Returns the Service of this cluster with the settings of the service. Of an alias, its own Service alone has them.
@@ -218,12 +217,11 @@ impl Timers {
             .min()
     }
 
-    /// Returns the services that can change at the time of the build.
-    pub fn due(&self) -> ServiceKeys {
-        self.wakes
-            .iter()
-            .take_while(|(wake, _)| *wake <= self.now)
-            .map(|(_, service)| service.clone())
-            .collect()
+    /// Takes the services that can change at the time of the build. Each of them has another time after it was built.
+    pub fn take_due(&mut self) -> ServiceKeys {
+        let later = (Timestamp(self.now.0 + 1), ServiceKey::default());
+        let later = self.wakes.split_off(&later);
+        let due = std::mem::replace(&mut self.wakes, later);
+        due.into_iter().map(|(_, service)| service).collect()
     }
 }

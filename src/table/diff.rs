@@ -3,7 +3,6 @@
 //! A change says what was seen in the objects of this cluster, not what may have happened in another one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::change::{Change, ChangeKind, MAX_ENDPOINTS};
 use super::content::{NoOwner, Table};
@@ -89,13 +88,22 @@ fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
     (owner == key).then(|| format!("{name}{without}{hidden}"))
 }
 
-/// Compares the problems of the links of clusters. In the first table, all of them are changes.
-pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
+/// Maximum number of clusters that mirrors alone name and that are told. Everybody who can create a Service can invent clusters.
+const MAX_INVENTED: usize = 20;
+
+/// Compares the problems of the links of clusters, whose states changed. The names are those before aliases. In the first table, all
+/// problems are changes. Later, only changes of services tell of a cluster that never had a Link.
+pub fn diff_links(
+    last: Option<&Table>,
+    next: &Table,
+    changed: &BTreeSet<ClusterName>,
+) -> Vec<Change> {
     let mut changes = Vec::new();
-    if last.is_some_and(|last| Arc::ptr_eq(&last.links, &next.links)) {
-        return changes;
-    }
-    for (link, new) in &next.links.clusters {
+    let mut invented = 0;
+    for link in changed {
+        let Some(new) = next.links.clusters.get(link) else {
+            continue;
+        };
         let old = last.and_then(|last| last.links.clusters.get(link)?.problem.as_ref());
         let kind = match &new.problem {
             Some(problem) if old == Some(problem) => continue,
@@ -104,6 +112,12 @@ pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
             None if old.is_some() && new.state == LinkState::Linked => ChangeKind::Linked,
             None => continue,
         };
+        if new.is_invented() {
+            invented += 1;
+            if last.is_some() || invented > MAX_INVENTED {
+                continue;
+            }
+        }
         let cause = new.problem.as_ref().map(|one| one.detail.to_string());
         let change = Change {
             cluster: Some(new.cluster.clone()),
@@ -111,6 +125,11 @@ pub fn diff_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
             ..Change::between(kind, None, None, cause)
         };
         changes.push(change.described());
+    }
+    if last.is_none() && invented > MAX_INVENTED {
+        let more = invented - MAX_INVENTED;
+        let text = format!("{more} more clusters have no Link: mirrors alone name them.");
+        changes.push(Change::new(ChangeKind::Unlinked, text));
     }
     changes
 }

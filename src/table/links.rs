@@ -47,6 +47,8 @@ pub struct Links {
     ends: BTreeSet<(Timestamp, ClusterName)>,
     /// The clusters whose state must be determined, before aliases. `None`: all.
     pending: Option<BTreeSet<ClusterName>>,
+    /// The clusters whose states differ from those of the last published table, before aliases.
+    pub changed: BTreeSet<ClusterName>,
     /// The clusters that something began or ceased to know since the last build, after aliases.
     pub(super) turned: BTreeSet<ClusterName>,
     /// Whether the process follows its source and has no table yet. What holds then began at an unknown time.
@@ -60,6 +62,8 @@ pub(super) struct Absence {
     since: Timestamp,
     /// The end of `links.unlinkedAfter`, until which its endpoints count. `None`: they do not any more.
     end: Option<Timestamp>,
+    /// Whether this process saw a Link before.
+    had_link: bool,
 }
 
 /// The states of clusters.
@@ -174,6 +178,8 @@ impl Links {
         rules: &Rules,
         now: Timestamp,
     ) -> Option<ServiceKeys> {
+        // A list that fails after a restart of the loop says nothing any more.
+        self.list = self.list.filter(|_| list.is_some());
         let mut states = LinkStates::clone(&self.states); // it shares its content
         let changed = store.changed_clusters.replace(BTreeSet::new());
         let mut is_changed = self.note_known(changed.as_ref(), &mut states, store, rules);
@@ -190,6 +196,7 @@ impl Links {
                 continue;
             }
             is_changed = true;
+            self.changed.insert(link.clone());
             if let Some(end) = old.and_then(ClusterLink::end) {
                 self.ends.remove(&(end, link.clone()));
             }
@@ -339,7 +346,7 @@ impl Links {
                 }
             } else if is_complete {
                 // None begins while a namespace cannot be read.
-                absence = Some(self.absence(absence, rules, now));
+                absence = Some(self.absence(last, rules, now));
             }
             if let Some(absence) = absence {
                 state = absence.state();
@@ -362,16 +369,18 @@ impl Links {
         })
     }
 
-    /// Returns the absence of a cluster that no Link names, and that may be known already.
-    fn absence(&self, known: Option<Absence>, rules: &Rules, now: Timestamp) -> Absence {
+    /// Returns the absence of a cluster that no Link names. `last` is its last state.
+    fn absence(&self, last: Option<&ClusterLink>, rules: &Rules, now: Timestamp) -> Absence {
         let delay = if self.was_complete {
             rules.unlinked_after
         } else {
             Duration::ZERO
         };
+        let known = last.and_then(|last| last.absence);
         let absence = known.unwrap_or(Absence {
             since: now,
             end: Some(now.after(delay)),
+            had_link: last.is_some_and(ClusterLink::is_linked),
         });
         Absence {
             end: absence.end.filter(|end| *end > now),
@@ -421,16 +430,16 @@ impl Links {
 
     /// Returns the problem that states are unknown, if a person can do something about it.
     fn unknown_problem(&self, states: &LinkStates) -> Option<Problem> {
-        let has_unknown = states
-            .clusters
-            .values()
-            .any(|one| one.state == LinkState::Unknown);
+        let has_unknown = || {
+            let mut clusters = states.clusters.values();
+            clusters.any(|one| one.state == LinkState::Unknown)
+        };
         let detail = match self.list? {
             LinkList::Undefined => "the API server does not define Links".to_owned(),
             LinkList::Nothing => {
                 "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller".to_owned()
             }
-            LinkList::Listed { is_complete: false } if has_unknown => {
+            LinkList::Listed { is_complete: false } if has_unknown() => {
                 "Links of a namespace in links.namespaces cannot be read".to_owned()
             }
             LinkList::NotGiven | LinkList::Listed { .. } => {
@@ -473,6 +482,11 @@ impl ClusterLink {
     /// Returns whether a Link names it.
     pub fn is_linked(&self) -> bool {
         matches!(self.state, LinkState::Linked | LinkState::Frozen)
+    }
+
+    /// Returns whether mirrors alone name it, as far as this process saw it.
+    pub(super) fn is_invented(&self) -> bool {
+        self.absence.is_some_and(|absence| !absence.had_link)
     }
 
     /// Returns when its absence ends.

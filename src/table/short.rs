@@ -17,7 +17,9 @@
 //! name, an unpinned short name loses its owner, and the conflict is reported. The other namespace never becomes the
 //! owner.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use strum::VariantArray as _;
 
 use super::content::{Claim, Difference, NoOwner, ShortName, Table};
 use super::context::Timers;
@@ -25,7 +27,7 @@ use super::rules::{Rules, ShortNames};
 use super::service::Service;
 use super::shared::set;
 use super::store::ServiceKeys;
-use crate::model::{Namespace, Problem, ProblemKind, ServiceKey, ServiceName, join_texts};
+use crate::model::{MAX_LISTED, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
 /// Assigns the owners of the short names of services that changed, and dates their problems. Returns how short names differ. `last` is
 /// the table before.
@@ -37,21 +39,9 @@ pub(super) fn assign_owners(
     timers: &Timers,
 ) -> Difference {
     let mut difference = Difference::None;
-    let mut claims: BTreeMap<ServiceName, BTreeMap<Namespace, Claim>> = BTreeMap::new();
-    for key in changed {
-        for name in key.short_names() {
-            let old = table.short_names.get(&name).into_iter();
-            let old = old.flat_map(|old| old.claims.iter().cloned());
-            claims.entry(name).or_insert_with(|| old.collect());
-        }
-        let of_name = claims.entry(key.service.clone()).or_default();
-        match table.find(key).and_then(claim) {
-            Some(claim) => of_name.insert(key.namespace.clone(), claim),
-            None => of_name.remove(&key.namespace),
-        };
-    }
-    for (name, claims) in claims {
-        let mut new = (!claims.is_empty()).then(|| short_name(table, &name, claims, rules));
+    let names: BTreeSet<_> = changed.iter().flat_map(ServiceKey::short_names).collect();
+    for name in names {
+        let mut new = short_name(table, &name, rules);
         if let Some(new) = &mut new {
             let old = table.short_names.get(&name);
             timers.date(old.map_or(&[], |old| &old.problems), &mut new.problems);
@@ -66,93 +56,96 @@ pub(super) fn assign_owners(
     difference
 }
 
-/// Returns the claim of a service. One that only has settings takes no name from another.
-fn claim(service: &Service) -> Option<Claim> {
-    if !service.is_known {
-        service.failure?;
+// === impl Claim ===
+
+impl Claim {
+    /// Returns the claim of a service. One that only has settings takes no name from another.
+    pub(super) fn of(service: &Service) -> Option<Self> {
         let is_headless = service.has_headless_own;
-        Some(if is_headless {
-            Claim::FailingHeadless
+        if !service.is_known {
+            service.failure?;
+            Some(if is_headless {
+                Self::FailingHeadless
+            } else {
+                Self::Failing
+            })
+        } else if service.is_headless {
+            Some(Self::Headless)
+        } else if is_headless {
+            Some(Self::OtherWithSettings)
         } else {
-            Claim::Failing
-        })
-    } else if service.is_headless {
-        Some(Claim::Headless)
-    } else if service.has_headless_own {
-        Some(Claim::OtherWithSettings)
-    } else {
-        Some(Claim::Other)
+            Some(Self::Other)
+        }
     }
 }
 
-/// Returns the namespace that owns a short name.
-fn owner(
-    name: &ServiceName,
-    claims: &BTreeMap<Namespace, Claim>,
-    rules: &Rules,
-) -> Result<Namespace, NoOwner> {
+/// Returns the namespace that owns a short name. Thousands of namespaces may have such a service.
+fn owner(table: &Table, name: &ServiceName, rules: &Rules) -> Result<Namespace, NoOwner> {
     if rules.short_names == ShortNames::None {
         return Err(NoOwner::Off);
     }
+    let claim_of = |namespace: &Namespace| {
+        let service = table.service(namespace.as_str(), name.as_str());
+        service.and_then(Claim::of)
+    };
     if let Some(pin) = rules.pinned_names.get(name).cloned() {
         // A pinned name has no fallback.
-        return if claims.contains_key(&pin) {
-            Ok(pin)
-        } else {
-            Err(NoOwner::Pinned(pin))
+        return match claim_of(&pin) {
+            Some(_) => Ok(pin),
+            None => Err(NoOwner::Pinned(pin)),
         };
     }
-    // An alias owns the name before its sources.
-    let is_source = |namespace: &Namespace| {
-        let source = ServiceKey {
-            namespace: namespace.clone(),
-            service: name.clone(),
-        };
-        let mut aliases = rules.aliases.of_source(&source).iter();
-        let is_headless =
-            |alias: &ServiceKey| claims.get(&alias.namespace) == Some(&Claim::Headless);
-        aliases.any(|alias| alias.service == *name && is_headless(alias))
-    };
-    let with = |wanted: &[Claim]| {
-        let mut found = claims.clone();
-        found.retain(|namespace, one| wanted.contains(one) && !is_source(namespace));
-        if rules.short_names == ShortNames::Pinned {
-            found.clear();
-        }
-        found.into_keys().collect::<Vec<_>>()
-    };
     let default = rules.default_namespace.as_ref();
-    let default = default.and_then(|default| claims.get_key_value(default));
-    let headless = with(&[Claim::Headless]);
-    let others = with(&[Claim::OtherWithSettings, Claim::FailingHeadless]);
-    match (default, &headless[..], &others[..]) {
-        (Some((default, claim)), ..) if *claim >= Claim::Other => Ok(default.clone()),
-        (_, [only], _) => Ok(only.clone()),
-        (_, [_, _, ..], _) => Err(NoOwner::Ambiguous),
-        (Some((default, _)), [], _) => Ok(default.clone()),
-        (None, [], [only]) => Ok(only.clone()),
-        (None, [], _) => Err(NoOwner::Unpinned),
+    let default_claim = default.and_then(claim_of);
+    if let Some(default) = default.filter(|_| default_claim >= Some(Claim::Other)) {
+        return Ok(default.clone());
+    }
+    // An alias owns the name before its sources.
+    let is_source = |source: &ServiceKey| {
+        let mut aliases = rules.aliases.of_source(source).iter();
+        aliases.any(|alias| {
+            alias.service == *name && claim_of(&alias.namespace) == Some(Claim::Headless)
+        })
+    };
+    let is_without_setting = rules.short_names != ShortNames::Pinned;
+    let owners = |claim| {
+        let claimants = table.claimants(name, claim);
+        let owners = claimants.filter(|one| is_without_setting && !is_source(one));
+        owners.map(|one| one.namespace.clone())
+    };
+    let mut headless = owners(Claim::Headless);
+    match (headless.next(), headless.next()) {
+        (Some(only), None) => return Ok(only),
+        (Some(_), Some(_)) => return Err(NoOwner::Ambiguous),
+        (None, _) => {}
+    }
+    if let Some(default) = default.filter(|_| default_claim.is_some()) {
+        return Ok(default.clone());
+    }
+    let mut others = owners(Claim::OtherWithSettings).chain(owners(Claim::FailingHeadless));
+    match (others.next(), others.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(NoOwner::Unpinned),
     }
 }
 
-/// Determines the owner of a short name that namespaces claim, and its problems.
-fn short_name(
-    table: &Table,
-    name: &ServiceName,
-    claims: BTreeMap<Namespace, Claim>,
-    rules: &Rules,
-) -> ShortName {
-    let owner = owner(name, &claims, rules);
+/// Determines the owner of a short name and its problems, if a namespace claims it.
+fn short_name(table: &Table, name: &ServiceName, rules: &Rules) -> Option<ShortName> {
+    let mut claims = Claim::VARIANTS.iter();
+    claims.find(|claim| table.claimants(name, **claim).next().is_some())?;
+    let owner = owner(table, name, rules);
     let problems = match &owner {
         Ok(namespace) => {
             let service = table.service(namespace.as_str(), name.as_str());
             service.map_or_else(BTreeSet::new, |owner| hidden_names(table, owner))
         }
         Err(NoOwner::Ambiguous) => {
-            let headless = claims
-                .iter()
-                .filter(|(_, claim)| **claim == Claim::Headless);
-            let namespaces = join_texts(headless.map(|(namespace, _)| namespace), ", ");
+            let claimants = table.claimants(name, Claim::Headless).take(MAX_LISTED + 1);
+            let mut namespaces: Vec<&str> = claimants.map(|one| one.namespace.as_str()).collect();
+            if let Some(last) = namespaces.get_mut(MAX_LISTED) {
+                *last = "others";
+            }
+            let namespaces = namespaces.join(", ");
             let detail = format!(
                 "exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN"
             );
@@ -160,11 +153,10 @@ fn short_name(
         }
         Err(_) => BTreeSet::new(),
     };
-    ShortName {
+    Some(ShortName {
         owner,
-        claims: claims.into_iter().collect(),
         problems: problems.into_iter().collect(),
-    }
+    })
 }
 
 // === Names that other names hide ===

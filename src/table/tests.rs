@@ -95,6 +95,7 @@ proptest! {
         let (mut store, mut last, mut timers) = (Store::default(), Table::default(), Timers::default());
         // The times since which facts hold make no difference.
         timers.is_following = true;
+        last.links = timers.links.states.clone();
         for Step { watch, object, is_deletion } in steps {
             timers.now.0 += 1;
             let (key, object) = parsed(watch, &object);

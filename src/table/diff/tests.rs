@@ -374,8 +374,9 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
         // Its mirrors were deleted.
         (Some(&unlinked), &none, &[]),
     ];
+    let east = BTreeSet::from(["east".parse().unwrap()]);
     for (last, next, expected) in cases {
-        let changes: Vec<String> = diff_links(last, next).iter().map(line).collect();
+        let changes: Vec<String> = diff_links(last, next, &east).iter().map(line).collect();
         assert_eq!(changes, expected);
     }
     // Its services.
@@ -386,7 +387,7 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
     let [change] = &diff(Some(service), Some(&without))[..] else {
         panic!("one change");
     };
-    let mut all = diff_links(Some(&linked), &unlinked).pop().unwrap();
+    let mut all = diff_links(Some(&linked), &unlinked, &east).pop().unwrap();
     assert!(all.is_like(change));
     all.merge(change);
     assert_eq!(

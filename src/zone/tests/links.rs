@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::{ClusterName, ProblemKind, Timestamp};
+use crate::table::diff::diff_links;
 use crate::table::links::LinkList;
 use crate::table::{Rules, Timers, build};
 use crate::testing::{backends, federated, link, listing, service_mirror, store};
@@ -184,6 +185,30 @@ fn hosts_of_an_unlinked_cluster_stay_beside_those_of_another_link_with_its_name(
     assert_eq!(problem.unwrap().cluster, Some("eu".parse().unwrap()));
 }
 
+/// If nothing is alive, all are answered (rules L3, M4), also if the unlinked one comes first.
+#[test]
+fn unlinked_mirror_takes_its_cluster_not_away_from_the_name_while_all_are_down() {
+    let alias = |link: &str| (link.parse().unwrap(), "eu".parse().unwrap());
+    let rules = Rules {
+        cluster_aliases: [alias("east"), alias("west")].into(),
+        ..rules()
+    };
+    let objects = vec![
+        service_mirror("prod", "web", "east", "10.96.1.1"),
+        backends("prod", "web-east", true, true),
+        service_mirror("prod", "web", "west", "10.96.1.2"),
+        backends("prod", "web-west", true, false),
+        link("east", "east"),
+        link("west", "west"),
+    ];
+    let mut world = World::start(&rules, objects);
+    world.unlink("east");
+    world.wait_until(60 * MINUTE);
+    for name in ["web.prod", "eu.web.prod"] {
+        world.check(name, "A 10.96.1.1, A 10.96.1.2");
+    }
+}
+
 /// Everybody who can create a Service can name clusters.
 #[test]
 fn federation_of_thousands_of_clusters_is_bounded() {
@@ -195,6 +220,36 @@ fn federation_of_thousands_of_clusters_is_bounded() {
     let world = World::start(&rules(), objects);
     // Besides the one of the Link.
     assert_eq!(world.table.links.clusters.size(), 256 + 1);
+}
+
+/// Clusters that only mirrors name are counted in the first table, and later told by the changes of their services.
+#[test]
+fn invented_clusters_fill_no_log() {
+    let mirror = |cluster: &str| service_mirror("prod", "web", cluster, "10.96.1.1");
+    let invented = (0..30).map(|number| mirror(&format!("c{number}")));
+    let linked = [
+        mirror("north"),
+        link("north", "north"),
+        link("south", "south"),
+    ];
+    let mut world = World::start(&rules(), invented.chain(linked).collect());
+    let told = |last: Option<&Table>, world: &World| {
+        let changes = diff_links(last, &world.table, &world.timers.links.changed);
+        let last = changes.last().map(|one| one.text.to_string());
+        (changes.len(), last.unwrap_or_default())
+    };
+    let rest = "10 more clusters have no Link: mirrors alone name them.";
+    assert_eq!(told(None, &world), (21, rest.to_owned()));
+    for (expected, cluster) in [(0, None), (1, Some("north"))] {
+        world.timers.links.changed.clear();
+        let last = world.table.clone();
+        world.objects.push(mirror("late"));
+        match cluster {
+            Some(cluster) => world.unlink(cluster),
+            None => world.build(MINUTE),
+        }
+        assert_eq!(told(Some(&last), &world).0, expected);
+    }
 }
 
 /// A Service that appears later can stand for a host of an unlinked cluster (rule M1b), as it does after a restart.

@@ -215,7 +215,7 @@ impl Replay {
     fn publish(&mut self, time: Timestamp, dirty: &ServiceKeys) {
         (self.timers.now, self.timers.wall) = (time, time);
         let mut dirty = dirty.clone();
-        dirty.extend(self.timers.due());
+        dirty.extend(self.timers.take_due());
         let now = self.reader.load();
         let empty = Table::default();
         let last = now.table.as_ref().unwrap_or(&empty);

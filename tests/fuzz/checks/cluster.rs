@@ -225,7 +225,7 @@ impl Cluster {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.now = self.timers.now.after(PAUSE);
         self.timers.wall = self.timers.now;
-        dirty.extend(self.timers.due());
+        dirty.extend(self.timers.take_due());
         self.timers.update_links(&mut self.store, None, &self.rules);
         let mut built = build(&self.table, &self.store, &dirty, &self.rules, &self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
@@ -281,7 +281,8 @@ impl Cluster {
         while let Some(wake) = timers.next_wake().filter(|wake| *wake <= end) {
             assert!(wake > timers.now, "a delay that has ended ends again");
             (timers.now, timers.wall) = (wake, wake);
-            let mut built = build(&table, &self.store, &timers.due(), &self.rules, &timers);
+            let due = timers.take_due();
+            let mut built = build(&table, &self.store, &due, &self.rules, &timers);
             timers.apply(std::mem::take(&mut built.timers));
             table = built.table;
         }
