@@ -234,12 +234,18 @@ impl BuildContext<'_> {
     }
 
     /// Unites endpoints of one name, such as those of two Links to one cluster. What is down of one goes while another is alive (rules
-    /// M4, M6, L3), unless the name includes it.
+    /// M4, M6, L3), unless the name includes it. Addresses that belong to no single cluster have no name but that of the service: if
+    /// they are of several steps, those of the step that answers count (rule K5).
     fn unite(self, all: &[Endpoint], gateway_down: GatewayDown) -> Endpoint {
         if let [only] = all {
             return only.clone();
         }
-        let all: Vec<&Endpoint> = all.iter().collect();
+        let mut all: Vec<&Endpoint> = all.iter().collect();
+        // An explanation names all sources.
+        let objects = objects_of(&all).into_iter().cloned().collect();
+        let roles = all.iter().map(|one| one.role);
+        let role = roles.fold(Role::Omitted, Ord::min);
+        all.retain(|one| one.cluster.is_some() || one.role == role);
         let is_linked = |one: &&Endpoint| one.liveness != EndpointLiveness::Unlinked;
         let has_linked = all.iter().any(is_linked);
         let mut sources = all.clone();
@@ -253,16 +259,15 @@ impl BuildContext<'_> {
             self.report([Endpoint::conflict(&sources)]);
         }
         let has_alive = all.iter().any(|one| one.is_alive());
-        let mut counting = all.clone();
-        counting.retain(|one| match gateway_down {
+        all.retain(|one| match gateway_down {
             _ if !has_alive => true,
             GatewayDown::LastResort => one.is_alive(),
             GatewayDown::Include => is_linked(one),
         });
         Endpoint {
-            // An explanation names all sources.
-            objects: objects_of(&all).into_iter().cloned().collect(),
-            ..Endpoint::merged(&counting)
+            role,
+            objects,
+            ..Endpoint::merged(&all)
         }
     }
 

@@ -31,8 +31,8 @@ pub struct Endpoint {
     pub objects: Few<ObjectRef>,
 }
 
-/// Which names the endpoints of a candidate answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which names the endpoints of a candidate answer, most names first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// The name of the service and those of its cluster.
     Answers,

@@ -64,6 +64,8 @@ impl<'s> BuildContext<'s> {
                 expected: object.sibling(&Text::from(format!("{hostname}-{link}"))),
             };
             hosts.push(object.service(&hostname.as_service()));
+            // It may be an object that cannot be read.
+            hosts.extend(host.expected.own_service());
             match self.adopt(&host, &listed.ports) {
                 Some(endpoint) => endpoints.push(endpoint),
                 None => missing.push(host),

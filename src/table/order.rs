@@ -208,26 +208,29 @@ impl<'s> BuildContext<'s> {
             _ if failover.answering > 0 => (ProblemKind::StandbyAnswers, ""),
             _ => return None,
         };
+        let detail = step + what;
+        if order.is_auto {
+            return Some(Problem::new(kind, detail));
+        }
         let place = |one: &&ClusterName| order.step_of(one, own).unwrap_or(usize::MAX);
-        let others = match standby.iter().min_by_key(place) {
-            _ if order.is_auto => String::new(),
-            None => "; no other cluster is alive".to_owned(),
-            Some(first) => {
-                let alive = format!("; alive: {}", list_some(standby, MAX_LISTED));
-                let command = self.takeover(first, failover.origin);
-                let command = command.unwrap_or_default();
-                let problem = Problem::new(kind, format!("{step}{what}{alive}{command}"));
-                if !command.is_empty() && problem.detail.ends_with(&command) {
-                    let hint = kind.row().hint;
-                    let remedy =
-                        format!("{hint}; or let {first} answer with the command in the detail");
-                    let remedy = Some(remedy.into());
-                    return Some(Problem { remedy, ..problem });
-                }
-                alive
-            }
+        let Some(first) = standby.iter().min_by_key(place) else {
+            return Some(Problem::new(kind, detail + "; no other cluster is alive"));
         };
-        Some(Problem::new(kind, step + what + &others))
+        let alive = format!("{detail}; alive: {}", list_some(standby, MAX_LISTED));
+        let Some(command) = self.takeover(first, failover.origin) else {
+            return Some(Problem::new(kind, alive));
+        };
+        let problem = Problem::new(kind, format!("{alive}{command}"));
+        // A command that was cut would do something else.
+        if !problem.detail.ends_with(&command) {
+            return Some(Problem::new(kind, alive));
+        }
+        let hint = kind.row().hint;
+        let remedy = format!("{hint}; or let {first} answer with the command in the detail");
+        Some(Problem {
+            remedy: Some(remedy.into()),
+            ..problem
+        })
     }
 
     /// Says what makes a cluster answer in place of the first step of an order that is held. An annotation wins over the settings (rule
@@ -280,6 +283,13 @@ impl<'s> BuildContext<'s> {
             steps,
             end,
         })
+    }
+
+    /// Returns what is remembered of the default order of a service that has no object for a moment. It makes no name of that service.
+    pub(super) fn remembered_default(self) -> Option<Debounce> {
+        let order = self.rules.failover.as_ref();
+        let order = order.filter(|_| self.items.is_empty())?;
+        self.debounced(order, &vec![StepHealth::Empty; order.count()])
     }
 
     /// Returns the settings of the service, the first ones first: those of the Service of this cluster, and `services` of the settings.

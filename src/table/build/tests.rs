@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::{Kind, Problem, ProblemKind, Timestamp};
 use crate::testing::{
-    Server, backends, endpoint, link, local, mirror, parsed, rules, service_mirror, store, table,
-    table_by,
+    Server, backends, endpoint, link, listing, local, mirror, parsed, rules, service_mirror, store,
+    table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -164,11 +164,11 @@ fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
     };
     let due = services.iter().map(|key| (key.clone(), due.clone()));
     timers.apply(due.collect());
-    assert_eq!(timers.due(), services);
+    assert_eq!(timers.take_due(), services);
     let panics = |_: BuildContext<'_>| panic!("at each build");
     let built = build_with(&last, &store, &services, &timers, panics);
     timers.apply(built.timers);
-    assert!(timers.due().is_empty());
+    assert!(timers.take_due().is_empty());
     assert_eq!(timers.next_wake(), Some(timers.now.after(PANIC_PAUSE)));
 }
 
@@ -384,7 +384,7 @@ fn cost_of_a_service_does_not_grow_with_the_number_of_its_clusters() {
 /// A host is missing because its endpoint mirror cannot be used, unless it was missing before.
 #[test]
 fn unusable_endpoint_mirror_explains_its_missing_host() {
-    let listed = crate::testing::listing("prod", "db-east", &[("db-0", "10.96.0.1")]);
+    let listed = listing("prod", "db-east", &[("db-0", "10.96.0.1")]);
     let absent = vec![mirror("prod", "db", "east"), listed];
     let unusable = endpoint("prod", "db", "east", "db-0", &["127.0.0.1"]);
     let unusable = [&absent[..], &[unusable]].concat();
@@ -400,4 +400,36 @@ fn unusable_endpoint_mirror_explains_its_missing_host() {
     server.see(1, &absent);
     server.see(2, &unusable);
     assert_eq!(cause(&server), None);
+}
+
+/// Whose reader fails before it knows the service of the mirror.
+#[test]
+fn missing_host_is_built_again_when_the_object_that_explains_it_goes() {
+    let listed = [
+        mirror("prod", "db", "east"),
+        listing("prod", "db-east", &[("db-0", "10.96.0.1")]),
+    ];
+    let host = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
+    let unusable = annotated(
+        host,
+        "mirror.linkerd.io/remote-svc-fq-name",
+        "db-0.db.other.svc.a",
+    );
+    let all = [&listed[..], std::slice::from_ref(&unusable)].concat();
+    let mut store = store(&all);
+    let (mut last, mut timers) = (table(&all), Timers::default());
+    let cause = |table: &Table| {
+        let mut problems = table.problems();
+        problems
+            .find(|one| one.kind == ProblemKind::MissingHost)
+            .unwrap()
+            .cause
+    };
+    assert_eq!(cause(&last), Some(ProblemKind::NamespaceMismatch));
+    let (key, _) = parsed(Kind::Service, &unusable);
+    let dirty = store.apply(Kind::Service, key, None);
+    let built = build(&last, &store, &dirty, &rules(), &timers);
+    timers.apply(built.timers);
+    last = built.table;
+    assert_eq!(cause(&last), None);
 }

@@ -174,6 +174,29 @@ fn empty_order_in_the_settings_of_a_service_overrides_the_default() {
     }
 }
 
+/// What is known of its steps outlives its mirrors by `failover.back`, as under an order of its own (rule K7).
+#[test]
+fn default_order_remembers_a_service_whose_mirrors_are_replaced() {
+    let mut server = Server::new(Rules {
+        failover: Some("auto:east:west".parse().unwrap()),
+        ..rules()
+    });
+    let answering = |server: &Server| failover_of(&server.table).answering;
+    server.timers.is_started = true;
+    server.see(1, &gateways(false, true));
+    server.see(10, &gateways(false, true));
+    assert_eq!(answering(&server), 1);
+    server.see(11, &[]);
+    assert_eq!(server.table.services().count(), 0);
+    server.see(12, &gateways(false, true));
+    assert_eq!(answering(&server), 1);
+    server.see(13, &[]);
+    server.see(42, &[]);
+    assert_eq!(server.timers.next_wake(), Some(Timestamp::from_seconds(43)));
+    server.see(43, &[]);
+    assert_eq!(server.timers.next_wake(), None);
+}
+
 fn failover_of(table: &Table) -> &Failover {
     let service = table.service("prod", "web").unwrap();
     service.failover.as_ref().unwrap()

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{ProblemKind, ServiceKey};
 use crate::table::diff::diff;
 use crate::table::{Aliases, Rules};
-use crate::testing::{Server, ordered};
+use crate::testing::{Server, federated, ordered, rules_with};
 
 const ALL: &str = "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3";
 
@@ -129,5 +129,21 @@ fn change_of_a_service_changes_its_aliases() {
         let problems = problems.filter(|one| one.kind == ProblemKind::UnknownAlias);
         let details: Vec<&str> = problems.map(|one| &*one.detail).collect();
         assert_eq!(details.join(" "), unknown, "{second}");
+    }
+}
+
+/// Each is the address of one cluster (rule K1), and only the step that answers has it (rule K5).
+#[test]
+fn step_of_federated_services_answers_alone() {
+    let objects = [
+        federated("a", "web", "10.96.0.1", "web@east"),
+        federated("b", "web", "10.96.0.2", "web@west"),
+    ];
+    for (order, expected) in [("east:west", "A 10.96.0.1"), ("west:east", "A 10.96.0.2")] {
+        let text = format!(
+            "aliases: {{prod/web: [a/web, b/web]}}\nservices: {{prod/web: {{failover: '{order}'}}}}"
+        );
+        let table = table_by(&rules_with(&text), &objects);
+        check(&table, &[("web.prod.global A", expected)]);
     }
 }
