@@ -204,7 +204,7 @@ pub struct LimitSettings {
     #[schemars(range(min = 2, max = 100_000))]
     #[default(256)]
     pub connections: u32,
-    /// Number of threads that answer over UDP, for each address. 0: one for each CPU.
+    /// Number of threads that answer over UDP, for each address. 0: one for each CPU, at most eight.
     #[schemars(range(max = 256))]
     pub udp_workers: u16,
 }

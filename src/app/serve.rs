@@ -205,6 +205,9 @@ impl RunningServer {
     }
 }
 
+/// Maximum number of threads for each UDP address, unless the settings say more: each has 0.3 MiB, and a large node has many CPUs.
+const MAX_WORKERS: usize = 8;
+
 /// Reserves what the DNS listeners need. They are opened later.
 fn listen(
     settings: &Settings,
@@ -213,7 +216,9 @@ fn listen(
     answerer: Answerer,
 ) -> Result<DnsServer> {
     let workers = match settings.limits.udp_workers {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        0 => std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(MAX_WORKERS),
         given => usize::from(given),
     };
     let limit = settings.limits.connections as usize;
