@@ -238,8 +238,8 @@ impl Server {
 pub(crate) fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     let file = ZoneFile::new(zones, zone, published).unwrap();
     let mut text = String::new();
-    for part in file.parts() {
-        let _ = file.visit_records(part, |record| {
+    for owner in file.parts().flat_map(|part| file.names(part)) {
+        let _ = file.visit_records(&owner, |record| {
             text += &format!("{record}\n");
             ControlFlow::Continue(())
         });

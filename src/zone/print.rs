@@ -39,6 +39,13 @@ pub enum Part<'t> {
     Endpoint(&'t Service, &'t Endpoint),
 }
 
+/// A name in a zone file, with the types of its records.
+pub struct OwnerName<'f> {
+    name: String,
+    zone: &'f Zone,
+    rtypes: &'static [RecordType],
+}
+
 /// Returns the zones with a placeholder for each missing address of a name server.
 fn with_name_servers(zones: &Zones) -> Zones {
     let with_address = |zone: &Zone| {
@@ -83,39 +90,37 @@ impl<'t> ZoneFile<'t> {
         iter::once(Part::Zone).chain(self.services.iter().flat_map(endpoints))
     }
 
-    /// Visits the records of a part, each of which is a line, until `visit` breaks.
-    pub fn visit_records(
-        &self,
-        part: Part<'_>,
-        mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    /// Returns the names of a part that may have records.
+    pub fn names(&self, part: Part<'_>) -> Vec<OwnerName<'_>> {
         match part {
-            Part::Zone => self.visit_own(visit),
+            Part::Zone => self.own_names(),
             Part::Endpoint(service, endpoint) => {
-                for owner in self.names_from(service, endpoint) {
-                    self.visit_name(&owner, self.zone, &RecordType::OF_SERVICES, &mut visit)?;
-                }
-                ControlFlow::Continue(())
+                let names = self.names_from(service, endpoint).into_iter();
+                let of_zone = |name| OwnerName::new(name, self.zone, &RecordType::OF_SERVICES);
+                names.map(of_zone).collect()
             }
         }
     }
 
-    /// Visits the records of the zone itself.
-    fn visit_own(&self, mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
+    /// Returns the names of the zone itself.
+    fn own_names(&self) -> Vec<OwnerName<'_>> {
         const ADDRESSES: &[RecordType] = &[RecordType::A, RecordType::AAAA];
-        let mut visit_name =
-            |owner: &str, zone, rtypes| self.visit_name(owner, zone, rtypes, &mut visit);
         let zone = self.zone;
-        let apex = zone.name.as_str();
-        visit_name(apex, zone, &[RecordType::SOA, RecordType::NS])?;
-        visit_name(&format!("dns-version.{apex}"), zone, &[RecordType::TXT])?;
-        visit_name(&self.ns_host, zone, ADDRESSES)?;
+        let apex = zone.name.to_string();
+        let version = format!("dns-version.{apex}");
+        let mut names = vec![
+            OwnerName::new(apex, zone, &[RecordType::SOA, RecordType::NS]),
+            OwnerName::new(version, zone, &[RecordType::TXT]),
+            OwnerName::new(self.ns_host.clone(), zone, ADDRESSES),
+        ];
         // A server of this zone alone delegates its child zones, and knows that the names above them exist.
         for child in self.zones.children(zone) {
-            visit_name(child.name.as_str(), child, &[RecordType::NS])?;
-            visit_name(&format!("ns.dns.{}", child.name), child, ADDRESSES)?;
+            let ns_host = format!("ns.dns.{}", child.name);
+            let apex = child.name.to_string();
+            names.push(OwnerName::new(apex, child, &[RecordType::NS]));
+            names.push(OwnerName::new(ns_host, child, ADDRESSES));
         }
-        ControlFlow::Continue(())
+        names
     }
 
     /// Returns the names of a service whose first endpoint this is, sorted. The name of a service `ns` in namespace `dns` is the name
@@ -138,30 +143,41 @@ impl<'t> ZoneFile<'t> {
         names.filter(is_first).collect()
     }
 
-    /// Visits the records of a name in a zone that have these types.
-    fn visit_name(
+    /// Visits the records of a name, each of which is a line, until `visit` breaks.
+    pub fn visit_records(
         &self,
-        owner: &str,
-        zone: &Zone,
-        rtypes: &[RecordType],
+        owner: &OwnerName<'_>,
         mut visit: impl FnMut(Record<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let Some(question) = Name::from_text(owner) else {
+        let Some(question) = Name::from_text(&owner.name) else {
             return ControlFlow::Continue(()); // the name is too long for a question
         };
         let nearest = self.zones.find(&question);
-        if nearest.is_none_or(|(nearest, _)| nearest.name != zone.name) {
+        if nearest.is_none_or(|(nearest, _)| nearest.name != owner.zone.name) {
             return ControlFlow::Continue(()); // the name is in a child zone
         }
         let context = AnswerContext::new(&question, self.serial);
-        for rtype in rtypes {
+        for rtype in owner.rtypes {
             let answer = answer(read(&self.zones, self.table, &question), *rtype);
-            answer.visit_each(context, |record| match record.section {
-                MessageSection::Answer => visit(record),
-                _ => ControlFlow::Continue(()),
-            })?;
+            let mut page = ControlFlow::Continue(());
+            let _ = answer.visit_each(context, |record| {
+                if record.section != MessageSection::Answer {
+                    return ControlFlow::Break(());
+                }
+                page = visit(record);
+                page
+            });
+            page?;
         }
         ControlFlow::Continue(())
+    }
+}
+
+// === impl OwnerName ===
+
+impl<'f> OwnerName<'f> {
+    fn new(name: String, zone: &'f Zone, rtypes: &'static [RecordType]) -> Self {
+        Self { name, zone, rtypes }
     }
 }
 

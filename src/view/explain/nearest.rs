@@ -72,7 +72,10 @@ pub(super) fn nearest(zones: &Zones, table: &Table, name: &Name) -> Vec<String> 
                 let names = names_of_endpoint(&zone.grammar, endpoint, ports, &base);
                 names.into_iter().map(move |name| (name, endpoint))
             });
-            let names = names.filter(|(name, _)| name.starts_with('_') == has_port);
+            let mut compared = BTreeSet::new();
+            let names = names.filter(|(name, _)| {
+                name.starts_with('_') == has_port && compared.insert(name.clone())
+            });
             for (name, endpoint) in names.take(MAX_COMPARED) {
                 // Kubernetes' name of a host has no cluster.
                 let cluster = format!(".{}.", endpoint.labels()[1]);

@@ -62,8 +62,8 @@ pub fn check(table: &Table, seen: &mut Seen) {
 pub fn zone_file(zones: &Zones, zone: &Zone, published: &Published) -> String {
     let mut text = String::new();
     if let Some(file) = print::ZoneFile::new(zones, zone, published) {
-        for part in file.parts() {
-            let _ = file.visit_records(part, |record| {
+        for owner in file.parts().flat_map(|part| file.names(part)) {
+            let _ = file.visit_records(&owner, |record| {
                 text += &format!("{record}\n");
                 ControlFlow::Continue(())
             });
