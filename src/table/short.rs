@@ -100,6 +100,10 @@ fn owner(table: &Table, name: &ServiceName, rules: &Rules) -> Result<Namespace, 
     if let Some(default) = default.filter(|_| default_claim >= Some(Claim::Other)) {
         return Ok(default.clone());
     }
+    if rules.short_names == ShortNames::Pinned {
+        let default = default.filter(|_| default_claim.is_some());
+        return default.cloned().ok_or(NoOwner::Unpinned);
+    }
     // An alias owns the name before its sources.
     let is_source = |source: &ServiceKey| {
         let mut aliases = rules.aliases.of_source(source).iter();
@@ -107,10 +111,9 @@ fn owner(table: &Table, name: &ServiceName, rules: &Rules) -> Result<Namespace, 
             alias.service == *name && claim_of(&alias.namespace) == Some(Claim::Headless)
         })
     };
-    let is_without_setting = rules.short_names != ShortNames::Pinned;
     let owners = |claim| {
         let claimants = table.claimants(name, claim);
-        let owners = claimants.filter(|one| is_without_setting && !is_source(one));
+        let owners = claimants.filter(|one| !is_source(one));
         owners.map(|one| one.namespace.clone())
     };
     let mut headless = owners(Claim::Headless);
