@@ -154,8 +154,10 @@ impl<'p> UpdateLoop<'p> {
         let reader = publisher.reader();
         let needed = feeds.all().into_iter().filter(|feed| feed.kind.is_needed());
         let last = reader.load();
-        let services = last.table.iter().flat_map(Table::services);
-        let services: ServiceKeys = services.map(|service| service.key.clone()).collect();
+        let of_table = last.table.iter().flat_map(Table::services);
+        let of_table = of_table.map(|service| &service.key);
+        // What is remembered of others must end.
+        let services = of_table.chain(timers.services()).cloned().collect();
         Self {
             changed: [(None, services)].into(),
             reader,

@@ -52,7 +52,10 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
     let (failover, debounce) = written
         .map(|written| context.order(written, &mut candidates))
         .unzip();
-    let debounce = debounce.flatten().or_else(|| context.remembered_default());
+    let debounce = match failover {
+        Some(_) => debounce.flatten(),
+        None => context.remembered_default(&candidates),
+    };
     let gate_wake = |gate: &Gate| gate.wake(timers.now, timers.wall);
     let wakes = [
         kept.as_ref().and_then(|kept| kept.end),

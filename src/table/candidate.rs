@@ -241,11 +241,11 @@ impl BuildContext<'_> {
             return only.clone();
         }
         let mut all: Vec<&Endpoint> = all.iter().collect();
-        // An explanation names all sources.
-        let objects = objects_of(&all).into_iter().cloned().collect();
         let roles = all.iter().map(|one| one.role);
         let role = roles.fold(Role::Omitted, Ord::min);
         all.retain(|one| one.cluster.is_some() || one.role == role);
+        // An explanation names all sources.
+        let objects = objects_of(&all).into_iter().cloned().collect();
         let is_linked = |one: &&Endpoint| one.liveness != EndpointLiveness::Unlinked;
         let has_linked = all.iter().any(is_linked);
         let mut sources = all.clone();
@@ -260,9 +260,8 @@ impl BuildContext<'_> {
         }
         let has_alive = all.iter().any(|one| one.is_alive());
         all.retain(|one| match gateway_down {
-            _ if !has_alive => true,
-            GatewayDown::LastResort => one.is_alive(),
-            GatewayDown::Include => is_linked(one),
+            GatewayDown::LastResort => !has_alive || one.is_alive(),
+            GatewayDown::Include => !has_linked || is_linked(one),
         });
         Endpoint {
             role,

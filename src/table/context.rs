@@ -217,6 +217,11 @@ impl Timers {
             .min()
     }
 
+    /// Returns the services of which something is remembered.
+    pub fn services(&self) -> impl Iterator<Item = &ServiceKey> {
+        self.services.keys()
+    }
+
     /// Takes the services that can change at the time of the build. Each of them has another time after it was built.
     pub fn take_due(&mut self) -> ServiceKeys {
         let later = (Timestamp(self.now.0 + 1), ServiceKey::default());

@@ -62,8 +62,6 @@ pub(super) struct Absence {
     since: Timestamp,
     /// The end of `links.unlinkedAfter`, until which its endpoints count. `None`: they do not any more.
     end: Option<Timestamp>,
-    /// Whether this process saw a Link before.
-    had_link: bool,
 }
 
 /// The states of clusters.
@@ -90,6 +88,8 @@ pub struct ClusterLink {
     pub domain: Option<Text>,
     /// Whether something is mirrored from it.
     pub is_mirrored: bool,
+    /// Whether this process saw a Link that names it.
+    pub(super) had_link: bool,
     /// That no Link names it, as far as this process saw it.
     pub(super) absence: Option<Absence>,
     /// The problem that nobody maintains its mirrors, if that is so.
@@ -346,7 +346,7 @@ impl Links {
                 }
             } else if is_complete {
                 // None begins while a namespace cannot be read.
-                absence = Some(self.absence(last, rules, now));
+                absence = Some(self.absence(absence, rules, now));
             }
             if let Some(absence) = absence {
                 state = absence.state();
@@ -364,23 +364,22 @@ impl Links {
             state,
             domain: store.domain_of(named),
             is_mirrored,
+            had_link: is_linked || last.is_some_and(|last| last.had_link),
             absence,
             problem,
         })
     }
 
-    /// Returns the absence of a cluster that no Link names. `last` is its last state.
-    fn absence(&self, last: Option<&ClusterLink>, rules: &Rules, now: Timestamp) -> Absence {
+    /// Returns the absence of a cluster that no Link names, and that may be known already.
+    fn absence(&self, known: Option<Absence>, rules: &Rules, now: Timestamp) -> Absence {
         let delay = if self.was_complete {
             rules.unlinked_after
         } else {
             Duration::ZERO
         };
-        let known = last.and_then(|last| last.absence);
         let absence = known.unwrap_or(Absence {
             since: now,
             end: Some(now.after(delay)),
-            had_link: last.is_some_and(ClusterLink::is_linked),
         });
         Absence {
             end: absence.end.filter(|end| *end > now),
@@ -486,7 +485,7 @@ impl ClusterLink {
 
     /// Returns whether mirrors alone name it, as far as this process saw it.
     pub(super) fn is_invented(&self) -> bool {
-        self.absence.is_some_and(|absence| !absence.had_link)
+        self.absence.is_some() && !self.had_link
     }
 
     /// Returns when its absence ends.

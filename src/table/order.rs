@@ -285,11 +285,15 @@ impl<'s> BuildContext<'s> {
         })
     }
 
-    /// Returns what is remembered of the default order of a service that has no object for a moment. It makes no name of that service.
-    pub(super) fn remembered_default(self) -> Option<Debounce> {
-        let order = self.rules.failover.as_ref();
-        let order = order.filter(|_| self.items.is_empty())?;
-        self.debounced(order, &vec![StepHealth::Empty; order.count()])
+    /// Returns what is remembered of the default order of a service that has no endpoint for a moment. It makes no name of that
+    /// service.
+    pub(super) fn remembered_default(self, candidates: &[Candidate<'_>]) -> Option<Debounce> {
+        if candidates.iter().any(|one| !one.endpoints.is_empty()) {
+            return None;
+        }
+        let order = self.rules.failover.as_ref()?;
+        let gone = BuildContext { items: &[], ..self };
+        gone.debounced(order, &vec![StepHealth::Empty; order.count()])
     }
 
     /// Returns the settings of the service, the first ones first: those of the Service of this cluster, and `services` of the settings.

@@ -338,6 +338,7 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
                 cluster,
                 state,
                 is_mirrored: true,
+                had_link: true,
                 absence: None,
             }
         };

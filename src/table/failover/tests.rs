@@ -174,27 +174,33 @@ fn empty_order_in_the_settings_of_a_service_overrides_the_default() {
     }
 }
 
-/// What is known of its steps outlives its mirrors by `failover.back`, as under an order of its own (rule K7).
+/// What is known of its steps outlives its mirrors by `failover.back`, as under an order of its own (rule K7), also beside a mirror that
+/// does not count.
 #[test]
 fn default_order_remembers_a_service_whose_mirrors_are_replaced() {
-    let mut server = Server::new(Rules {
-        failover: Some("auto:east:west".parse().unwrap()),
-        ..rules()
-    });
-    let answering = |server: &Server| failover_of(&server.table).answering;
-    server.timers.is_started = true;
-    server.see(1, &gateways(false, true));
-    server.see(10, &gateways(false, true));
-    assert_eq!(answering(&server), 1);
-    server.see(11, &[]);
-    assert_eq!(server.table.services().count(), 0);
-    server.see(12, &gateways(false, true));
-    assert_eq!(answering(&server), 1);
-    server.see(13, &[]);
-    server.see(42, &[]);
-    assert_eq!(server.timers.next_wake(), Some(Timestamp::from_seconds(43)));
-    server.see(43, &[]);
-    assert_eq!(server.timers.next_wake(), None);
+    let excluded = service_mirror("prod", "web", "north", "10.96.0.3");
+    for rest in [Vec::new(), vec![excluded]] {
+        let mut server = Server::new(Rules {
+            failover: Some("auto:east:west".parse().unwrap()),
+            excluded_clusters: ["north".parse().unwrap()].into(),
+            ..rules()
+        });
+        let answering = |server: &Server| failover_of(&server.table).answering;
+        let both = [&gateways(false, true)[..], &rest].concat();
+        server.timers.is_started = true;
+        server.see(1, &both);
+        server.see(10, &both);
+        assert_eq!(answering(&server), 1);
+        server.see(11, &rest);
+        server.see(12, &both);
+        assert_eq!(answering(&server), 1);
+        server.see(13, &rest);
+        server.see(42, &rest);
+        let end = Timestamp::from_seconds(43);
+        assert_eq!(server.timers.next_wake(), Some(end));
+        server.see(43, &rest);
+        assert_eq!(server.timers.next_wake(), None);
+    }
 }
 
 fn failover_of(table: &Table) -> &Failover {

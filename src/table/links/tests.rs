@@ -297,6 +297,7 @@ fn visible(process: &Process) -> LinkStates {
     let mut states = LinkStates::clone(&process.links.states);
     for (link, one) in &process.links.states.clusters {
         let one = ClusterLink {
+            had_link: false,
             absence: None,
             ..one.clone()
         };
