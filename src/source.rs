@@ -110,6 +110,8 @@ pub async fn run(
 struct LoopMemory {
     timers: Timers,
     log: ChangeLog,
+    /// The number of objects of each feed, for the first list of the next loop.
+    counts: BTreeMap<Feed, usize>,
 }
 
 /// The update loop: store and table of one source.
@@ -140,6 +142,7 @@ struct UpdateLoop<'p> {
     feeds: &'p Feeds,
     log: &'p mut ChangeLog,
     timers: &'p mut Timers,
+    counts: &'p mut BTreeMap<Feed, usize>,
 }
 
 impl<'p> UpdateLoop<'p> {
@@ -148,7 +151,11 @@ impl<'p> UpdateLoop<'p> {
         feeds: &'p Feeds,
         publisher: &'p Publisher,
         settings: &'p UpdateSettings,
-        LoopMemory { timers, log }: &'p mut LoopMemory,
+        LoopMemory {
+            timers,
+            log,
+            counts,
+        }: &'p mut LoopMemory,
     ) -> Self {
         timers.is_following = settings.is_following;
         let reader = publisher.reader();
@@ -176,6 +183,7 @@ impl<'p> UpdateLoop<'p> {
             feeds,
             log,
             timers,
+            counts,
         }
     }
 
@@ -337,6 +345,8 @@ impl<'p> UpdateLoop<'p> {
                 let tenant = self.tenant_of(feed.kind, service.namespace.text());
                 self.note_changed(tenant, [service].into());
             }
+            let count = self.store.count(feed.kind, namespace_of(&feed));
+            self.counts.insert(feed.clone(), count);
             // The first table may be empty.
             self.has_news |= self.unlisted.remove(&feed);
         }
@@ -352,7 +362,9 @@ impl<'p> UpdateLoop<'p> {
     /// Returns whether a list has less than a tenth of the objects that its feed had, or none. It may be complete, well-formed
     /// and wrong: of an API server that was restored from an empty backup, or of another one behind a proxy.
     fn lacks_most(&self, feed: &Feed, listed: &Objects) -> bool {
-        let known = self.store.count(feed.kind, namespace_of(feed));
+        let of_last_loop = self.counts.get(feed).filter(|_| self.is_first);
+        let of_store = self.store.count(feed.kind, namespace_of(feed));
+        let known = of_last_loop.copied().unwrap_or(of_store);
         let lacks_most =
             known >= MIN_GUARDED && listed.len() * 10 < known || listed.is_empty() && known > 0;
         if lacks_most {

@@ -137,9 +137,12 @@ impl Feeds {
         if links.clone().any(FeedState::is_awaited) {
             return None;
         }
-        let listed = links.clone().find(|feed| feed.is_listed())?;
-        let is_complete = links.all(|feed| feed.is_listed() && feed.failure.is_none());
-        Some(listed.undefined.unwrap_or(LinkList::Listed { is_complete }))
+        let listed = links.clone().filter(|feed| feed.is_listed());
+        // The requests for each namespace notice at different times that a definition appears.
+        let undefined = listed.map(|feed| feed.undefined).reduce(Option::and)?;
+        let is_complete = links
+            .all(|feed| feed.is_listed() && feed.failure.is_none() && feed.undefined.is_none());
+        Some(undefined.unwrap_or(LinkList::Listed { is_complete }))
     }
 
     /// Returns whether the first list of Links of a namespace is under way.
@@ -335,6 +338,30 @@ mod tests {
         assert!(problem.since.is_some());
         assert_eq!(feeds.take_failure(&last), None);
         assert!(feeds.take_failure(&forbidden).is_some());
+    }
+
+    /// The requests for each namespace notice at different times that the API server defines them.
+    #[test]
+    fn links_are_incomplete_while_a_namespace_has_no_definition_of_them() {
+        let namespaces = ["a", "b"].map(|one| one.parse().unwrap());
+        let feeds = Feeds::new(&[]).with_links(&namespaces);
+        let links: Vec<Feed> = feeds
+            .all()
+            .into_iter()
+            .filter(|one| !one.kind.is_needed())
+            .collect();
+        let undefined = Some(LinkList::Undefined);
+        for (defined, expected) in [
+            ([undefined, undefined], LinkList::Undefined),
+            ([None, undefined], LinkList::Listed { is_complete: false }),
+            ([undefined, None], LinkList::Listed { is_complete: false }),
+            ([None, None], LinkList::Listed { is_complete: true }),
+        ] {
+            for (feed, undefined) in links.iter().zip(defined) {
+                feeds.note_listed(feed, undefined);
+            }
+            assert_eq!(feeds.link_list(), Some(expected));
+        }
     }
 
     #[test]

@@ -36,24 +36,19 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
     }
     let mut pauses = Backoff::default();
     let mut failures = 0;
-    let mut is_unanswered = false;
     loop {
         let mut pause = jittered(INTERVAL);
         match read(client, &links).await {
             Ok(poll) => {
                 pauses.reset();
                 failures = 0;
-                if std::mem::take(&mut is_unanswered) {
-                    links.iter().for_each(|feed| feeds.end_failure(feed));
-                }
                 updates.send(Update::Leases(poll));
             }
             Err(failure) => {
                 debug!(error = %failure, "Cannot list Leases");
                 failures += 1;
                 if let RequestFailure::Broken(reason) = &failure {
-                    // An API server that hangs: a watch of it would be silent for long before that is noticed.
-                    is_unanswered = true;
+                    // An API server that hangs: a watch of it would be silent for long before that is noticed. The watch ends the problem.
                     let problems = links
                         .iter()
                         .filter_map(|feed| feeds.note_failure(feed, reason));

@@ -6,14 +6,18 @@
 //!
 //! Each object is reduced when it arrives. All objects are returned when the list is complete.
 
+use std::io;
 use std::time::Duration;
 
-use futures::{AsyncBufRead, AsyncBufReadExt as _, pin_mut};
+use axum::body::Body;
+use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, TryStreamExt as _};
+use hyper::StatusCode;
 use hyper::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, VersionMatch, WatchParams};
-use kube::core::Request;
+use kube::client::Body as KubeBody;
+use kube::core::{Request, Status};
 use kube::{Client, Resource};
 use tokio::time::timeout;
 
@@ -29,6 +33,9 @@ const LIST_SILENCE: Duration = Duration::from_secs(30);
 const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum time for a version check. API servers wait three seconds for a version in the future.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Maximum length of the body that says why a request failed, in octets.
+const MAX_REASON: u64 = 64 << 10;
 
 /// The encoding of watches. Servers compress a watch event by event, if at all, which gains little. The client does not
 /// support that either.
@@ -118,7 +125,7 @@ impl Requests {
             .at(version)
             .matching(VersionMatch::NotOlderThan);
         let request = self.path().list(&params)?;
-        match within(CHECK_TIMEOUT, self.client.request_text(request)).await {
+        match within(CHECK_TIMEOUT, send(&self.client, request)).await {
             // A server that does not support or permit this list may still support the watch.
             Err(RequestFailure::Refused {
                 code: 400 | 403 | 404,
@@ -146,18 +153,15 @@ impl Requests {
         request
             .headers_mut()
             .insert(ACCEPT_ENCODING, NOT_COMPRESSED);
-        let body =
-            self.client
-                .request_stream(request)
-                .await
-                .map_err(|error| match error.into() {
-                    // The CRD was removed, or no longer has the version.
-                    RequestFailure::Refused {
-                        code: 404, message, ..
-                    } if !self.feed.kind.is_needed() => RequestFailure::Gone(message),
-                    failure => failure,
-                })?;
-        Ok(EventReader::new(Box::pin(body)))
+        let body = send(&self.client, request).await;
+        let body = body.map_err(|failure| match failure {
+            // The CRD was removed, or no longer has the version.
+            RequestFailure::Refused {
+                code: 404, message, ..
+            } if !self.feed.kind.is_needed() => RequestFailure::Gone(message),
+            failure => failure,
+        })?;
+        Ok(EventReader::new(body))
     }
 
     fn path(&self) -> Request {
@@ -174,6 +178,31 @@ impl Requests {
     }
 }
 
+/// Sends a request. Returns the body of its response.
+///
+/// # Errors
+///
+/// If the status is not 200: a proxy may redirect, or answer without content. Of the body, [`MAX_REASON`] octets are read.
+async fn send(
+    client: &Client,
+    request: hyper::Request<Vec<u8>>,
+) -> Result<impl AsyncBufRead + Unpin + use<>, RequestFailure> {
+    let response = client.send(request.map(KubeBody::from)).await?;
+    let status = response.status();
+    let body = Body::new(response.into_body()).into_data_stream();
+    let body = body.map_err(io::Error::other).into_async_read();
+    if status == StatusCode::OK {
+        return Ok(body);
+    }
+    let mut reason = Vec::new();
+    body.take(MAX_REASON).read_to_end(&mut reason).await?;
+    let status = serde_json::from_slice(&reason).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(&reason);
+        Status::failure(text.trim(), "").with_code(status.as_u16())
+    });
+    Err(RequestFailure::from_status(status))
+}
+
 /// Requests a list, which is one JSON object, and reads it object by object. Calls `take` with the JSON of each. Returns the
 /// resource version of the list.
 ///
@@ -185,8 +214,7 @@ pub(super) async fn read_list(
     request: hyper::Request<Vec<u8>>,
     mut take: impl FnMut(&str),
 ) -> Result<String, RequestFailure> {
-    let body = within(LIST_SILENCE, client.request_stream(request)).await?;
-    pin_mut!(body);
+    let mut body = within(LIST_SILENCE, send(client, request)).await?;
     let mut reader = ListReader::default();
     loop {
         let octets = within(LIST_SILENCE, body.fill_buf()).await?;

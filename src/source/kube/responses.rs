@@ -149,6 +149,9 @@ impl ListReader {
         #[derive(Deserialize)]
         struct List {
             metadata: ListMeta,
+            // A proxy may answer 200 with the reason why it has no list.
+            #[serde(rename = "items")]
+            _items: IgnoredAny,
         }
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -161,7 +164,7 @@ impl ListReader {
         self.enough = 0;
         self.read(&[], take)?;
         self.frame.append(&mut self.buffer);
-        let List { metadata } = serde_json::from_slice(&self.frame).map_err(|error| {
+        let List { metadata, .. } = serde_json::from_slice(&self.frame).map_err(|error| {
             RequestFailure::Unreadable(format!("cannot parse the list: {error}"))
         })?;
         if metadata

@@ -31,6 +31,10 @@ pub(super) enum Behavior {
     EverythingFails,
     /// Every request gets 500.
     InternalErrors,
+    /// Every request gets 502 with an endless body.
+    EndlessErrors,
+    /// Every request gets 302 without a body.
+    Redirects,
     /// Watches are accepted. Nothing is sent on them, not even their end.
     WatchesSilent,
     /// Watches are accepted and end in time. A proxy keeps what they send.
@@ -180,6 +184,11 @@ impl ScriptedServer {
         match behavior {
             Behavior::EverythingFails => return refuse(504, "the server is overloaded"),
             Behavior::InternalErrors => return refuse(500, "internal error"),
+            Behavior::EndlessErrors => {
+                let text = stream::repeat(Ok::<_, Infallible>("bad gateway "));
+                return with_status(502, Answered::from_stream(text));
+            }
+            Behavior::Redirects => return with_status(302, Answered::empty()),
             Behavior::WatchesSilent if query.verb == Verb::Watch => {
                 let nothing = stream::pending::<Result<String, Infallible>>();
                 return Response::new(Answered::from_stream(nothing));
@@ -328,7 +337,11 @@ fn text(text: String) -> Answer {
 fn refuse(code: u16, message: &str) -> Answer {
     let status =
         json!({"kind": "Status", "status": "RequestFailure", "code": code, "message": message});
-    let mut answer = text(status.to_string());
+    with_status(code, status.to_string().into())
+}
+
+fn with_status(code: u16, body: Answered) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = StatusCode::from_u16(code).unwrap();
     answer
 }

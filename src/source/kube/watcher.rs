@@ -64,7 +64,9 @@ const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 const CALM_PERIOD: Duration = Duration::from_secs(2 * 60);
 /// What is wrong with a watch that does not deliver.
 const DEAF: &str = "the watch delivers nothing, although objects change: a proxy may buffer it; lists replace it meanwhile";
-/// How many watches without an event or a bookmark make a feed list. The API server sends a bookmark at the end of each.
+/// The shortest duration of a watch that the API server ended.
+const TURN: Duration = Duration::from_secs(36);
+/// How many turns without an event or a bookmark make a feed list. The API server sends a bookmark at the end of each watch.
 const SILENT_TURNS: u32 = 2;
 /// The time from the first list that shows that nothing was missed to the next one, before jitter.
 const SECOND_LIST: Duration = Duration::from_secs(5 * 60);
@@ -95,16 +97,31 @@ pub(super) struct Watcher<'s> {
     next_list: Instant,
     /// When the watch was last lost.
     lost: Option<Instant>,
+    /// How far the current watch came.
+    progress: Progress,
     silence: Silence,
+}
+
+/// How far a watch came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// It may wait for its turn to check the version.
+    Begun,
+    /// It was requested.
+    Requested,
+    /// The server opened it.
+    Open,
+    /// It delivered an event or a bookmark.
+    Heard,
 }
 
 /// What is known of a watch that nothing is heard from: a proxy may buffer it, a cache of the API server may be stuck, or nothing
 /// changes and bookmarks are lost.
 #[derive(Debug, Default)]
 struct Silence {
-    /// Watches without an event or a bookmark, one after the other.
-    turns: u32,
-    /// When the feed is listed because of the silence. `None`: after [`SILENT_TURNS`].
+    /// The time of watches without an event or a bookmark, one after the other. A proxy may end each of them early.
+    time: Duration,
+    /// When the feed is listed again because of the silence. `None`: after [`SILENT_TURNS`].
     due: Option<Instant>,
     /// Whether a list had changes that the watch did not deliver.
     is_deaf: bool,
@@ -132,7 +149,7 @@ impl Silence {
     fn is_due(&self) -> bool {
         let soon = Instant::now() + Duration::from_secs(1);
         let is_over = self.due.is_none_or(|due| due <= soon);
-        self.turns >= SILENT_TURNS && is_over
+        self.time >= TURN * SILENT_TURNS && is_over
     }
 
     /// Notes a list because of the silence, which took some time. `is_news`: it had changes that the watch did not deliver.
@@ -172,6 +189,7 @@ impl<'s> Watcher<'s> {
             version: ANY_VERSION.to_owned(),
             next_list: Instant::now() + jittered(relist * turn / kinds),
             lost: None,
+            progress: Progress::Begun,
             silence: Silence::default(),
         }
     }
@@ -307,25 +325,34 @@ impl<'s> Watcher<'s> {
             let duration = started.elapsed();
             let is_ended = matches!(failure, RequestFailure::Ended(_));
             // For the client, a broken connection looks like the end of the watch.
-            is_doubtful = !is_ended || duration < WATCH_TIMEOUT.mul_f64(0.9);
+            is_doubtful = !is_ended || duration < TURN;
             if !is_doubtful || duration > LONGEST_PAUSE {
                 pauses.reset();
             }
-            if duration > WATCH_TIMEOUT.mul_f64(0.9) {
-                self.silence.turns += 1;
+            let was_silent = matches!(self.progress, Progress::Requested | Progress::Open);
+            if was_silent && (is_ended || duration > TURN) {
+                self.silence.time += duration;
             }
+            // A server that asks for less gets no lists.
+            let is_refused = matches!(failure, RequestFailure::Refused { .. });
             match failure {
                 RequestFailure::Gone(_)
                 | RequestFailure::Unreadable(_)
                 | RequestFailure::Silent => return failure,
-                _ if self.silence.is_due() => return RequestFailure::Silent,
+                _ if self.silence.is_due() && !is_refused => return RequestFailure::Silent,
                 _ if !is_doubtful => {}
                 failure => {
-                    // A list may have shown that nothing was missed.
-                    if !is_ended && self.silence.due.is_none() {
+                    // A list may have shown that nothing was missed by watches that break after a silence.
+                    let is_known = self.silence.due.is_some()
+                        && (self.progress == Progress::Open || duration >= MAX_SILENCE);
+                    if !is_ended && !is_known {
                         self.note_failure(&failure);
                     }
-                    sleep(pauses.next()).await;
+                    let pause = pauses.next();
+                    if was_silent && is_ended {
+                        self.silence.time += pause;
+                    }
+                    sleep(pause).await;
                 }
             }
         }
@@ -334,24 +361,31 @@ impl<'s> Watcher<'s> {
     /// Opens a watch at the last version and applies its events until it stops. If `is_doubtful`, the server must confirm
     /// before that it has reached the version.
     async fn watch(&mut self, is_doubtful: bool) -> Result<Infallible, RequestFailure> {
+        self.progress = Progress::Begun;
         if is_doubtful {
             let check = self.requests.check_version(&self.version);
             self.limiters.checks.run(false, check).await?;
         }
+        self.progress = Progress::Requested;
         let due = self.silence.due.filter(|_| self.silence.is_deaf);
         let rest = due.map(|due| due.saturating_duration_since(Instant::now()));
         // One that works again sends a bookmark before it ends.
         let duration = rest.map_or(WATCH_TIMEOUT, |rest| rest.clamp(MIN_WATCH, WATCH_TIMEOUT));
         let watch = self.requests.watch(&self.version, duration);
         let mut events = within(MAX_SILENCE, watch).await?;
-        if self.silence.turns == 0 {
+        self.progress = Progress::Open;
+        if self.silence.time < TURN {
             self.feeds.note_activity(&self.requests.feed);
+        } else if self.silence.due.is_some() && !self.silence.is_deaf {
+            // Nothing is missed, so that the feed only has to be reachable.
+            self.feeds.end_failure(&self.requests.feed);
         }
         let mut limit = rest.map_or(MAX_SILENCE, |rest| rest.clamp(MIN_WATCH, MAX_SILENCE));
         loop {
             let Some(event) = within(limit, events.next()).await? else {
                 return Err(RequestFailure::Ended("the watch ended".to_owned()));
             };
+            self.progress = Progress::Heard;
             self.silence = Silence::default();
             limit = MAX_SILENCE;
             self.feeds.note_activity(&self.requests.feed);

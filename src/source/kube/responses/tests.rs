@@ -44,6 +44,16 @@ fn single_page_is_refused() {
     );
 }
 
+/// A proxy may send with 200 what the API server said.
+#[test]
+fn reason_without_a_list_is_refused() {
+    let text = r#"{"kind":"Status","metadata":{},"status":"Failure","code":503}"#;
+    let refused = read(text.as_bytes(), 9).unwrap_err().to_string();
+    assert!(refused.contains("missing field `items`"), "{refused}");
+    let empty = r#"{"metadata":{"resourceVersion":"7"},"items":null}"#;
+    assert!(read(empty.as_bytes(), 9).is_ok());
+}
+
 #[test]
 fn endless_object_is_refused() {
     let mut reader = ListReader::default();

@@ -171,7 +171,8 @@ async fn cluster_is_not_unlinked_while_links_are_not_heard_from() {
         (Some("missing"), 2)
     );
     api.set_behavior(Behavior::Normal);
-    assert!(server.wait_for("east", "unlinked").await < 20 * SECOND);
+    let waited = server.wait_for("east", "unlinked").await;
+    assert!(waited < 20 * SECOND, "{waited:?}");
     assert_eq!(server.answered(), 1);
     // It stays so during the next outage.
     api.set_behavior(Behavior::EverythingFails);
