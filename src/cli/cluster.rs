@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hyper::Request;
 use hyper::header::AUTHORIZATION;
+use hyper::{Request, StatusCode};
 use kube::client::Body;
 use kube::{Client, Config};
 use tower::{BoxError, service_fn};
@@ -131,7 +131,11 @@ fn client_of(config: &Config, credential: Option<&Arc<Credential>>) -> Result<Cl
         async move {
             let value = credential.authorization().await?;
             request.headers_mut().insert(AUTHORIZATION, value);
-            Ok::<_, BoxError>(client.send(request).await?)
+            let response = client.send(request).await?;
+            if response.status() == StatusCode::UNAUTHORIZED {
+                credential.forget().await;
+            }
+            Ok::<_, BoxError>(response)
         }
     };
     Ok(Client::new(service_fn(send), &config.default_namespace))

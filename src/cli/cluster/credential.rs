@@ -95,6 +95,11 @@ impl Credential {
         Ok(last.insert(secret).clone())
     }
 
+    /// Forgets a token that the API server refuses: one without an expiration is valid until then.
+    pub(super) async fn forget(&self) {
+        *self.last.lock().await = None;
+    }
+
     /// Returns the value of the header `Authorization`.
     pub(super) async fn authorization(&self) -> Result<HeaderValue> {
         let token = self.secret().await?.token.unwrap_or_default();
@@ -159,7 +164,7 @@ mod tests {
 
     /// The token of each run is another one.
     #[tokio::test]
-    async fn plugin_runs_again_when_its_token_has_expired() {
+    async fn plugin_runs_again_when_its_token_has_expired_or_is_refused() {
         for (year, is_kept) in [("2099", true), ("2020", false)] {
             let expires = format!("expirationTimestamp: {year}-01-01T00:00:00Z");
             let mut user = user(&format!("token: t$$, {expires}"));
@@ -168,6 +173,8 @@ mod tests {
             let (first, second) = (token().await, token().await);
             assert!(first.to_str().unwrap().starts_with("Bearer t"), "{first:?}");
             assert_eq!(first == second, is_kept, "{year}");
+            credential.forget().await;
+            assert_ne!(token().await, second);
         }
     }
 
