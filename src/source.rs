@@ -110,7 +110,7 @@ pub async fn run(
 struct LoopMemory {
     timers: Timers,
     log: ChangeLog,
-    /// The number of objects of each feed, for the first list of the next loop.
+    /// The number of objects that the last loop had of each feed, for the first lists of the next one.
     counts: BTreeMap<Feed, usize>,
 }
 
@@ -345,8 +345,6 @@ impl<'p> UpdateLoop<'p> {
                 let tenant = self.tenant_of(feed.kind, service.namespace.text());
                 self.note_changed(tenant, [service].into());
             }
-            let count = self.store.count(feed.kind, namespace_of(&feed));
-            self.counts.insert(feed.clone(), count);
             // The first table may be empty.
             self.has_news |= self.unlisted.remove(&feed);
         }
@@ -431,6 +429,19 @@ impl<'p> UpdateLoop<'p> {
             }
         }
         flapping.are_busy(&built.services)
+    }
+}
+
+impl Drop for UpdateLoop<'_> {
+    fn drop(&mut self) {
+        // One that never had all lists knows less than the one before.
+        if self.is_first {
+            return;
+        }
+        for feed in self.feeds.all() {
+            let count = self.store.count(feed.kind, namespace_of(&feed));
+            self.counts.insert(feed, count);
+        }
     }
 }
 

@@ -24,13 +24,10 @@ fn spawn_update_loop(
     let inbox = updates.inbox();
     let update_loop = async move {
         let mut memory = LoopMemory::default();
-        let update_loop = UpdateLoop::new(&feeds, &publisher, &settings, &mut memory);
+        let mut update_loop = UpdateLoop::new(&feeds, &publisher, &settings, &mut memory);
         // Each build ends its round.
         let round = Duration::ZERO;
-        let update_loop = UpdateLoop {
-            round,
-            ..update_loop
-        };
+        update_loop.round = round;
         update_loop.run(inbox).await
     };
     (updates, tokio::spawn(update_loop))
@@ -100,6 +97,42 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     set_count.send_replace(22);
     wait(22).await;
     assert_eq!(feeds.panics.count(), 3);
+}
+
+/// A list after a panic may be as wrong as any other.
+#[tokio::test(start_paused = true)]
+async fn first_list_after_a_panic_is_doubted_if_it_lacks_most_objects() {
+    let publisher = Publisher::default();
+    let reader = publisher.reader();
+    let mut starts = 0;
+    let source = async move |_: Feeds, updates: Updates| {
+        starts += 1;
+        let of_start = mirrors(if starts == 1 { 20 } else { 1 });
+        for kind in [Kind::EndpointSlice, Kind::Service] {
+            let own = of_start.iter().filter(|_| kind == Kind::Service);
+            let feed = Feed {
+                kind,
+                namespace: None,
+            };
+            let objects = own.map(|object| parsed(kind, object)).collect();
+            let (outcome, applied) = oneshot::channel();
+            updates.send(Update::Reset {
+                lists: vec![(feed, objects)],
+                is_certain: false,
+                outcome,
+            });
+            let is_doubted = applied.await == Ok(Outcome::Doubted);
+            assert_eq!(is_doubted, starts > 1 && kind == Kind::Service);
+        }
+        sleep(Duration::from_secs(60)).await;
+        panic!("later");
+    };
+    let feeds = Feeds::new(&[]);
+    let _task = tokio::spawn(run(source, feeds.clone(), publisher, settings()));
+    sleep(Duration::from_secs(150)).await;
+    assert_eq!(feeds.panics.count(), 2);
+    let now = reader.load();
+    assert_eq!(now.table.as_ref().unwrap().services().count(), 20);
 }
 
 /// After a panic of the loop, another run reads the files.

@@ -88,7 +88,7 @@ fn short_name_text(table: &Table, key: &ServiceKey) -> Option<String> {
     (owner == key).then(|| format!("{name}{without}{hidden}"))
 }
 
-/// Maximum number of clusters that mirrors alone name and that are told. Everybody who can create a Service can invent clusters.
+/// Maximum number of changes of clusters that mirrors alone name. Everybody who can create a Service can invent clusters.
 const MAX_INVENTED: usize = 20;
 
 /// Compares the problems of the links of clusters, whose states changed. The names are those before aliases. In the first table, all

@@ -269,6 +269,29 @@ async fn lists_replace_a_watch_that_delivers_nothing() {
     }
 }
 
+/// Also if lists have shown before that the silence of watches means nothing.
+#[tokio::test(start_paused = true)]
+async fn outage_after_a_silence_is_a_problem_and_brings_no_lists() {
+    for behavior in [Behavior::WatchesSilent, Behavior::WatchesBuffered] {
+        let server = ScriptedServer::new();
+        let replica = Replica::start_ready(&server, NEVER).await;
+        server.set_behavior(behavior);
+        server.end_watches();
+        sleep(3 * MINUTE).await;
+        assert_eq!(replica.feeds.problems(), [], "{behavior:?}");
+        server.set_behavior(Behavior::TooManyRequests);
+        server.end_watches();
+        sleep(2 * MINUTE).await;
+        assert_eq!(replica.feeds.problems().len(), 1, "{behavior:?}");
+        let start = Instant::now();
+        sleep(20 * MINUTE).await;
+        assert_eq!(server.count(Verb::List, start), 0, "{behavior:?}");
+        server.set_behavior(Behavior::Normal);
+        sleep(MINUTE).await;
+        assert_eq!(replica.feeds.problems(), [], "{behavior:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn slow_list_of_a_feed_does_not_delay_the_watch_of_another() {
     let server = ScriptedServer::new();

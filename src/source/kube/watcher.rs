@@ -107,10 +107,8 @@ pub(super) struct Watcher<'s> {
 enum Progress {
     /// It may wait for its turn to check the version.
     Begun,
-    /// It was requested.
+    /// It was requested, and nothing has arrived.
     Requested,
-    /// The server opened it.
-    Open,
     /// It delivered an event or a bookmark.
     Heard,
 }
@@ -329,8 +327,8 @@ impl<'s> Watcher<'s> {
             if !is_doubtful || duration > LONGEST_PAUSE {
                 pauses.reset();
             }
-            let was_silent = matches!(self.progress, Progress::Requested | Progress::Open);
-            if was_silent && (is_ended || duration > TURN) {
+            let is_silent = self.progress == Progress::Requested && (is_ended || duration > TURN);
+            if is_silent {
                 self.silence.time += duration;
             }
             // A server that asks for less gets no lists.
@@ -343,13 +341,12 @@ impl<'s> Watcher<'s> {
                 _ if !is_doubtful => {}
                 failure => {
                     // A list may have shown that nothing was missed by watches that break after a silence.
-                    let is_known = self.silence.due.is_some()
-                        && (self.progress == Progress::Open || duration >= MAX_SILENCE);
-                    if !is_ended && !is_known {
+                    let is_harmless = is_silent && self.silence.due.is_some();
+                    if !is_ended && !is_harmless {
                         self.note_failure(&failure);
                     }
                     let pause = pauses.next();
-                    if was_silent && is_ended {
+                    if is_silent && is_ended {
                         self.silence.time += pause;
                     }
                     sleep(pause).await;
@@ -373,7 +370,6 @@ impl<'s> Watcher<'s> {
         let duration = rest.map_or(WATCH_TIMEOUT, |rest| rest.clamp(MIN_WATCH, WATCH_TIMEOUT));
         let watch = self.requests.watch(&self.version, duration);
         let mut events = within(MAX_SILENCE, watch).await?;
-        self.progress = Progress::Open;
         if self.silence.time < TURN {
             self.feeds.note_activity(&self.requests.feed);
         } else if self.silence.due.is_some() && !self.silence.is_deaf {

@@ -75,6 +75,15 @@ impl World {
     }
 }
 
+/// Returns rules by which `east` and `west` are Links of one cluster, `eu`.
+fn united() -> Rules {
+    let alias = |link: &str| (link.parse().unwrap(), "eu".parse().unwrap());
+    Rules {
+        cluster_aliases: [alias("east"), alias("west")].into(),
+        ..rules()
+    }
+}
+
 /// Returns the mirrors of `prod/db` in two clusters, with their Links.
 fn east_and_west() -> Vec<Value> {
     vec![
@@ -166,14 +175,9 @@ fn names_of_an_unlinked_cluster_stay_beside_another_candidate() {
 /// after aliases.
 #[test]
 fn hosts_of_an_unlinked_cluster_stay_beside_those_of_another_link_with_its_name() {
-    let alias = |link: &str| (link.parse().unwrap(), "eu".parse().unwrap());
-    let rules = Rules {
-        cluster_aliases: [alias("east"), alias("west")].into(),
-        ..rules()
-    };
     let mut objects = east_and_west();
     objects.push(endpoint("prod", "db", "east", "db-1", &["10.96.0.3"]));
-    let mut world = World::start(&rules, objects);
+    let mut world = World::start(&united(), objects);
     world.unlink("east");
     world.wait_until(60 * MINUTE);
     for name in ["db.prod", "eu.db.prod", "db-0.eu.db.prod"] {
@@ -188,11 +192,6 @@ fn hosts_of_an_unlinked_cluster_stay_beside_those_of_another_link_with_its_name(
 /// If nothing is alive, all are answered (rules L3, M4), also if the unlinked one comes first. Beside one that is included, it is not.
 #[test]
 fn unlinked_mirror_takes_its_cluster_not_away_from_the_name_while_all_are_down() {
-    let alias = |link: &str| (link.parse().unwrap(), "eu".parse().unwrap());
-    let rules = Rules {
-        cluster_aliases: [alias("east"), alias("west")].into(),
-        ..rules()
-    };
     let objects = vec![
         service_mirror("prod", "web", "east", "10.96.1.1"),
         backends("prod", "web-east", true, true),
@@ -207,7 +206,7 @@ fn unlinked_mirror_takes_its_cluster_not_away_from_the_name_while_all_are_down()
     ] {
         let rules = Rules {
             gateway_down,
-            ..rules.clone()
+            ..united()
         };
         let mut world = World::start(&rules, objects.clone());
         world.unlink("east");
@@ -231,7 +230,7 @@ fn federation_of_thousands_of_clusters_is_bounded() {
     assert_eq!(world.table.links.clusters.size(), 256 + 1);
 }
 
-/// Clusters that only mirrors name are counted in the first table, and later told by the changes of their services.
+/// Clusters that only mirrors name are counted in the first table. Later, only the changes of their services name them.
 #[test]
 fn invented_clusters_fill_no_log() {
     let mirror = |cluster: &str| service_mirror("prod", "web", cluster, "10.96.1.1");
@@ -254,7 +253,7 @@ fn invented_clusters_fill_no_log() {
     world.objects.push(mirror("late"));
     world.build(MINUTE);
     assert_eq!(told(Some(&last), &world).0, 0);
-    // That of a Link is told, also if Links could not be read when it went.
+    // One that had a Link is a change, also if Links could not be read when it went.
     world.timers.links.changed.clear();
     let last = world.table.clone();
     let list = LinkList::Listed { is_complete: false };
