@@ -208,6 +208,14 @@ impl RunningServer {
 /// Maximum number of threads for each UDP address, unless the settings say more: each has 0.3 MiB, and a large node has many CPUs.
 const MAX_WORKERS: usize = 8;
 
+/// Returns the number of threads for each UDP address on a machine with these CPUs. `given` is that of the settings.
+fn udp_workers(given: u16, cpus: usize) -> usize {
+    match given {
+        0 => cpus.min(MAX_WORKERS),
+        given => usize::from(given),
+    }
+}
+
 /// Reserves what the DNS listeners need. They are opened later.
 fn listen(
     settings: &Settings,
@@ -215,12 +223,8 @@ fn listen(
     encrypted: Option<Encrypted>,
     answerer: Answerer,
 ) -> Result<DnsServer> {
-    let workers = match settings.limits.udp_workers {
-        0 => std::thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(MAX_WORKERS),
-        given => usize::from(given),
-    };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = udp_workers(settings.limits.udp_workers, cpus);
     let limit = settings.limits.connections as usize;
     // The limit applies to TCP and, separately, to TLS.
     let transports = 1 + usize::from(!settings.listen.tls.is_empty());
@@ -280,6 +284,13 @@ mod tests {
     use crate::http::tests::wait_until_stuck;
     use crate::server::ListenAddress;
     use crate::server::tests::answerer;
+
+    #[test]
+    fn large_node_gets_eight_threads_unless_the_settings_say_more() {
+        for (given, cpus, expected) in [(0, 1, 1), (0, 8, 8), (0, 128, 8), (64, 2, 64)] {
+            assert_eq!(udp_workers(given, cpus), expected);
+        }
+    }
 
     /// Checks that every loop of a server is watched, and that each but the update loop and its source, which are not started here,
     /// gives signs of progress.
